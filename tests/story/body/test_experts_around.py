@@ -181,6 +181,38 @@ def test_the_box_of_gated_experts_shows_what_comes_out_of_the_product():
     assert nodes["each"].extra == f"{4 * WIDTH * 18:,} parameters"
 
 
+class Elsewhere(Gated):
+    """Experts that are given rows of their own, and not those that their router scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = nn.Parameter(torch.randn(10, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        weights, chosen = self.router(given).softmax(-1).topk(2)
+        gate, up = torch.bmm(self.own.expand(4, -1, -1), self.wide).chunk(2, -1)
+        made = self.last(torch.bmm(functional.silu(gate) * up, self.back))
+        shares = torch.zeros(len(given), 4).scatter(1, chosen, weights)
+        return x + (made * shares.t().unsqueeze(-1)).sum(0).view(x.shape)
+
+
+def chart_last(model):
+    with torch.no_grad():
+        reading = read_pass(xray.trace(model.eval(), rows()).passes[0])
+    return chart_stage(reading.flow, reading.towers[0].stagings[-1])
+
+
+@pytest.mark.parametrize(("experts", "told"), [(Gated, True), (Elsewhere, False)])
+def test_a_way_leads_from_the_norm_to_experts_that_read_it_and_to_no_others(experts, told):
+    chart = chart_last(Reader(AttentionPart(), experts()))
+
+    named = {node.key: node.label for node in chart.nodes}
+    ways = [(named[edge.source], named[edge.target]) for edge in chart.edges]
+    assert ("LAYER NORM", "ROUTER") in ways
+    assert (("LAYER NORM", "IN EACH: GATE + SiLU, × UP") in ways) is told
+
+
 def test_the_box_of_a_norm_of_each_expert_counts_its_weights():
     nodes = {node.key: node for node in draw(Reader(AttentionPart(), Gated()), rows())}
 
@@ -263,13 +295,11 @@ class InTurn(nn.Module):
 
 
 def test_what_each_expert_does_is_drawn_and_the_sum_is_of_all_that_were_chosen():
-    with torch.no_grad():
-        reading = read_pass(xray.trace(Reader(AttentionPart(), InTurn()).eval(), rows()).passes[0])
-    chart = chart_stage(reading.flow, reading.towers[0].stagings[-1])
+    chart = chart_last(Reader(AttentionPart(), InTurn()))
 
     named = {node.key: node.label for node in chart.nodes}
     ways = [(named[edge.source], named[edge.target]) for edge in chart.edges]
-    assert [source for source, target in ways if target.startswith("IN EACH")] == ["EXPERT 1", "EXPERT 2"]
+    assert [source for source, target in ways if target.startswith("IN EACH")] == ["LAYER NORM", "EXPERT 1", "EXPERT 2"]
     assert ("IN EACH: EXPAND + ReLU, AND BACK", "SUM, WEIGHTED BY THE ROUTER") in ways
 
 

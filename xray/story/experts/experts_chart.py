@@ -39,6 +39,7 @@ from xray.story.experts.mixing import (
     list_mixing,
     list_norm_of,
     name_norm_of,
+    reads_rows,
     seek_down,
     seek_up,
     weighs,
@@ -184,6 +185,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
     end = find_last_of_experts(flow, found.region)
     feet = ["router", *(one.key for one in drawn if one.key == "entering")]
+    first = heavy[:1] or list_apart(flow, own, branch)
+    if len(feet) == 1 and any(one.key == "each" for one in drawn) and reads_rows(flow, found.region, first, own):
+        feet.append("each")
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
     is_waist = down is not None and up is not None
     normed = find_norm_of_sum(flow, end, heavy[-1], nodes) if heavy and branch.shared and not is_waist else None

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.body.scale import find_scale
-from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.body.stages import find_any_norm, name_norm, opening_norms
 from xray.story.branches.caps import read_factor
 from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm
@@ -115,3 +115,10 @@ def list_entering(flow: Flow, heavy: Sequence[int], nodes: Collection[int], rout
 def weighs(flow: Flow, node: int, routing: Collection[int]) -> bool:
     """Whether a step multiplies by what the router says."""
     return flow.op(node) in SCALINGS and any(flow.carried_from(maker) in routing for maker in flow.makers[node])
+
+
+def reads_rows(flow: Flow, region: Region, first: Collection[int], nodes: Collection[int]) -> bool:
+    """Whether what experts do first is done with the rows that the branch, or its opening norm, gives them."""
+    rows = {region.start, *(norm.end for norm in opening_norms(flow, region, region.start))}
+    way = flow.behind(*first, within=nodes.__contains__)
+    return any(flow.carried_from(maker) in rows or maker in rows for node in way for maker in flow.makers[node])
