@@ -19,7 +19,7 @@ def test_each_block_is_four_cells():
 
 def test_the_caption_tells_the_size_of_a_block_and_how_many_there_are_of_each_kind():
     assert describe_blocks(BLOCKS) == "2×2 blocks of 64×128: 1 full, 2 partial, 1 skipped"
-    assert card(BLOCKS).remark == f"hides the future: 45% of it; {describe_blocks(BLOCKS)}"
+    assert card(BLOCKS).remark == f"hides the future: 45% of its cells; {describe_blocks(BLOCKS)}"
     assert card(BLOCKS).rows == quarter_blocks(BLOCKS)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from xray.story.canvas import Canvas, words
-from xray.story.cards.told import Told, draw_card
+from xray.story.cards.told import Told, draw_card, list_nodes
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.shapes import hue
 from xray.story.sheet.placing import CONDITION
@@ -38,9 +38,12 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     """What is told of colours: how it is shown, the role, and what it means."""
     nodes = list(told.nodes())
     entries: list[tuple[str, str, str]] = []
+    asked = {
+        look.memory for _, frames, look in told.frames if any(one.surface == "memory" for one in list_nodes(frames))
+    }
     for role in dict.fromkeys(look.own for _, _, look in told.frames):
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
-        entries.append(("fill", role, name_makers(names)))
+        entries.append(("fill", role, name_makers(names, is_asked=role in asked)))
     if told.has_between:
         entries.append(("fill", "card", "between towers"))
     if any(node.surface == "mask" for node in nodes):
@@ -53,7 +56,7 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     elif told.has_brought:
         entries.append(("fill", CONDITION, "made beside the tower"))
     entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]
-    entries.append(("outline", "boundary", "enters or leaves a layer"))
+    entries.append(("outline", "boundary", "enters or leaves a sublayer"))
     if told.marked:
         said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
         entries.append(("outline", "change" if told.marked == "change" else "failure", said))
@@ -74,12 +77,16 @@ def name_condition(told: Told) -> str:
     return "condition: scales, shifts, gates" if modulates else "condition: made beside the stream"
 
 
-def name_makers(names: Sequence[str]) -> str:
-    """What a colour says: which towers made what has it; how many, where they are more than have room."""
+def name_makers(names: Sequence[str], *, is_asked: bool = False) -> str:
+    """What a colour says: which towers made what has it; how many, where they are more than have room.
+
+    Where attentions of others ask one of them, their keys and values have its colour and are made of what it gave.
+    """
+    made = "comes from" if is_asked else "made by"
     if len(names) == 1:
-        return f"made by the {names[0]}"
+        return f"{made} the {names[0]}"
     told = f"the {', '.join(names[:-1])} and {names[-1]}" if len(names) <= MOST_NAMED else f"{len(names)}"
-    return f"made by {told} towers"
+    return f"{made} {told} towers"
 
 
 def list_letters(told: Told) -> list[tuple[str, str]]:

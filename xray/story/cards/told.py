@@ -45,13 +45,12 @@ class Told:
 
     def nodes(self) -> Iterator[Node]:
         """Every node of every frame."""
-        return (
-            node
-            for _, frames, _ in self.frames
-            for frame in frames
-            for panel in frame.panels
-            for node in panel.chart.nodes
-        )
+        return (node for _, frames, _ in self.frames for node in list_nodes(frames))
+
+
+def list_nodes(frames: Sequence[Frame]) -> Iterator[Node]:
+    """Every node of some frames."""
+    return (node for frame in frames for panel in frame.panels for node in panel.chart.nodes)
 
 
 def draw_card(told: Told, canvas: Canvas, top: float, title: str, draw: Callable[[float], float]) -> float:

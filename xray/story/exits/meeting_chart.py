@@ -106,6 +106,11 @@ def key_meeting(*others: str) -> str:
     return f"meeting_{'+'.join(other.replace(' ', '_') for other in others)}"
 
 
+def count_met(nodes: Iterable[Node]) -> int:
+    """How many towers a tower is compared with in boxes of its exit."""
+    return sum(node.key.count("+") + 1 for node in nodes if node.key.startswith(key_meeting("")))
+
+
 def find_meeting(keys: Iterable[str], other: str) -> str | None:
     """Among keys of boxes the one of that in which a tower is compared with another one."""
     name = other.replace(" ", "_")
@@ -144,8 +149,23 @@ def make_meeting(flow: Flow, key: str, label: str, meeting: int, drawn: Collecti
     ]
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
     steps = [place for place in steps if place not in drawn]
-    scaled = "scaled" if any(flow.op(node) in SCALINGS for node in steps) else ""
-    return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled)
+    scales = [node for node in steps if flow.op(node) in SCALINGS]
+    is_learned = any(leads_from_learned(flow, node) for node in scales)
+    scaled = "scaled by a learned number" if is_learned else "scaled" if scales else ""
+    return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled, surface="ghost")
+
+
+def leads_from_learned(flow: Flow, scale: int) -> bool:
+    """Whether one of the factors of a step is a single learned number, be it that e is raised to it first (CLIP)."""
+    for record, maker in flow.given(scale):
+        ends = (
+            [record]
+            if maker is None
+            else [one for node in flow.behind(maker) for one, made in flow.given(node) if made is None]
+        )
+        if prod(record.shape) == 1 and ends and all(one.role == "parameter" for one in ends):
+            return True
+    return False
 
 
 def list_scaled(flow: Flow, product: int) -> list[int]:

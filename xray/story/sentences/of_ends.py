@@ -16,7 +16,7 @@ class Leaving:
     """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
 
     `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last, and
-    `at_each` where something is chosen for each of several places.
+    `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared.
     """
 
     ops: tuple[str, ...]
@@ -25,6 +25,7 @@ class Leaving:
     vocab: int | None = None
     is_signal: bool = False
     at_each: bool = False
+    meets: int = 0
 
 
 @dataclass(frozen=True)
@@ -165,10 +166,16 @@ def numbers_come(size: int) -> str:
     return f"{plural(size, 'number')} come{'s' * (size == 1)} out"
 
 
+def describe_meeting(leaving: Leaving) -> str:
+    others = "another's" if leaving.meets == 1 else "those of others"
+    return f"What leaves the tower is compared with {others}." if leaving.meets else ""
+
+
 OF_EXITS: tuple[Sentence[Leaving], ...] = (
     Sentence("next word", describe_choice),
     Sentence("scores of words", describe_head),
     fixed("signal", "A signal comes out.", lambda leaving: leaving.is_signal),
+    Sentence("compared", describe_meeting),
     fixed("leaves", "What leaves the tower.", lambda leaving: leaving.head is None or leaving.head.kind == "none"),
 )
 """What comes out, the first that is proven."""

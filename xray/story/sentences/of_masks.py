@@ -24,7 +24,7 @@ class Shown:
 
 def describe_hidden(facts: MaskFacts) -> str:
     """What a mask hides, and how much of it."""
-    return f"{say_first(OF_MASKS, facts)}: {facts.hidden_share:.0%} of it"
+    return f"{say_first(OF_MASKS, facts)}: {facts.hidden_share:.0%} of its cells"
 
 
 def describe_shown(shown: Shown) -> str:

@@ -16,11 +16,13 @@ from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.told import Told
+from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
+from xray.story.exits.meeting_chart import count_met
 from xray.story.exits.several_heads import list_alike
 from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_unsaid, find_boxless, list_undrawn
@@ -206,7 +208,9 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         roles=tuple(role for role in ("training", "inference", "forward") if role in roles),
         has_condition=any(column.condition is not None for column in columns),
         has_brought=any(node.surface == "condition" for one in columns if one.exit for node in one.exit.nodes),
-        has_between=any(node.surface == "ghost" for one in columns if one.entrance for node in one.entrance.nodes),
+        has_between=any(
+            node.surface == "ghost" for column in columns for one in list_ends(column) for node in one.nodes
+        ),
         unsaid=list_unsaid(columns),
         scored=count_scored(columns),
     )
@@ -341,7 +345,13 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         column.towering.tower.vocab,
         any(node.key.startswith("wave") for chart in charts for node in chart.nodes),
         picked is not None and any(size > 1 for size in picked.shape[1:]),
+        max((count_met(chart.nodes) for chart in charts), default=0),
     )
+
+
+def list_ends(column: Column) -> list[Chart]:
+    """The charts of how a tower is entered, and of how it is left in every phase."""
+    return [one for one in (column.entrance, *(phase.exit for phase in column.phases)) if one is not None]
 
 
 def whole_frames(columns: Sequence[Column], first: Column) -> tuple[Frame, ...]:

@@ -96,7 +96,7 @@ def draw_frames(
             y = panel.top + PANEL_PAD
         canvas.panel(left, bottom, left + width, y, f"{own}_frame", 24, "casing", 2.4)
         canvas.panels.insert(before, canvas.panels.pop())
-        draw_frame_title(canvas, group[0], left, width, y, name, layers)
+        draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre)
         y += 34 if number + 1 < len(frames[0]) else 0
     for place in range(0, len(rows) if is_paired else 0, 2):
         y, lasts = draw_pair(canvas, rows[place : place + 2], lanes, left, width, y, lasts)
@@ -128,10 +128,13 @@ def draw_bridge(
 
 
 def draw_frame_title(
-    canvas: Canvas, frame: Frame, left: float, width: float, top: float, name: str, layers: int
+    canvas: Canvas, frame: Frame, left: float, width: float, top: float, name: str, layers: int, centre: float
 ) -> None:
-    """Which layers a frame is of, how many, and their parameters: on one line, or on two where there is a name."""
-    count = frame.group.count
+    """Which layers a frame is of, how many, and their parameters: on one line, or on two where there is a name.
+
+    The stream leaves a frame at the `centre` of its charts: what is written above it ends before.
+    """
+    count, room = frame.group.count, centre - left - 24
     times = (
         f" × {count}"
         if count > 1 or (frame.is_only and name)
@@ -147,13 +150,13 @@ def draw_frame_title(
             *([Run(times, LABEL + 2, "accent:boundary", "bold")] if times else []),
         ]
         for layers_told in spelled
-    ]  # the stream leaves a frame in the middle: what is written above it ends before
-    runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < width / 2 - 24), titles[-1])
+    ]
+    runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < room), titles[-1])
     shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
     told = words(count_parameters(frame), NOTE, "quiet") if frame.params else ()
     if not name:
         beside = [*runs, Run(f"  {shared}", NOTE, "quiet")] if shared else runs
-        fits = line_width(tuple(beside), canvas.measure) < width / 2 - 24
+        fits = line_width(tuple(beside), canvas.measure) < room
         canvas.note(left + 14, top + 22, (tuple(beside if fits else runs),))
         if told or not fits:
             lines = [line for line in ((words(shared, NOTE, "quiet") if shared and not fits else ()), told) if line]

@@ -1,7 +1,7 @@
 """A panel on the canvas: a stage's charts lane by lane, the stream's way in, and its title."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import zip_longest
 
 from xray.story.canvas import Canvas, words
@@ -70,8 +70,10 @@ def draw_panel(
         y += gap * 0.6
     charts = [one.chart for one in panels]
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
+    above = floor + TITLE_ROW - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
-        enter(canvas, last, [one.boxes[key] for key in chart.feet if key in one.boxes], one.boxes.values(), lane.look)
+        feet = [one.boxes[key] for key in chart.feet if key in one.boxes]
+        enter(canvas, last, feet, one.boxes.values(), lane.look, above)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
@@ -153,13 +155,17 @@ def panel_surface(panel: Panel, look: Look) -> str:
     return f"{look.own}_panel"
 
 
-def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box], look: Look) -> None:
-    """The stream's way into a stage: from the box below to every box that reads it, around the others."""
+def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box], look: Look, above: float) -> None:
+    """The stream's way into a stage: from the box below to every box that reads it, around the others.
+
+    What leads around boxes leaves the stream `above` the title of the stage.
+    """
     thin = look.is_narrow
+    start = last if last.top > above else replace(last, y=above, height=0.0)
     for foot in feet:
         dashed, width = thin and look.is_dashed, 1.6 if thin else 1.2
         if middle := between(last, foot, [*others]):
-            join(canvas, last, foot, middle, look.line, width=width, dashed=dashed)
+            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed)
             continue
         knee = foot.bottom - 5
         points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))

@@ -3,7 +3,8 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import groupby, pairwise
+from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
@@ -96,6 +97,8 @@ def plan_frames(
             (replace(group, layers=(layer,)) for group in groups for layer in group.layers),
             key=lambda group: group.layers,
         )
+    else:
+        groups = part_last(groups)
     layers = [towering.layers[group.layers[0]] for group in groups]
     charts = [
         [chart_panel(flow, towering, group, place) for place in range(len(layer))]
@@ -147,6 +150,22 @@ def plan_frames(
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
         frames.append(frame)
     return frames
+
+
+def part_last(groups: Sequence[Group]) -> list[Group]:
+    """Groups of layers so that the last one holds the last layer: what leaves a tower leaves the topmost frame.
+
+    Layers behind all of the last group are parted from their groups, each run of them that are alike (Gemma 3: 5 local
+    layers and one that sees all in turn, and two local ones at last).
+    """
+    begun = groups[-1].layers[-1] + 1
+    behind = sorted((layer, number) for number, group in enumerate(groups) for layer in group.layers if layer >= begun)
+    runs = [[layer for layer, _ in run] for _, run in groupby(behind, key=itemgetter(1))]
+    if not runs or len(groups) + len(runs) > MOST_FRAMES:
+        return list(groups)
+    held = [replace(group, layers=tuple(layer for layer in group.layers if layer < begun)) for group in groups]
+    numbers = dict(behind)
+    return [*held, *(replace(groups[numbers[run[0]]], layers=tuple(run)) for run in runs)]
 
 
 def chart_panel(flow: Flow, towering: Towering, group: Group, place: int) -> Chart:
