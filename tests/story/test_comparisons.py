@@ -162,6 +162,28 @@ def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(sh
     assert [curve for curve in layout.curves if curve.role == "ribbon"]
 
 
+class ComparesFixed(Compares):
+    """Rows of both that are compared, times a number that is not learned."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        return self.shorten(self.read(read[:, 0])) @ self.shorten(self.seen(seen[:, 0])).t() * 7.5
+
+
+@pytest.mark.parametrize(("model", "told"), [(Compares, True), (ComparesFixed, False)])
+def test_what_two_towers_make_together_has_the_colour_of_neither_and_tells_what_scales_it(model, told):
+    trace = xray.trace(model(divided_by_norm), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+    boxes = compose_poster(trace, text_width).boxes
+
+    (box,) = [one for one in boxes if text_of(one).startswith("COMPARED WITH THE VISION TOWER")]
+    words = [text_of(one) for one in boxes]
+    assert box.on == "card"
+    assert "scaled" in text_of(box)
+    assert ("scaled by a learned number" in text_of(box)) is told
+    assert "between towers" in words
+    assert sum(one == "What leaves the tower is compared with another's." for one in words) == 1
+
+
 @pytest.mark.parametrize("shorten", [divided_by_absolutes, divided_by_columns, times_one_by_more])
 def test_what_is_not_divided_by_the_length_of_its_rows_is_not_called_so(shorten):
     words = [text_of(box) for box in compose(shorten).boxes]

@@ -48,7 +48,9 @@ def test_layers_are_told_apart_by_their_masks_alone(masks, layers):
     assert [group.layers for group in xray.anatomy(trace).towers[0].groups] == layers
     boxes = compose_poster(trace, text_width).boxes
     told = [text for box in boxes if "feed-forward; hides by a rule" in (text := " ".join(map(text_of, box.lines)))]
-    assert [text.rpartition("own: ")[2] for text in told] == (["64% of its cells", "52% of its cells"] if len(layers) > 1 else [])
+    assert [text.rpartition("own: ")[2] for text in told] == (
+        ["64% of its cells", "52% of its cells"] if len(layers) > 1 else []
+    )
 
 
 class Filled(Masked):

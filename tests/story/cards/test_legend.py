@@ -38,6 +38,34 @@ class Perceives(nn.Module):
         return self.head(x)
 
 
+class Answers(nn.Module):
+    """Words that are read, and others that look at what was read."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers, self.head = nn.Embedding(31, WIDTH), make_layers(WIDTH), nn.Linear(WIDTH, 31)
+        self.asks = nn.ModuleList(nn.TransformerDecoderLayer(WIDTH, 3, SPARE, batch_first=True) for _ in range(2))
+
+    def forward(self, ids, answer):
+        read, said = self.words(ids), self.words(answer)
+        for layer in self.layers:
+            read = layer(read)
+        hidden = nn.Transformer.generate_square_subsequent_mask(answer.shape[1])
+        for layer in self.asks:
+            said = layer(said, read, tgt_mask=hidden)
+        return self.head(said)
+
+
+def test_keys_and_values_of_a_memory_come_from_the_tower_whose_colour_they_have():
+    torch.manual_seed(0)
+    trace = xray.trace(Answers().eval(), torch.arange(14).view(2, 7), torch.arange(10).view(2, 5))
+    boxes = compose_poster(trace, text_width).boxes
+    told = ["".join(run.text for run in line) for box in boxes for line in box.lines]
+
+    makers = [text for text in told if text.startswith(("made by", "comes from"))]
+    assert makers == ["comes from the encoder", "made by the decoder"]
+
+
 def list_texts():
     torch.manual_seed(0)
     ids = torch.tensor([[1, *[PICTURE] * 4, 2, *[SOUND] * 3, 3]]).expand(2, -1)

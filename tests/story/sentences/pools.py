@@ -423,13 +423,16 @@ LEAVING = {
     "word": Leaving(("linear", "last_row", "softmax", "argmax"), VOCABULARY),
     "drawn": Leaving(("linear", "softmax", "multinomial"), VOCABULARY),
     "choices": Leaving(("linear", "argmax"), VOCABULARY, at_each=True),
+    "compared": Leaving((), None, meets=1),
+    "compared with two": Leaving((), Head("none"), meets=2),
     "softmax alone": Leaving(("linear", "softmax"), None),
 }
 OF_EXITS = {
     "next word": {"word", "drawn", "choices"},
     "scores of words": {"scores", "scores of some", "classes", "numbers", "loss", "word", "drawn", "choices"},
     "signal": {"signal"},
-    "leaves": {"nothing", "no head", "softmax alone", "signal"},
+    "leaves to be compared": {"compared", "compared with two"},
+    "leaves": {"nothing", "no head", "softmax alone", "signal", "compared", "compared with two"},
 }
 LOOPS = {
     "nothing": Again(goes_back=False, is_looped=False),

@@ -11,15 +11,25 @@ from xray.story.sheet.planning import Frame, spell_layers
 GROUP = Group((33, 34, 35), (), 35, dropouts=(0.1417, 0.1823))
 
 
-def write_title(width):
+def write_title(width, group=GROUP, centre=None):
     canvas = Canvas(text_width)
-    draw_frame_title(canvas, Frame(GROUP, (), 7919, is_only=False), 10, width, 100, "", 48)
+    middle = 10 + width / 2 if centre is None else centre
+    draw_frame_title(canvas, Frame(group, (), 7919, is_only=False), 10, width, 100, "", 48, middle)
     return canvas.boxes
 
 
 @pytest.mark.parametrize("width", [290, 830])
 def test_no_words_above_a_frame_stand_in_its_middle(width):
     assert all(not one.left < 10 + width / 2 < one.right for one in write_title(width))
+
+
+@pytest.mark.parametrize(("centre", "told"), [(330, "1–3, 5–7, 9–11 … 45–47"), (225, "1–3 … 45–47")])
+def test_a_list_of_layers_ends_before_the_stream_that_remarks_push_aside(centre, told):
+    layers = tuple(place for place in range(48) if place % 4 != 3)
+    boxes = write_title(600, Group(layers, ()), centre)
+
+    assert boxes[0].lines[0][0].text == f"LAYERS {told}"
+    assert boxes[0].right < centre < boxes[1].left
 
 
 @pytest.mark.parametrize(("width", "lines"), [(290, [1, 2]), (830, [1, 1])])

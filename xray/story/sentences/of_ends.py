@@ -175,7 +175,7 @@ OF_EXITS: tuple[Sentence[Leaving], ...] = (
     Sentence("next word", describe_choice),
     Sentence("scores of words", describe_head),
     fixed("signal", "A signal comes out.", lambda leaving: leaving.is_signal),
-    Sentence("compared", describe_meeting),
+    Sentence("leaves to be compared", describe_meeting),
     fixed("leaves", "What leaves the tower.", lambda leaving: leaving.head is None or leaving.head.kind == "none"),
 )
 """What comes out, the first that is proven."""

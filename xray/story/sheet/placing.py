@@ -107,6 +107,7 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
         return GHOST
     shape = look.shape(node.steps[0], node.record)
     more += LINE * (len(break_label(canvas, node, own)) - 1)
+    more += LINE * bool(tell_last(canvas, node, own, shape, look))
     if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
         return TWO_LINES + more
     fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
@@ -236,8 +237,24 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     shape = look.shape(step, node.record)
     if look.is_narrow:
         return (*label, fit_digits(canvas.measure, shape, own - 3), *remarks)
-    left = 0.0 if remarks else height - LINE * (len(label) - 1)
-    return (*label, *add_below(canvas, spell_shape(canvas, shape, own - 6, left), below, own - 8), *remarks)
+    last = tell_last(canvas, node, own, shape, look)
+    left = 0.0 if remarks else height - LINE * (len(label) - 1 + len(last))
+    return (*label, *add_below(canvas, spell_shape(canvas, shape, own - 6, left), below, own - 8), *last, *remarks)
+
+
+def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Look) -> tuple[Line, ...]:
+    """A line for what has no room beside the label and none behind the sizes either; none for any other node."""
+    if look.is_narrow or not node.extra or node.told or node.value:
+        return ()
+    extra = ", ".join(part for part in (DERIVED if node.is_derived else "", node.extra) if part)
+    fits_beside = line_width(op_line(node.label, extra, SYMBOL), canvas.measure) <= own - 8
+    line = words(node.extra, SYMBOL, "quiet")
+    if fits_beside or line_width(line, canvas.measure) > own - 8:
+        return ()
+    spelled = (
+        fit_beside(canvas.measure, shape, own - 6) if shape.is_named else fit_digits(canvas.measure, shape, own - 6)
+    )
+    return () if spelled and len(add_below(canvas, [spelled], node.extra, own - 8)[0]) > len(spelled) else (line,)
 
 
 def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> list[Line]:

@@ -248,11 +248,11 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
         canvas.line(*outside, role=look.phase, width=2, dashed=dashed)
     if column.last_station and not look.is_narrow:
         head = placed.boxes[chart.head]
-        if head.height > 60:
+        beside = [placed.boxes[node.key].left for node in chart.in_row(chart.node(chart.head).row)]
+        if head.height > 60 and len(beside) == 1:
             draw_station(canvas, head.right - 6, head.top - 4, column.last_station)
         else:
-            left = min(placed.boxes[node.key].left for node in chart.in_row(chart.node(chart.head).row))
-            draw_station(canvas, left - 22, head.y, column.last_station)
+            draw_station(canvas, min(beside) - 22, head.y, column.last_station)
     return placed
 
 

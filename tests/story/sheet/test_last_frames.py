@@ -1,0 +1,56 @@
+"""The topmost frame holds the last layer: what leaves a tower leaves it there."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.story.anatomy.tree import Group
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.planning import MOST_FRAMES, part_last
+
+WIDTH = 12
+
+
+def part(*groups):
+    return [one.layers for one in part_last([Group(tuple(layers), ()) for layers in groups])]
+
+
+@pytest.mark.parametrize(
+    ("groups", "frames"),
+    [
+        ([range(7)], [range(7)]),
+        ([[0, 2, 4], [1, 3, 5]], [[0, 2, 4], [1, 3, 5]]),
+        ([[0, 11], range(1, 11)], [[0], range(1, 11), [11]]),  # SAM 3's lighter text tower
+        ([[0, 1, 3, 4, 6, 7], [2, 5]], [[0, 1, 3, 4], [2, 5], [6, 7]]),  # Gemma 3
+        ([[0, 2, 6], [1, 3, 5, 7], [4]], [[0, 2], [1, 3], [4], [5], [6], [7]]),  # Jamba
+    ],
+)
+def test_layers_behind_all_of_the_topmost_frame_stand_in_frames_of_their_own(groups, frames):
+    assert part(*groups) == [tuple(layers) for layers in frames]
+
+
+def test_layers_that_would_need_too_many_frames_stay_with_those_that_are_alike():
+    groups = [[*range(0, 2 * MOST_FRAMES, 2)], [*range(3, 2 * MOST_FRAMES, 2)], [1]]
+
+    assert part(*groups) == [tuple(layers) for layers in groups]
+
+
+class Thinks(nn.Module):
+    def __init__(self, wide):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, wide), nn.Linear(wide, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(torch.relu(self.up(self.norm(x))))
+
+
+def test_what_leaves_is_drawn_out_of_the_frame_that_holds_the_last_layer():
+    torch.manual_seed(0)
+    widths = (31, 43, 31, 43, 31)
+    trace = xray.trace(nn.Sequential(*map(Thinks, widths), nn.LayerNorm(WIDTH)), torch.rand(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+
+    assert [frame.group.layers for frame in column.frames] == [(0, 2), (1, 3), (4,)]
+    assert [[panel.is_open for panel in frame.panels] for frame in column.frames] == [[True], [False], [False]]
+    assert [group.layers for group in xray.anatomy(trace).towers[0].groups] == [(0, 2, 4), (1, 3)]
