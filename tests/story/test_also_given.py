@@ -181,7 +181,7 @@ def test_a_second_picture_that_is_put_together_of_what_comes_in_has_a_box():
     chart = read(Painted, image, torch.rand_like(image), torch.rand_like(image)).entrance
 
     assert [node.record.shape for node in chart.nodes if node.row == 0] == [(2, 3, 16, 12)] * 2
-    assert {("IMAGE", "PATCHES"), ("INPUT", "PATCHES")} <= list_arrows(chart)
+    assert {("IMAGE", "PATCHES 4×4"), ("INPUT", "PATCHES 4×4")} <= list_arrows(chart)
 
 
 def test_arguments_of_one_shape_are_not_drawn_as_one():

@@ -128,7 +128,7 @@ def test_what_another_tower_gives_is_no_input():
     reading = read_passes(trace)[0]
     charts = [chart_entrance(reading.flow, one) for one in reading.towers]
 
-    assert [[node.label for node in chart.nodes] for chart in charts] == [["IMAGE", "PATCHES"], ["LINEAR"]]
+    assert [[node.label for node in chart.nodes] for chart in charts] == [["IMAGE", "PATCHES 4×4"], ["LINEAR"]]
     assert len(charts[1].memory) == 1
 
 
@@ -153,7 +153,7 @@ def test_a_place_that_was_made_before_a_tower_leads_no_way_past_it():
     charts = [chart_entrance(reading.flow, one) for one in reading.towers]
 
     assert [[node.label for node in chart.nodes] for chart in charts] == [
-        ["IMAGE", "MEAN TAKEN OFF", "PATCHES"],
+        ["IMAGE", "MEAN TAKEN OFF", "PATCHES 4×4"],
         ["LINEAR"],
     ]
     assert len(charts[1].memory) == 1

@@ -211,7 +211,7 @@ def test_resized_maps_and_a_learned_number_stand_in_boxes_of_an_entrance():
     flow, towering = open_first(Resized(), torch.randn(2, 3, 8, 8))
 
     labels = [node.label for node in chart_entrance(flow, towering).nodes]
-    assert labels[1:] == ["PATCHES", "× A LEARNED NUMBER", "RESIZED"]
+    assert labels[1:] == ["PATCHES 2×2", "× A LEARNED NUMBER", "RESIZED"]
 
 
 def test_what_is_made_of_a_code_is_a_tower_of_its_own():

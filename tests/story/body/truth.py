@@ -204,8 +204,20 @@ def words(c, *more):
     return entrance(f"words {c.vocab_size}", *more)
 
 
+def patch_of(c):
+    """How large the patches are that a configuration names: the first ones, and over how many pictures of a video."""
+    c = getattr(c, "vision_config", c)
+    size, deep = getattr(c, "patch_size", None), getattr(c, "temporal_patch_size", getattr(c, "tubelet_size", ()))
+    if deep and not isinstance(deep, int):
+        return tuple(deep)
+    size = c.patch_sizes[0] if size is None else size
+    flat = (size, size) if isinstance(size, int) else tuple(size)
+    return (deep, *flat) if deep else flat
+
+
 def tower(c, name, reads, causal, parts, groups, final, **facts):
-    """A tower, as wide as the configuration says."""
+    """A tower, as wide as the configuration says, and its patches as large."""
+    parts = tuple(replace(one, kernel=patch_of(c)) if one.part == "patches" else one for one in parts)
     vocab = facts.pop("vocab", c.vocab_size if reads == "ids" else None)
     widths = {one.d_model for one in groups}
     return Tower(

@@ -99,11 +99,11 @@ def test_what_says_which_rows_a_stream_begins_with_stands_before_it():
     labels = {node.key: node.label for node in chart.nodes}
     ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
     assert ways == {
-        ("IMAGE", "PATCHES"),
-        ("PATCHES", "LINEAR"),
+        ("IMAGE", "PATCHES 2×2"),
+        ("PATCHES 2×2", "LINEAR"),
         ("LINEAR", "CHOOSE BY EACH ROW'S HIGHEST"),
         ("CHOOSE BY EACH ROW'S HIGHEST", "3 OF 16 ROWS"),
-        ("PATCHES", "3 OF 16 ROWS"),
+        ("PATCHES 2×2", "3 OF 16 ROWS"),
     }
     assert list_unsaid((column,)) == ()
 

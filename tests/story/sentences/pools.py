@@ -383,6 +383,7 @@ TOWERS = {
     "ids": TOWER,
     "image": replace(TOWER, reads="image"),
     "image and ids": replace(TOWER, reads="image", also="ids"),
+    "video": replace(TOWER, reads="video", entrance=(EntrancePart("patches", 35, kernel=(2, 7, 7)),)),
     "audio": replace(TOWER, reads="audio"),
     "vectors": replace(TOWER, reads="vectors"),
     "noise": replace(TOWER, reads="noise"),
@@ -396,7 +397,7 @@ TOWERS = {
 READ_IDS = {"ids", "places", "memory", "sampled memory", "some memory"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
-    "image": {"image", "image and ids"},
+    "image": {"image", "image and ids", "video"},
     "audio": {"audio"},
     "vectors": {"vectors"},
     "noise": {"noise"},

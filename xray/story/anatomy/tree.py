@@ -97,7 +97,8 @@ class EntrancePart:
     A resampler is an attention in which as many learned rows as its size look at what another tower gives.
     `learned` is true where its numbers are parameters that are trained, false where they are none, or are frozen and
     others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
-    `beside` is true of places that only rows get which are put among those of words.
+    `beside` is true of places that only rows get which are put among those of words. `kernel` is how large patches are,
+    in pixels, with pictures of a video first.
     """
 
     part: Literal[
@@ -116,6 +117,7 @@ class EntrancePart:
     size: int | None = None
     learned: bool | None = None
     beside: bool = False
+    kernel: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)

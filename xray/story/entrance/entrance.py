@@ -261,7 +261,9 @@ def describe_finders(flow: Flow, finders: Collection[int], outer: Collection[int
         last = max(finders)
         shape = flow.output(last).shape
         is_cut = bool(outer) and all(cuts_patches(flow, node) for node in finders)
-        yield last, EntrancePart("patches" if is_cut else "convolution", shape[1] if len(shape) > 1 else None)
+        kernel = read_sizes(flow, last, "kernel_size") if is_cut and len(finders) == 1 else ()
+        width = shape[1] if len(shape) > 1 else None
+        yield last, EntrancePart("patches" if is_cut else "convolution", width, kernel=kernel)
 
 
 def cuts_patches(flow: Flow, node: int) -> bool:

@@ -21,7 +21,7 @@ from xray.story.passages.added_places import (
 from xray.story.passages.channels import find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.pools import label_neighbours, lays_neighbours
-from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
@@ -43,7 +43,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{told}: {count_weighed(flow, node)} ROWS WEIGHED" if count_weighed(flow, node) else told
     if op in FINDINGS:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
-        return "PATCHES" if cuts_patches(flow, node) and not found else ""
+        is_cut = cuts_patches(flow, node) and not found
+        return f"PATCHES {'×'.join(map(str, read_sizes(flow, node, 'kernel_size')))}" if is_cut else ""
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
         return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES{tell_fitting(flow, node)}"

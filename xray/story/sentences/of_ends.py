@@ -10,6 +10,8 @@ from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
 from xray.story.wording import plural
 
+OF_VIDEO = len(("pictures", "height", "width"))
+
 
 @dataclass(frozen=True)
 class Leaving:
@@ -65,7 +67,10 @@ def part_of(tower: Tower, name: str) -> EntrancePart | None:
 
 
 def describe_image(tower: Tower) -> str:
-    patches = ", one for each patch" if part_of(tower, "patches") else ""
+    part = part_of(tower, "patches")
+    is_deep = part is not None and len(part.kernel) == OF_VIDEO and tower.reads == "video"
+    deep = part.kernel[0] if part is not None and is_deep else 1
+    patches = "" if part is None else f", one for each patch{f' of {deep} pictures' * (deep > 1)}"
     what = {"image": "An image becomes", "video": "The pictures of a video become"}.get(tower.reads or "")
     return f"{what} vectors{patches}." if what else ""
 
