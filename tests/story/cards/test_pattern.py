@@ -1,17 +1,20 @@
 """The card that says which layer is which."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from story.charts.test_heads_first import PLACES, Late
+from story.sentences.pools import FALSE, make_tower
 from story.test_joined_towers import SEEN, Sees, record
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
-from xray.story.cards.pattern import tells_widths
+from xray.story.cards.pattern import list_kinds, name_heads, tells_widths
 from xray.story.poster import compose_poster
 
 
@@ -141,6 +144,30 @@ def test_where_one_width_is_told_all_are():
 
     assert tells_widths(groups, [["self-attention in windows of 5"], ["self-attention in windows of 5"], ["other"]])
     assert not tells_widths(groups, [["self-attention"], ["convolution"], ["recurrence"]])
+
+
+def test_layers_that_are_alike_stand_in_one_line_unless_all_are_told_alike():
+    groups = [Group((0, 1), ()), Group((2,), ()), Group((3, 4), ())]
+
+    assert list_kinds(groups, ["wide", "narrow", "wide"]) == [("wide", [0, 1, 3, 4]), ("narrow", [2])]
+    assert list_kinds(groups, ["wide"] * 3) == [("wide", [0, 1]), ("wide", [2]), ("wide", [3, 4])]
+
+
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"kv_heads": 2}, (" (4 key heads)", " (2 key heads)")),
+        ({"d_k": 14}, (" (heads of 7)", " (heads of 14)")),
+        ({"kv_heads": 2, "source": "encoder"}, ("", "")),
+        ({}, ("", "")),
+    ],
+)
+def test_heads_are_told_where_attentions_of_one_kind_have_others(other, told):
+    one = replace(FALSE, heads=4, kv_heads=4)
+    two = replace(one, **other)
+    tower = make_tower(one, two)
+
+    assert (name_heads(one, tower), name_heads(two, tower)) == told
 
 
 class Sunk(nn.Module):

@@ -267,6 +267,33 @@ def test_a_convolution_is_told_with_its_step():
     ]
 
 
+class Cut(nn.Module):
+    """Places made more by a transposed convolution, of which some are left out (Mimi's decoder)."""
+
+    def __init__(self, *parts):
+        super().__init__()
+        self.wide, self.parts, self.last = nn.ConvTranspose1d(3, 5, 4, 2), parts, nn.Conv1d(5, 7, 3)
+
+    def forward(self, x):
+        x = self.wide(x)
+        return self.last(sum(x[part] for part in self.parts))
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([(..., slice(0, 32))], ", CUT TO 32"),
+        ([(..., slice(0, -2))], ", CUT TO 32"),
+        ([(slice(0, 1),)], ""),
+        ([(..., slice(0, 32)), (..., slice(2, 34))], ""),
+    ],
+)
+def test_places_that_a_transposed_convolution_makes_and_that_are_cut_off_are_told(parts, told):
+    labels = labels_of(Cut(*parts), torch.ones(2, 3, 16))
+
+    assert labels[0] == f"TRANSPOSED CONVOLUTION 4, STEP 2{told}"
+
+
 def test_the_rms_norm_of_torch_is_called_so():
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH))
 

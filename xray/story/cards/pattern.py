@@ -12,7 +12,7 @@ from xray.story.charts.stage_names import name_branch
 from xray.story.sentences.of_masks import describe_hidden
 from xray.story.sheet.planning import spell_kernel, spell_layers
 from xray.story.type_sizes import NOTE
-from xray.story.wording import wrap
+from xray.story.wording import plural, wrap
 
 MOST_KINDS = 8
 SWATCHES = ("encoder", "decoder", "inference", "training", "station", "op_convolution", "op_activation", "op_pooling")
@@ -30,21 +30,17 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             masks = {frame.group.layers[0]: frame.masks for frame in frames}
             keys = {frame.group.layers[0]: frame.keys for frame in frames}
             parts = [list_parts(tower, group) for group in tower.groups]
-            kinds = {number: kind for kind, group in enumerate(tower.groups) for number in group.layers}
             counts = {frame.group.layers[0]: frame.params for frame in frames}
             is_width_told = tells_widths(tower.groups, parts)
-            step = min(13.0, (told.width - 28) / len(kinds))
+            step = min(13.0, (told.width - 28) / sum(group.count for group in tower.groups))
             if len({one.name for one, _, _ in told.frames}) > 1:
                 name = (words(tower.name, NOTE, "text", "semibold"),)
                 y = canvas.note(told.left + 14, y + 2, name, "card").bottom - 2
-            for place, number in enumerate(sorted(kinds)):
-                x = told.left + 14 + place * step
-                canvas.panel(x, y - 13, x + step - 1.5, y, SWATCHES[kinds[number] % len(SWATCHES)], 2)
-            y -= 19
             texts: list[str] = []
             for kind, group in enumerate(tower.groups):
                 text = ", ".join(parts[kind])
                 text += f" (before it: {tower.before})" if tower.before and group.layers == (0,) else ""
+                text += "; rows of another tower added behind it" * ({*group.layers} <= {*tower.rows_added})
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:
                     text += f"; d_model {group.d_model:,}"
@@ -53,19 +49,41 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                     text += describe_masks(masks.get(group.layers[0], ()))
                 text += describe_keys(keys.get(group.layers[0], ()), [keys.get(one.layers[0], ()) for one in like])
                 texts.append(text)
-            for kind, group in enumerate(tower.groups[:MOST_KINDS]):
+            firsts = [group.layers[0] for group in tower.groups]
+            alike = [[first for first, one in zip(firsts, texts, strict=True) if one == text] for text in texts]
+            told_counts = [describe_count(counts, first, same) for first, same in zip(firsts, alike, strict=True)]
+            texts = [text + more for text, more in zip(texts, told_counts, strict=True)]
+            listed = list_kinds(tower.groups, texts)
+            kinds = {layer: kind for kind, (_, layers) in enumerate(listed) for layer in layers}
+            for place, layer in enumerate(sorted(kinds)):
+                x = told.left + 14 + place * step
+                canvas.panel(x, y - 13, x + step - 1.5, y, SWATCHES[kinds[layer] % len(SWATCHES)], 2)
+            y -= 19
+            for kind, (text, layers) in enumerate(listed[:MOST_KINDS]):
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
-                alike = [one.layers[0] for one, text in zip(tower.groups, texts, strict=True) if text == texts[kind]]
-                text = f"{spell_layers(group.layers)}: {texts[kind]}{describe_count(counts, group.layers[0], alike)}"
-                lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 50, canvas.measure, 2))
+                spelled = f"{spell_layers(layers)}: {text}"
+                lines = tuple(words(line, NOTE) for line in wrap(spelled, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
-            if len(tower.groups) > MOST_KINDS:
-                text = f"and {len(tower.groups) - MOST_KINDS} more kinds"
+            if len(listed) > MOST_KINDS:
+                text = f"and {len(listed) - MOST_KINDS} more kinds"
                 y = canvas.note(told.left + 32, y, (words(text, NOTE, "quiet"),), "card").bottom - 3
             y -= 4
         return y
 
     return draw_card(told, canvas, top, "WHICH LAYER IS WHICH", draw)
+
+
+def list_kinds(groups: Sequence[Group], texts: Sequence[str]) -> list[tuple[str, list[int]]]:
+    """What is told of layers, each with those of which it is; of groups that are all told alike each by itself.
+
+    So layers that are alike stand in one line, be others between them (Sapiens 2: the first eight, and the last).
+    """
+    if len(set(texts)) == 1:
+        return [(text, list(group.layers)) for group, text in zip(groups, texts, strict=True)]
+    found: dict[str, list[int]] = {}
+    for group, text in zip(groups, texts, strict=True):
+        found.setdefault(text, []).extend(group.layers)
+    return [(text, sorted(layers)) for text, layers in found.items()]
 
 
 def tells_widths(groups: Sequence[Group], parts: Sequence[list[str]]) -> bool:
@@ -82,6 +100,7 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
         name_branch(branch).lower()
         + name_kernel(branch, tower)
         + name_places(branch, tower)
+        + name_heads(branch, tower)
         + name_choice(branch)
         + name_window(branch)
         + told
@@ -110,6 +129,16 @@ def name_places(branch: Branch, tower: Tower) -> str:
     attentions = [one for one in tower.branches if isinstance(one, Attention)]
     is_other = isinstance(branch, Attention) and (branch.source, branch.positions) == ("self", "none")
     return " (without rotary)" if is_other and "rotary" in {one.positions for one in attentions} else ""
+
+
+def name_heads(branch: Branch, tower: Tower) -> str:
+    """How many heads keys have, or how wide heads are, where attentions of other layers have others."""
+    if not isinstance(branch, Attention):
+        return ""
+    others = [one for one in tower.branches if isinstance(one, Attention) and one.source == branch.source]
+    if branch.kv_heads and len({one.kv_heads for one in others}) > 1:
+        return f" ({plural(branch.kv_heads, 'key head')})"
+    return f" (heads of {branch.d_k:,})" if branch.d_k and len({one.d_k for one in others}) > 1 else ""
 
 
 def name_choice(branch: Branch) -> str:

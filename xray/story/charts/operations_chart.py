@@ -13,6 +13,7 @@ from xray.ir.flow.operation_kinds import (
     LOOKUPS,
     SOFTMAXES,
     SUMS,
+    TRANSPOSED,
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
@@ -349,8 +350,23 @@ def make_node(
     held = (*with_held(flow, node, apart), *bias)
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
-    label = labels.get(node) or f"{label_step(flow, node, owner)}{label_times(flow, times)}"
-    return Node(key, label, row, place, steps, flow.output(node), extra)
+    label, end = (
+        labels.get(node) or f"{label_step(flow, node, owner)}{label_times(flow, times)}",
+        find_shortened(flow, node),
+    )
+    if end != node:
+        label, steps = f"{label}, CUT TO {flow.output(end).shape[-1]:,}", (*steps, *steps_at(flow, end))
+    return Node(key, label, row, place, steps, flow.output(end), extra)
+
+
+def find_shortened(flow: Flow, node: int) -> int:
+    """The step that alone reads what a convolution made longer, and cuts off its end; else the convolution (Mimi)."""
+    readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
+    if flow.op(node) not in TRANSPOSED or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
+        return node
+    before, after = flow.output(node).shape, flow.output(readers[0]).shape
+    is_shorter = len(before) == len(after) and before[:-1] == after[:-1] and after[-1] < before[-1]
+    return readers[0] if is_shorter else node
 
 
 def make_state(

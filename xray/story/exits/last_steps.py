@@ -11,6 +11,7 @@ from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
+from xray.story.entrance.entry_labels import label_cut_into
 from xray.story.exits.handed_rows import name_mean, name_rows, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.joined_rows import name_merging
@@ -159,12 +160,15 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), the choice of some rows, another
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
-    the one row with which all ends (DPR).
+    the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), and the mean of
+    the first few with which all ends (AST).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
     while True:
         readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        if not taken and (mean := find_mean_of_taken(flow, readers)):
+            return [*found, mean]
         if len(readers) != 1 or readers[0] in others:
             return found
         here = readers[0]
@@ -183,12 +187,30 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or name_merging(flow, here)
             or weighs_rows_beside(flow, here, top)
             or ends_with_row(flow, here)
+            or label_cut_into(flow, here)
         ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
             taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def find_mean_of_taken(flow: Flow, taken: Sequence[int]) -> tuple[int, ...]:
+    """The steps that take the first rows of each sequence, one each, add them up, and divide by how many they are.
+
+    The last of them comes first; none where steps do something else, or add up others.
+    """
+    rows = [str(flow.steps[one].settings.get("index", "")) for one in taken if name_rows(flow, one)]
+    readers = {reader for one in taken for reader in flow.readers.get(one, ()) if flow.is_leaf(reader)}
+    if len(taken) < 2 or rows != [f":, {place}" for place in range(len(taken))] or len(readers) != 1:
+        return ()
+    (added,) = readers
+    ends = [one for one in flow.readers.get(added, ()) if flow.is_leaf(one)]
+    if flow.op(added) not in SUMS or len(ends) != 1:
+        return ()
+    factor = read_factor(flow, ends[0])
+    return (ends[0], added, *taken) if factor is not None and isclose(factor * len(taken), 1, rel_tol=1e-6) else ()
 
 
 def list_begun(flow: Flow, towering: Towering) -> set[int]:
@@ -253,6 +275,8 @@ def read_written(flow: Flow, node: int) -> float | None:
 def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
+    if len(taken) > 1:
+        return f"A MEAN OF THE FIRST {len(taken) - 1:,} ROWS"
     if changes_all(flow, end):
         return name_times(read_factor(flow, end) or 1)
     if adds_earlier(flow, end, began):
@@ -267,6 +291,7 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     if written is not None:
         return "SOME PUSHED FAR DOWN" if written <= NO_WEIGHT else f"SOME SET TO {written:g}"
     told = name_mean(flow, end) or name_rows(flow, end)
+    told = told or label_cut_into(flow, end)
     told = told or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told

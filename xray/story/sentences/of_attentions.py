@@ -37,7 +37,11 @@ def describe_alibi(anatomy: Anatomy) -> str:
 
 def describe_relative(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, "relative")
-    return "" if some is None else f"Relative places{some}: a number for how far apart two are is added to their score."
+    return (
+        ""
+        if some is None
+        else f"Relative places{some}: a number that depends on how far apart two are is added to their score."
+    )
 
 
 def tell_some(anatomy: Anatomy, positions: Positions) -> str | None:

@@ -1,0 +1,57 @@
+"""What stands behind the last layer: the mean of the first rows, and rows that are cut into several each."""
+
+import re
+
+import pytest
+import torch
+from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from torch import nn
+
+import xray
+from xray.renderers.sheet.poster import draw_poster
+
+
+class Ends(Reader):
+    """A norm of all rows, and what is made of these."""
+
+    def __init__(self, end):
+        super().__init__(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart)))
+        self.norm, self.end = nn.LayerNorm(WIDTH), end
+
+    def forward(self, x, kind=None):
+        return self.end(self.norm(super().forward(x, kind)))
+
+
+def words_of(end):
+    with torch.no_grad():
+        drawn = draw_poster(xray.trace(Ends(end).eval(), rows()), "svg")
+    return [word for word in re.split("<[^>]+>", drawn) if word.strip()]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (lambda x: (x[:, 0] + x[:, 1]) / 2, ["A MEAN OF THE FIRST 2 ROWS"]),
+        (lambda x: (x[:, 0] + x[:, 1]) * 0.5, ["A MEAN OF THE FIRST 2 ROWS"]),
+        (lambda x: (x[:, 0] + x[:, 1]) / 3, []),
+        (lambda x: (x[:, 0] + x[:, 2]) / 2, []),
+        (lambda x: (x[:, 0] - x[:, 1]) / 2, []),
+    ],
+)
+def test_a_mean_of_the_first_rows_with_which_all_ends_is_drawn(end, told):
+    words = words_of(end)
+
+    assert [word for word in words if "MEAN OF" in word] == told
+    assert any("in no box" in word for word in words) != bool(told)
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (lambda x: x.reshape(len(x), 2 * PLACES, WIDTH // 2), ["EACH ROW CUT INTO 2"]),
+        (lambda x: x.reshape(len(x), PLACES, 2, WIDTH // 2), []),
+        (lambda x: x.reshape(len(x), 1, PLACES * WIDTH), []),
+    ],
+)
+def test_rows_that_are_cut_into_several_at_last_are_drawn(end, told):
+    assert [word for word in words_of(end) if "CUT INTO" in word] == told
