@@ -67,7 +67,7 @@ def lfm3(c):
     # where all is seen half of a head is turned: the frequencies behind it are 0 (modeling_rope_utils)
     turned = int(c.head_dim * c.rope_parameters["full_attention"]["partial_rotary_factor"])
     attend = replace(local, sliding_window=None, turned=turned)
-    mix, think = Convolution((c.conv_L_cache,), c.hidden_size), both("rms", gated(c, activation="silu"))
+    mix, think = Convolution((c.conv_L_cache,), c.hidden_size, causal=True), both("rms", gated(c, activation="silu"))
     kinds = ((mix, (0, 1, 3, 5)), (attend, (2,)), (local, (4,)))
     groups = tuple(group(places, c.hidden_size, both("rms", one), think) for one, places in kinds)
     return decoder_only(c, groups=groups, final="rms")
@@ -98,7 +98,7 @@ def vibevoice_hears(c):
     places, groups = 0, []
     for stage, depth in enumerate(c.depths):
         width = c.num_filters * 2**stage
-        mix = replace(pre("rms", Convolution((c.kernel_size,), width)), scale="learned")
+        mix = replace(pre("rms", Convolution((c.kernel_size,), width, causal=True)), scale="learned")
         think = replace(pre("rms", plain(c, d_ff=c.ffn_expansion * width)), scale="learned")
         groups.append(group(range(places, places + depth), width, mix, think))
         places += depth

@@ -190,7 +190,7 @@ def neucodec(c):
     last = replace(both("layer", plain(hear)), scale="number")
     last = replace(last, norm=replace(last.norm, on="stream"))
     look = pre("layer", looks_both_ways(hear, positions="relative"))
-    mix = pre("layer", Convolution((hear.conv_depthwise_kernel_size,), hear.hidden_size))
+    mix = pre("layer", Convolution((hear.conv_depthwise_kernel_size,), hear.hidden_size, causal=True))
     layers = (group(2, hear.hidden_size, half, look, mix, last),)
     parts = entrance("norm", f"projection {hear.hidden_size}")
     meaning = tower(hear, "audio", "audio", False, parts, layers, None)

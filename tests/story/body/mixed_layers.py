@@ -32,7 +32,7 @@ EVERY_SECOND = ["full_attention", "conv"] * 3
 def lfm2_moe(c):
     # every second layer is a convolution between two gates (line 486); the first two think without experts
     attend = pre("rms", attention(c, qk_norm=True))
-    mix = pre("rms", Convolution((c.conv_L_cache,), c.hidden_size))
+    mix = pre("rms", Convolution((c.conv_L_cache,), c.hidden_size, causal=True))
     think = pre("rms", gated(c, activation="silu"))
     chosen = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, activation="silu"))
     groups = (

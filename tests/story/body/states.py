@@ -68,7 +68,7 @@ def recurrent_gemma(c):
     layer_types=["conv", "conv", "full_attention", "conv"],
 )
 def lfm2(c):
-    short = pre("rms", Convolution((c.conv_L_cache,), c.hidden_size))
+    short = pre("rms", Convolution((c.conv_L_cache,), c.hidden_size, causal=True))
     attend = pre("rms", attention(c, qk_norm=True))
     d_ff = c.block_multiple_of * -(-int(2 * c.intermediate_size / 3) // c.block_multiple_of)
     think = pre("rms", gated(c, d_ff=d_ff, activation="silu"))

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy
+from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy, make_tower
 
 from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Untold
@@ -16,7 +16,31 @@ from xray.story.sentences.of_models import (
     describe_untold,
     list_sentences,
 )
-from xray.story.sentences.of_norms import describe_adaptive, describe_inner_norm, describe_scale
+from xray.story.sentences.of_norms import describe_adaptive, describe_inner_norm, describe_norm, describe_scale
+
+BEFORE, AFTER = Norm("layer", "before"), Norm("layer", "after", on="stream")
+ROOT = Norm("rms", "before")
+
+
+@pytest.mark.parametrize(
+    ("norms", "told"),
+    [
+        ((BEFORE, BEFORE), "Layer norm before each sublayer."),
+        ((BEFORE, AFTER), "Layer norm before each sublayer (first); layer norm after each sum (second)."),
+        ((BEFORE, ROOT), "Layer norm before each sublayer (first); RMS norm before each sublayer (second)."),
+        (
+            (BEFORE, AFTER, BEFORE),
+            "Layer norm before each sublayer (first, third); layer norm after each sum (second).",
+        ),
+        ((BEFORE, Norm(None, "none")), "Layer norm before some sublayers."),
+        ((Norm(None, "none"), Norm(None, "none")), ""),
+    ],
+)
+def test_norms_of_towers_that_differ_are_told_tower_by_tower(norms, told):
+    names = ("first", "second", "third")
+    towers = [replace(make_tower(FALSE, norm=norm), name=name) for name, norm in zip(names, norms, strict=False)]
+
+    assert describe_norm(replace(make_anatomy(FALSE), towers=tuple(towers))) == told
 
 
 def test_keys_that_some_attentions_choose_are_chosen_in_some():

@@ -226,11 +226,12 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Convolution:
-    """Neighbouring places mixed by learned weights."""
+    """Neighbouring places mixed by learned weights; `causal` where each with itself and those before it alone."""
 
     kernel: tuple[int, ...] | None
     groups: int | None
     part: str = "convolution"
+    causal: bool | None = None
 
 
 @dataclass(frozen=True)

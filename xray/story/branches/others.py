@@ -7,7 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
@@ -43,8 +43,26 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
         kernel = read_sizes(flow, node, "kernel_size")
         groups = count_groups(flow, node)
         if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
-            found = Convolution(kernel, groups)
+            found = Convolution(kernel, groups, causal=looks_back(flow, node) or None)
     return found
+
+
+def looks_back(flow: Flow, node: int) -> bool:
+    """Whether a convolution over a row reads a place and those just before it, and none behind it.
+
+    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off.
+    """
+    read = (read_sizes(flow, node, name) for name in ("kernel_size", "stride", "padding", "dilation"))
+    kernel, stride, padding, dilation = (sizes[0] if len(sizes) == 1 else None for sizes in read)
+    length, made = (one.shape[2:] for one in (flow.steps[node].inputs[0], flow.output(node)))
+    if kernel in (None, 1) or len(length) != 1 or flow.op(node) in TRANSPOSED or {stride, dilation} - {1, None}:
+        return False
+    if padding in (0, None) and made[0] + kernel - 1 == length[0]:
+        before = flow.makers[node][0]
+        return before is not None and read_sizes(flow, before, "pad") == (kernel - 1, 0)
+    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
+    return padding == kernel - 1 and made[0] == length[0] + kernel - 1 and parts == {f":{length[0]}"}
 
 
 def count_groups(flow: Flow, node: int) -> int | None:

@@ -40,7 +40,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             for kind, group in enumerate(tower.groups):
                 text = ", ".join(parts[kind])
                 text += f" (before it: {tower.before})" if tower.before and group.layers == (0,) else ""
-                text += "; rows of another tower added behind it" * ({*group.layers} <= {*tower.rows_added})
+                text += "; rows added" * ({*group.layers} <= {*tower.rows_added})
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:
                     text += f"; d_model {group.d_model:,}"

@@ -12,6 +12,7 @@ from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
+from xray.story.branches.others import looks_back
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import label_first_row
@@ -280,24 +281,6 @@ def name_convolution(flow: Flow, node: int) -> str:
     groups = next(iter(read_sizes(flow, node, "groups")), 1)
     channels = flow.steps[node].inputs[0].shape[1:2]
     return told if groups == 1 else f"{told} BY CHANNEL" if (groups,) == channels else f"{told} IN {groups:,} GROUPS"
-
-
-def looks_back(flow: Flow, node: int) -> bool:
-    """Whether a convolution over a row reads a place and those just before it, and none behind it.
-
-    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off.
-    """
-    read = (read_sizes(flow, node, name) for name in ("kernel_size", "stride", "padding", "dilation"))
-    kernel, stride, padding, dilation = (sizes[0] if len(sizes) == 1 else None for sizes in read)
-    length, made = (one.shape[2:] for one in (flow.steps[node].inputs[0], flow.output(node)))
-    if kernel in (None, 1) or len(length) != 1 or flow.op(node) in TRANSPOSED or {stride, dilation} - {1, None}:
-        return False
-    if padding in (0, None) and made[0] + kernel - 1 == length[0]:
-        before = flow.makers[node][0]
-        return before is not None and read_sizes(flow, before, "pad") == (kernel - 1, 0)
-    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
-    parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
-    return padding == kernel - 1 and made[0] == length[0] + kernel - 1 and parts == {f":{length[0]}"}
 
 
 def find_joining(flow: Flow, bridging: Bridging) -> int | None:

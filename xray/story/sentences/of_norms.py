@@ -1,9 +1,9 @@
 """What the card says of norms, and of what sublayers and the stream are multiplied by."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.branches import FeedForward
-from xray.story.anatomy.tree import Anatomy, Norm, Stage
+from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
 from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_feed_forwards import forwards
 
@@ -19,14 +19,31 @@ def norms(anatomy: Anatomy) -> Iterator[Norm]:
 
 
 def describe_norm(anatomy: Anatomy) -> str:
-    kinds = {norm.kind for norm in norms(anatomy) if norm.place not in ("none", None)}
-    places = {(norm.place, norm.on) for norm in norms(anatomy) if norm.place not in ("none", None)}
-    if len(places) != 1:
+    told = tell_norm(anatomy.towers)
+    why = ": divided by the root mean square; no mean is taken away" if told.startswith("RMS norm") else ""
+    if told or len(anatomy.towers) < 2:
+        return f"{told}{why}." if told else ""
+    found: dict[str, list[str]] = {}
+    for tower in anatomy.towers:
+        if one := tell_norm((tower,)):
+            found.setdefault(one, []).append(tower.name)
+    if len(found) < 2:
+        return ""
+    first, *others = (f"{one} ({', '.join(names)})" for one, names in found.items())
+    return f"{'; '.join((first, *(one if one.startswith('RMS') else one[0].lower() + one[1:] for one in others)))}."
+
+
+def tell_norm(towers: Sequence[Tower]) -> str:
+    """Of what kind the norms of some towers are, and where they stand; empty where they do not all stand alike."""
+    stages = [stage for tower in towers for group in tower.groups for stage in group.stages]
+    norms = [stage.norm for stage in stages if stage.norm.place not in ("none", None)]
+    kinds, places = {norm.kind for norm in norms}, {(norm.place, norm.on) for norm in norms}
+    if len(places) != 1 or (len(kinds) > 1 and len(towers) > 1):
         return ""
     place, on = places.pop()
     name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
     kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
-    many = describe_many_normed(anatomy)
+    many = describe_many_normed(towers)
     ending, they, give = ("", "it", "gives") if many == "each" else ("s", "they", "give")
     where = {
         "before": f"before {many} sublayer{ending}",
@@ -35,8 +52,7 @@ def describe_norm(anatomy: Anatomy) -> str:
         if on == "stream"
         else f"on what {many} sublayer{ending} {give}, before it is added",
     }
-    why = ": divided by the root mean square; no mean is taken away" if kind == "RMS norm" else ""
-    return f"{kind} {where[place]}{why}."
+    return f"{kind} {where[place]}" if place in where else ""
 
 
 def describe_adaptive(anatomy: Anatomy) -> str:
@@ -49,11 +65,11 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is scaled or shifted."
 
 
-def describe_many_normed(anatomy: Anatomy) -> str:
+def describe_many_normed(towers: Sequence[Tower]) -> str:
     """Whether each sublayer is known to have a norm, or most of them, or some."""
     found = [
         (group.count, stage.norm.place not in ("none", None))
-        for tower in anatomy.towers
+        for tower in towers
         for group in tower.groups
         for stage in group.stages
     ]

@@ -205,9 +205,14 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Recurrence) and not one.by_pieces,
     ),
     fixed(
+        "station of a convolution that looks back",
+        "Each place is mixed with those just before it.",
+        lambda one: isinstance(one, Convolution) and one.causal is True,
+    ),
+    fixed(
         "station of a convolution",
         "Each place is mixed with places next to it.",
-        lambda one: isinstance(one, Convolution),
+        lambda one: isinstance(one, Convolution) and not one.causal,
     ),
     Sentence("station of a projection", describe_projection),
     Sentence("station of mixed streams", describe_mixing),
