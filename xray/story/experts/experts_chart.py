@@ -185,10 +185,11 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             drawn = [replace(one, steps=apart) if one.key == f"expert{shown - 1}" else one for one in drawn]
     end = find_last_of_experts(flow, found.region)
     feet = ["router", *(one.key for one in drawn if one.key == "entering")]
-    first = heavy[:1] or list_apart(flow, own, branch)
-    if len(feet) == 1 and any(one.key == "each" for one in drawn) and reads_rows(flow, found.region, first, own):
-        feet.append("each")
     down, up = (seek_down(flow, heavy[0], nodes), seek_up(flow, end, heavy[-1], nodes)) if heavy else (None, None)
+    first = heavy[:1] or list_apart(flow, own, branch)
+    is_alone = len(feet) == 1 and down is None and any(one.key == "each" for one in drawn)
+    if is_alone and reads_rows(flow, found.region, first, own, router):
+        feet.append("each")
     is_waist = down is not None and up is not None
     normed = find_norm_of_sum(flow, end, heavy[-1], nodes) if heavy and branch.shared and not is_waist else None
     is_apart = is_waist or normed is not None
@@ -252,7 +253,7 @@ def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:
         charts += [] if chart is None else [without_fan(chart)]
         one = None if one is None else one.others
     shared = list_shared(flow, found.region.inner, list_routers(flow, found.region.inner)[0])
-    charts += [chart_alone(shared_node(flow, shared, 0, MIDDLE))] if shared else []
+    charts += [chart_alone(shared_node(flow, shared, 0, BROAD))] if shared else []
     end = found.region.end
     label = f"BOTH PUT TOGETHER{' + SHARED EXPERT' * bool(shared)}"
     both = Node("both", label, 0, BROAD, steps_at(flow, end), flow.output(end))

@@ -117,8 +117,13 @@ def weighs(flow: Flow, node: int, routing: Collection[int]) -> bool:
     return flow.op(node) in SCALINGS and any(flow.carried_from(maker) in routing for maker in flow.makers[node])
 
 
-def reads_rows(flow: Flow, region: Region, first: Collection[int], nodes: Collection[int]) -> bool:
-    """Whether what experts do first is done with the rows that the branch, or its opening norm, gives them."""
-    rows = {region.start, *(norm.end for norm in opening_norms(flow, region, region.start))}
-    way = flow.behind(*first, within=nodes.__contains__)
+def reads_rows(flow: Flow, region: Region, first: Collection[int], nodes: Collection[int], router: int) -> bool:
+    """Whether what experts do first is done with rows that the branch or its opening norm gives them, or the router.
+
+    Those of a set of experts are given the rows of its own places alone, and so is its router (ERNIE 4.5 VL).
+    """
+    moving = CARRYING | {"index"}
+    scored = flow.carried_from(next(iter(flow.makers[router]), None), moving)
+    rows = {region.start, scored, *(norm.end for norm in opening_norms(flow, region, region.start))}
+    way = flow.behind(*first, within=lambda node: node in nodes or flow.op(node) in moving)
     return any(flow.carried_from(maker) in rows or maker in rows for node in way for maker in flow.makers[node])

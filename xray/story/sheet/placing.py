@@ -107,7 +107,7 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
         return GHOST
     shape = look.shape(node.steps[0], node.record)
     more += LINE * (len(break_label(canvas, node, own)) - 1)
-    more += LINE * bool(tell_last(canvas, node, own, shape, look))
+    more += LINE * len(tell_last(canvas, node, own, shape, look))
     if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
         return TWO_LINES + more
     fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
@@ -243,18 +243,20 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
 
 
 def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Look) -> tuple[Line, ...]:
-    """A line for what has no room beside the label and none behind the sizes either; none for any other node."""
+    """A line or two for what has no room beside the label and none behind the sizes either; none for other nodes."""
     if look.is_narrow or not node.extra or node.told or node.value:
         return ()
     extra = ", ".join(part for part in (DERIVED if node.is_derived else "", node.extra) if part)
     fits_beside = line_width(op_line(node.label, extra, SYMBOL), canvas.measure) <= own - 8
-    line = words(node.extra, SYMBOL, "quiet")
-    if fits_beside or line_width(line, canvas.measure) > own - 8:
+    if fits_beside:
+        return ()
+    lines = tuple(words(piece, SYMBOL, "quiet") for piece in wrap(node.extra, SYMBOL, own - 8, canvas.measure, 2))
+    if any(line_width(line, canvas.measure) > own - 8 for line in lines):
         return ()
     spelled = (
         fit_beside(canvas.measure, shape, own - 6) if shape.is_named else fit_digits(canvas.measure, shape, own - 6)
     )
-    return () if spelled and len(add_below(canvas, [spelled], node.extra, own - 8)[0]) > len(spelled) else (line,)
+    return () if spelled and len(add_below(canvas, [spelled], node.extra, own - 8)[0]) > len(spelled) else lines
 
 
 def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> list[Line]:
