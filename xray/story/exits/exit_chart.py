@@ -153,7 +153,8 @@ def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | No
     out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
     if len(readers) != 1 or flow.op(readers[0]) != "index" or not cuts_rows(flow, readers[0]):
         return None
-    if flow.steps[end].id in out or {*others}.isdisjoint(flow.readers.get(readers[0], ())):
+    is_theirs = readers[0] in others  # it stands where the other tower begins (InternVL)
+    if is_theirs or flow.steps[end].id in out or {*others}.isdisjoint(flow.readers.get(readers[0], ())):
         return None
     key, label = f"out{readers[0]}", label_cut_rows(flow, readers[0])
     return Chart((Node(key, label, 0, BROAD, steps_at(flow, *readers), flow.output(readers[0])),), (), (key,), key)
