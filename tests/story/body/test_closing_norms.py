@@ -11,7 +11,7 @@ from xray.story.sheet.columns import read_columns
 
 
 class Closed(nn.Module):
-    """Attention, a feed-forward with a norm behind its sum, then a way of its own in one layer (Granite Speech)."""
+    """Attention, a feed-forward with a norm behind its sum, then a way of its own in one layer."""
 
     def __init__(self, *, closes, guesses=False):
         super().__init__()

@@ -142,6 +142,7 @@ MODELS = {
     "packed rows": make_anatomy(replace(FALSE, pieces=3)),
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
+    "added between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, added=True)),
     "blocks that are no layers": number_blocks(make_anatomy(FALSE), blocks=9, idle_blocks=2),
     "rows added": add_rows(make_anatomy(FALSE), 2),
     "gate": make_anatomy(FALSE, GATED),

@@ -8,7 +8,7 @@ from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy, mak
 from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Untold
 from xray.story.sentences.of_attentions import describe_set_window
-from xray.story.sentences.of_links import describe_earlier
+from xray.story.sentences.of_links import describe_added_between, describe_earlier
 from xray.story.sentences.of_models import (
     describe_bridges,
     describe_chosen_keys,
@@ -59,6 +59,17 @@ def test_rows_that_become_wider_within_a_stage_are_told_with_the_others():
     assert describe_bridges(anatomy) == "Stages: between them 4 places become one, and rows are 35, 70 numbers wide."
     assert describe_bridges(replace(anatomy, towers=(replace(tower, groups=groups),))) == (
         "Stages: between them 4 places become one, and rows are 35, 70, 140 numbers wide."
+    )
+
+
+def test_it_is_told_between_which_layers_something_is_added():
+    found = (Bridge(number, None, 35, 35, added=number != 4) for number in (2, 4, 6))
+    anatomy = bridge_layers(make_anatomy(FALSE), *found)
+
+    assert describe_added_between(make_anatomy(FALSE)) == ""
+    assert describe_added_between(anatomy) == (
+        f"Between layers 2 and 3, and 6 and 7 of the {anatomy.towers[0].name} tower, something is made of the stream "
+        "and added to it."
     )
 
 

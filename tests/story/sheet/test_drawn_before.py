@@ -122,7 +122,10 @@ class ScoresTwice(nn.Module):
         return self.last(x)
 
 
-@pytest.mark.parametrize(("same", "told"), [(True, "same weights"), (False, f"{(WIDTH + 1) * 11} parameters")])
+@pytest.mark.parametrize(
+    ("same", "told"),
+    [(True, "same weights as between layers 2 and 3"), (False, f"{(WIDTH + 1) * 11} parameters")],
+)
 def test_a_head_that_worked_between_layers_has_its_number_there(same, told):
     (column,) = read_columns(xray.trace(ScoresTwice(same=same).eval(), torch.rand(2, 5, 7)))
 

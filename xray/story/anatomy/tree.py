@@ -126,7 +126,8 @@ class Bridge:
 
     `joined` is how many rows become one there, `d_in` and `d_out` how wide the stream is before and behind. One that is
     `within` that layer stands beside its first sublayer: the stream goes through it on its way past (Hiera, MaxViT).
-    `heads` is how many an attention has that is all there is of the stream behind it, without a way past (LeViT).
+    `heads` is how many an attention has that is all there is of the stream behind it, without a way past (LeViT). Where
+    what is made of the stream is `added` to it, that goes by as it is (Granite Speech).
     """
 
     before: int
@@ -135,6 +136,7 @@ class Bridge:
     d_out: int
     within: bool = False
     heads: int | None = None
+    added: bool = False
 
 
 @dataclass(frozen=True)

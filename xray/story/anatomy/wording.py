@@ -171,7 +171,8 @@ def describe_bridge(bridge: Bridge) -> str:
     """What becomes of the stream between two layers."""
     wider = f"{bridge.d_in:,} → {bridge.d_out:,}" if bridge.d_in != bridge.d_out else ""
     heads = bridge.heads and f"attention of {bridge.heads} head{'s' * (bridge.heads > 1)}"
-    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads)
+    added = bridge.added and "added to the stream"
+    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added)
 
 
 def describe_layers(group: Group) -> str:

@@ -120,7 +120,7 @@ def count_maps(flow: Flow, piece: Layer) -> int:
 def split_at_blocks(stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> list[Layer]:
     """Stages by the outermost blocks that do not hold all of them; all in one where sums stand beside these.
 
-    One of many that stands between two blocks goes with the one before (Granite Speech).
+    One of many that stands between two blocks goes with the one before, be it that it is of no layer (Granite Speech).
     """
     own = [holders[id(one)] for one in stagings]
     depth = count_shared(own)

@@ -18,7 +18,7 @@ from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.tables import looks_up_places
-from xray.story.passages.bridges import Bridging, find_bridges, list_changes
+from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning
 from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.mixed_streams import find_end
@@ -145,6 +145,7 @@ def read_tower(
             final = None
         final = final or norm_within_skip(flow, chain)
     layers = hold_together(cut_by_blocks(flow, stagings) or join_cuts(stagings, cut))
+    layers = leave_between(flow, layers, sites)
     if final is not None and is_end_of_layer(layers):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
@@ -243,7 +244,7 @@ def count_mixed(stagings: Sequence[Staging]) -> int | None:
 def is_end_of_layer(layers: Sequence[Layer]) -> bool:
     """Whether the norm behind the last layer ends that: one stands behind the same sublayer of each other (Conformer).
 
-    What comes behind that in one layer alone changes nothing (Granite Speech's fifth).
+    What comes behind that in one layer alone changes nothing.
     """
     last = layers[-1][-1].stage
     kinds = [branch.part for branch in last.branches]

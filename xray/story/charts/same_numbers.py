@@ -1,14 +1,15 @@
-"""Numbers in the labels of a layer that is drawn for several: said where all of them have it."""
+"""What is the same in several places: numbers of layers that one is drawn for, weights that stand in a chart before."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
-from xray.story.charts.chart import Chart
+from xray.story.charts.chart import Chart, Node
 from xray.story.passages.bridges import name_convolution, read_dilation
 
 TIMES = re.compile(r"[×÷·] ?[\d.,]+(e-?\d+)?")
@@ -64,3 +65,27 @@ def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:
     """The steps of a stage that multiply by one number, each with it, in order."""
     found = ((node, read_factor(flow, node)) for node in sorted(staging.nodes) if flow.is_leaf(node))
     return [(node, factor) for node, factor in found if factor is not None]
+
+
+def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) -> Chart | None:
+    """A chart, with the boxes whose weights stand in charts before it said to have the same, in the words for these."""
+    drawn: dict[str, str] = {}
+    for one, told in before:
+        for node in () if one is None else one.nodes:
+            for holder in list_holders(node) if node.extra else ():
+                drawn.setdefault(holder, told)
+    if chart is None or not drawn:
+        return chart
+    return replace(chart, nodes=tuple(tell_node(node, drawn) for node in chart.nodes))
+
+
+def tell_node(node: Node, drawn: Mapping[str, str]) -> Node:
+    """A box, with where its weights stand instead of how many they are, where all of them are drawn before."""
+    held = list_holders(node) if node.extra else frozenset[str]()
+    return replace(node, extra=drawn[min(held)]) if held and held <= drawn.keys() else node
+
+
+def list_holders(node: Node) -> frozenset[str]:
+    """The paths at which the weights were worked with first that the steps of a box work with."""
+    reading = (step for step in node.steps if step.params or any(one.role == "parameter" for one in step.inputs))
+    return frozenset(str(step.settings.get(SAME_WEIGHTS_AS, step.path)) for step in reading)

@@ -28,7 +28,7 @@ from xray.story.recognition.between import (
 from xray.story.recognition.resamplers import count_rows
 from xray.story.wording import plural, spell_steps
 
-MOST_STEPS = 60
+MOST_STEPS, FEWEST_LAYERS = 60, 4
 FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
 EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
@@ -69,8 +69,29 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
             nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
-            found.append(Bridging(Bridge(number, joined, d_in, d_out, heads=heads), nodes, before, start, site))
+            is_added = find_residual(flow, before, start) is not None
+            bridge = Bridge(number, joined, d_in, d_out, heads=heads, added=is_added)
+            found.append(Bridging(bridge, nodes, before, start, site))
     return tuple(found)
+
+
+def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> list[Layer]:
+    """Layers without the sums that stand between two of them, beside all of their blocks: these are bridges.
+
+    So letters are guessed once, in the middle of an encoder, and what is sure of them is added (Granite Speech). Where
+    this comes behind more than a quarter of the layers, it is a part of them that is written beside their blocks.
+    """
+    holders = {id(one): frozenset(flow.parents(one.joints[0].add)) for layer in layers for one in layer}
+    shared = frozenset[int]() if not holders else frozenset.intersection(*holders.values())
+    apart = [one for layer in layers for one in layer if holders[id(one)] == shared]
+    held = (tuple(one for one in layer if holders[id(one)] != shared) for layer in layers)
+    left = [layer for layer in held if layer]
+    if not 0 < FEWEST_LAYERS * len(apart) <= len(left) or any(
+        frozenset.intersection(*(holders[id(one)] for one in layer)) == shared for layer in left
+    ):
+        return [*layers]
+    between = frozenset[int]().union(*(one.nodes for one in find_bridges(flow, left, sites)))
+    return left if all(one.nodes <= between for one in apart) else [*layers]
 
 
 def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int, int, Region]]:
@@ -80,6 +101,13 @@ def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int
         region = None if start is None or start <= end else find_region(flow, end, start)
         if start is not None and region is not None:
             yield number, end, start, region
+
+
+def find_residual(flow: Flow, before: int, start: int) -> int | None:
+    """The sum with which a bridge ends that adds what it makes of the stream to the stream as it came, if one does."""
+    add = flow.carried_from(start)
+    makers = [] if add is None or flow.op(add) not in SUMS else [flow.carried_from(one) for one in flow.makers[add]]
+    return add if len(makers) == 2 and None not in makers and makers.count(before) == 1 else None
 
 
 def goes_past(flow: Flow, before: int, start: int, site: Site) -> bool:
@@ -157,8 +185,9 @@ def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: 
 
 def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     """What steps of a bridge are called: where neighbours come side by side, and what came before beside it."""
-    labels = {}
-    for node in sorted(bridging.nodes):
+    residual = find_residual(flow, bridging.start, bridging.end)
+    labels = {} if residual is None else {residual: "ADD"}
+    for node in sorted(bridging.nodes.difference(labels)):
         if earlier := label_earlier(flow, node, bridging.nodes):
             labels[node] = earlier
         elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:

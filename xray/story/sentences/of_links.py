@@ -1,4 +1,4 @@
-"""What the card says of the ways between towers."""
+"""What the card says of the ways between towers, and between layers of one."""
 
 from collections.abc import Sequence
 
@@ -14,6 +14,16 @@ def describe_rows_added(anatomy: Anatomy) -> str:
         "to rows of its stream."
         for tower in anatomy.towers
         if tower.rows_added
+    )
+
+
+def describe_added_between(anatomy: Anatomy) -> str:
+    added = [(tower.name, [one.before for one in tower.bridges if one.added]) for tower in anatomy.towers]
+    return " ".join(
+        f"Between layers {', and '.join(f'{number} and {number + 1}' for number in numbers)} of the {name} tower, "
+        "something is made of the stream and added to it."
+        for name, numbers in added
+        if numbers
     )
 
 

@@ -43,6 +43,7 @@ from xray.story.sentences.of_feed_forwards import (
     gates_beside,
 )
 from xray.story.sentences.of_links import (
+    describe_added_between,
     describe_chosen_ids,
     describe_comparison,
     describe_earlier,
@@ -280,6 +281,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("packed rows", describe_pieces),
     Sentence("coarse rows", describe_coarse),
     Sentence("stages", describe_bridges),
+    Sentence("added between layers", describe_added_between),
     Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
     Sentence("gate", describe_gate),

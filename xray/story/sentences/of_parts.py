@@ -28,6 +28,11 @@ def describe_load(counts: Sequence[int]) -> str:
     return say_first(OF_LOADS, counts)
 
 
+def describe_weights_between(told: str, behind: int) -> str:
+    """That weights are those of a step between two layers, of which the first has that number, from 1."""
+    return f"{told} as between layers {behind} and {behind + 1}"
+
+
 def describe_past(names: Sequence[str]) -> str:
     """What the stream goes through on its way past a sublayer; empty where it comes by as it is."""
     return say_first(OF_PASTS, names)

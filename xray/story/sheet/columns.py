@@ -1,9 +1,9 @@
 """What stands in each column of a sheet: a tower with its charts, and beside it the same tower in another phase."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.trace import SAME_WEIGHTS_AS, Pass, Trace
+from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention, Branch, Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.links import list_meetings
@@ -15,6 +15,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
+from xray.story.charts.same_numbers import tell_chart
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.entrance.own_widths import tell_own_width
@@ -22,6 +23,7 @@ from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.passages.homes import read_leading
+from xray.story.sentences.of_parts import describe_weights_between
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
@@ -241,30 +243,13 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
     may have done so between layers (Granite Speech 5).
     """
     others = [one for one in before if one.reading is column.reading]
-    drawn = [chart for one in others for chart in (one.entrance, one.exit)]
-    layers = [panel.chart for frame in column.frames for panel in frame.panels if panel.is_open]
-    return replace(column, entrance=tell_chart(column.entrance, drawn), exit=tell_chart(column.exit, layers))
-
-
-def tell_chart(chart: Chart | None, before: Iterable[Chart | None]) -> Chart | None:
-    """A chart, with the boxes whose weights stand in charts before it said to have the same."""
-    nodes = [node for one in before if one is not None for node in one.nodes if node.extra]
-    drawn = {holder for node in nodes for holder in list_holders(node)}
-    if chart is None or not drawn:
-        return chart
+    drawn = [(chart, SAME_WEIGHTS) for one in others for chart in (one.entrance, one.exit)]
+    layers = [(panel.chart, SAME_WEIGHTS) for frame in column.frames for panel in frame.panels if panel.is_open]
+    bridges = [(frame.bridge, frame.group.layers[0]) for frame in column.frames]
+    between = [(one, describe_weights_between(SAME_WEIGHTS, number)) for one, number in bridges]
     return replace(
-        chart,
-        nodes=tuple(
-            replace(node, extra=SAME_WEIGHTS) if node.extra and (held := list_holders(node)) and held <= drawn else node
-            for node in chart.nodes
-        ),
+        column, entrance=tell_chart(column.entrance, drawn), exit=tell_chart(column.exit, [*layers, *between])
     )
-
-
-def list_holders(node: Node) -> frozenset[str]:
-    """The paths at which the weights were worked with first that the steps of a box work with."""
-    reading = (step for step in node.steps if step.params or any(one.role == "parameter" for one in step.inputs))
-    return frozenset(str(step.settings.get(SAME_WEIGHTS_AS, step.path)) for step in reading)
 
 
 def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:

@@ -1,0 +1,100 @@
+"""What is made of the stream between two layers and added to it: a part of neither (Granite Speech's guess)."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from printed import words_of
+from story.body.test_mistaken import BATCH, PLACES, WIDTH
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.facts.totals import count_params
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
+
+LETTERS = 11
+
+
+class Guesses(nn.Module):
+    """Letters are guessed behind some layers, and what is sure of them is added; `inside`: by the last of them."""
+
+    def __init__(self, behind, *, inside=False, layers=4):
+        super().__init__()
+        self.lead, self.last = nn.Linear(7, WIDTH), nn.Linear(WIDTH, 3)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(layers))
+        self.guesses = nn.ModuleDict({str(one): Guess(self.layers[one] if inside else nn.Identity()) for one in behind})
+        self.inside = inside
+
+    def forward(self, x):
+        x = self.lead(x)
+        for number, layer in enumerate(self.layers):
+            guesses = str(number) in self.guesses
+            if guesses and self.inside:
+                x = self.guesses[str(number)](x)
+            else:
+                x = layer(x)
+                x = x + self.guesses[str(number)].made(x) if guesses else x
+        return self.last(x)
+
+
+class Guess(nn.Module):
+    """A layer that adds a guess at letters of its own."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer, self.letters, self.back = layer, nn.Linear(WIDTH, LETTERS), nn.Linear(LETTERS, WIDTH)
+
+    def made(self, x):
+        return self.back(self.letters(x).softmax(-1))
+
+    def forward(self, x):
+        x = self.layer(x)
+        return x + self.made(x)
+
+
+def record(*behind, **how):
+    return xray.trace(Guesses(behind, **how).eval(), torch.rand(BATCH, PLACES, 7))
+
+
+def test_what_is_added_between_two_layers_is_a_part_of_neither():
+    (tower,) = xray.anatomy(record(1)).towers
+
+    assert [(one.before, one.added) for one in tower.bridges] == [(2, True)]
+    assert [group.layers for group in tower.groups] == [(0, 1), (2, 3)]
+    assert tower.groups[0].stages == tower.groups[1].stages
+    assert [branch.part for stage in tower.groups[0].stages for branch in stage.branches] == [
+        "attention",
+        "feed_forward",
+    ]
+
+
+@pytest.mark.parametrize(
+    "how", [{"behind": (1,), "inside": True}, {"behind": (1, 2)}, {"behind": (3,)}], ids=["held", "often", "last"]
+)
+def test_what_a_layer_holds_or_comes_often_or_last_is_not_between_layers(how):
+    behind = how.pop("behind")
+    (tower,) = xray.anatomy(record(*behind, **how)).towers
+
+    assert not tower.bridges
+
+
+def test_what_is_added_between_layers_is_drawn_there_and_counted_once():
+    trace = record(1)
+    (column,) = read_columns(trace)
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    shares = {name: count for name, _, count in list_shares([column], count_params(trace), {})}
+
+    assert [node.label for node in bridge.nodes] == ["LINEAR", "SOFTMAX", "LINEAR", "ADD"]
+    assert [one.params for one in column.frames] == [sum(one.numel() for one in Guesses(()).layers[0].parameters())] * 2
+    assert shares["between layers × 1"] == sum(one.numel() for one in Guess(nn.Identity()).parameters())
+    assert "all else" not in shares
+
+
+@pytest.mark.parametrize(("behind", "told"), [((1,), True), ((), False)])
+def test_the_card_says_between_which_layers_something_is_added(behind, told):
+    said = words_of(compose_poster(record(*behind), text_width))
+
+    assert ("Between layers 2 and 3 of the" in said) == told
+    assert "drawn by their operations" not in said
