@@ -271,3 +271,14 @@ def label_cut_into(flow: Flow, node: int) -> str:
             return f"EACH ROW CUT INTO {pieces:,}" if pieces > 1 and before[2] == pieces * after[2] else ""
         start = maker
     return ""
+
+
+def label_cut_sequences(flow: Flow, node: int) -> str:
+    """What a move is called that cuts each sequence of rows into several; "" for any other (Granite Speech)."""
+    before, after = (
+        (flow.steps[node].inputs[0].shape, flow.output(node).shape) if flow.op(node) in RESHAPES else ((), ())
+    )
+    if len(before) != OF_ROWS or len(after) != OF_ROWS or before[2] != after[2] or not 1 < after[1] < before[1]:
+        return ""
+    pieces = before[1] // after[1]
+    return f"EACH CUT INTO {pieces:,} PIECES OF {after[1]:,} ROWS" if before[1] == pieces * after[1] else ""

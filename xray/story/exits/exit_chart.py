@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
@@ -14,6 +15,7 @@ from xray.story.branches.caps import name_cap, name_times, read_factor
 from xray.story.charts.chart import (
     BROAD,
     Chart,
+    Edge,
     Node,
     add_above,
     describe_params,
@@ -26,7 +28,7 @@ from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
 from xray.story.entrance.entrance_chart import label_resampler
-from xray.story.entrance.entry_labels import label_cut_into
+from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
@@ -148,7 +150,13 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
 
 
 def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | None:
-    """The rows that alone another tower reads of what a layer gives last: those that are no padding (LED's encoder)."""
+    """The rows that alone another tower reads of what a layer gives last: those that are no padding (LED's encoder).
+
+    Or the pieces that they are cut into.
+    """
+    pieces = chart_pieces(flow, end, others)
+    if pieces is not None:
+        return pieces
     readers = [place for place in flow.readers.get(end, ()) if flow.is_leaf(place)]
     out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
     if len(readers) != 1 or flow.op(readers[0]) != "index" or not cuts_rows(flow, readers[0]):
@@ -158,6 +166,27 @@ def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | No
         return None
     key, label = f"out{readers[0]}", label_cut_rows(flow, readers[0])
     return Chart((Node(key, label, 0, BROAD, steps_at(flow, *readers), flow.output(readers[0])),), (), (key,), key)
+
+
+def chart_pieces(flow: Flow, end: int, others: Collection[int]) -> Chart | None:
+    """The pieces of rows that alone another tower reads, made as many first as fill the last one (Granite Speech)."""
+    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    nodes: list[Node] = []
+    here, told = end, ""
+    while not told:
+        readers = [place for place in flow.readers.get(here, ()) if flow.is_leaf(place)]
+        if len(readers) != 1 or flow.steps[here].id in out:
+            return None
+        (here,) = readers
+        told = label_cut_sequences(flow, here)
+        label = told or label_padded(flow, here)
+        if not label:
+            return None
+        nodes.append(Node(f"out{here}", label, len(nodes), BROAD, steps_at(flow, here), flow.output(here)))
+    if {*others}.isdisjoint(flow.readers.get(here, ())):
+        return None
+    edges = tuple(Edge(one.key, other.key) for one, other in pairwise(nodes))
+    return Chart(tuple(nodes), edges, (nodes[0].key,), nodes[-1].key)
 
 
 def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, others: Collection[int]) -> Chart | None:

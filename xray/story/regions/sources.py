@@ -79,7 +79,7 @@ def list_begun(
 def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standing]) -> dict[int, Source | None]:
     """The steps of a pass that stand in boxes, each with its box; sums of streams that have no box with None.
 
-    What a layer only moves is the stream still, and made before.
+    What a layer only moves is the stream still, and made before. What a box before or behind layers moves, that made.
     """
     found: dict[int, Source | None] = {}
     for number, (column, stands) in enumerate(zip(columns, standing, strict=True)):
@@ -94,7 +94,7 @@ def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standin
             for node in chart.nodes:
                 places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
                 made = {place: Source(number, boxes[node.key]) for place in places if node.key in boxes}
-                moves = CARRYING if chart is not column.entrance else frozenset[str]()
+                moves = frozenset[str]() if chart is column.entrance or chart is column.exit else CARRYING
                 found |= {
                     place: one for place, one in made.items() if flow.is_leaf(place) and flow.op(place) not in moves
                 }
