@@ -58,9 +58,9 @@ class Staged(nn.Module):
 class Adapted(nn.Module):
     """Two stacks of layers, and between them a sum of what two heads make of the stream (FastSpeech 2)."""
 
-    def __init__(self, *, own):
+    def __init__(self, *, own, layers=1):
         super().__init__()
-        self.first, self.then = (nn.ModuleList(Layer() for _ in range(2)) for _ in range(2))
+        self.first, self.then = (nn.ModuleList(Layer() for _ in range(layers)) for _ in range(2))
         self.pitch, self.energy = nn.Linear(WIDTH, 1), nn.Linear(1, WIDTH)
         self.between = Layer() if own else None
         self.given = nn.Linear(7, WIDTH)
@@ -126,7 +126,14 @@ def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():
 def test_a_sum_between_blocks_is_told_to_be_no_block():
     told = {own: describe_blocks(xray.anatomy(xray.trace(Adapted(own=own).eval(), rows()))) for own in (False, True)}
 
-    assert told == {False: "What counts as layer 3 is a sum between blocks.", True: ""}
+    assert told == {False: "What counts as layer 2 is a sum between blocks.", True: ""}
+
+
+def test_a_sum_between_many_blocks_counts_as_no_layer():
+    anatomy = xray.anatomy(xray.trace(Adapted(own=False, layers=2).eval(), rows()))
+
+    (tower,) = anatomy.towers
+    assert (tower.layers, tower.apart, describe_blocks(anatomy)) == (4, (), "")
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -190,7 +197,7 @@ def test_layers_of_a_list_beside_those_of_all_stages_are_no_layers_outside_a_lis
 
 
 def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():
-    (tower,) = read(Adapted(own=True), rows()).towers
+    (tower,) = read(Adapted(own=True, layers=2), rows()).towers
 
     assert (tower.layers, tower.unlisted) == (5, ())
 
