@@ -62,7 +62,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
-    if op in PLACING and puts_learned_row(flow, node):
+    if (op in PLACING or op == "where") and puts_learned_row(flow, node):
         return "A LEARNED ROW PUT IN"
     if clears_rows(flow, node):
         return "ROWS OF A MASK SET TO 0"
@@ -236,10 +236,16 @@ def is_one_number(flow: Flow, node: int) -> bool:
 
 
 def puts_learned_row(flow: Flow, node: int) -> bool:
-    """Whether a step writes one row that is learned at some places of rows (T5Gemma 2 at the ends of images)."""
-    wide = flow.output(node).shape[-1:]
+    """Whether a step writes one row that is learned at some places of rows (T5Gemma 2 at the ends of images).
+
+    So it may choose it, for each place, instead of the row that data made there (SAM 2's points that are none).
+    """
+    wide, reading = flow.output(node).shape[-1:], list_reading_data(flow)
+    if not {maker for record, maker in flow.given(node) if record.shape[-1:] == wide}.intersection(reading):
+        return False
     sources = (learned_source(flow, *one) for one in flow.given(node))
-    return any(source is not None and source.shape == wide and source.trained is not False for source in sources)
+    rows = [one for one in sources if one is not None and one.shape[-1:] == wide and prod(one.shape) == prod(wide)]
+    return any(one.trained is not False for one in rows)
 
 
 def repeats_rows(flow: Flow, node: int) -> bool:

@@ -25,7 +25,7 @@ from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
 from xray.story.exits.several_heads import list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import count_unsaid, find_boxless, list_undrawn
+from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused
 from xray.story.layout import Layout, Measure
 from xray.story.passages.bridges import list_between
@@ -61,7 +61,10 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    whole = replace(anatomy(trace), untold=drop_unused(trace, list_undrawn(list_told(columns))))
+    told = list_told(columns)
+    undrawn = list_undrawn(told)
+    held = list_held_alone(told, find_unused(trace) or {}, undrawn)
+    whole = replace(anatomy(trace), untold=drop_unused(trace, [*undrawn, *held]))
     columns = [count_undrawn(column, whole.untold) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
