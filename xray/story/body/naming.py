@@ -1,14 +1,14 @@
 """Naming: what the towers of a pass are called, and whose keys each attention looks at."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Looking
-from xray.story.anatomy.tree import Stage, Tower
-from xray.story.body.stages import Branching, change_branches
-from xray.story.body.towers import Towering
+from xray.story.anatomy.tree import Group, Stage, Tower
+from xray.story.body.stages import Branching, Staging, change_branches
+from xray.story.body.towers import Towering, list_results
 from xray.story.entrance.given import find_input
 from xray.story.passages.conditions import name_source
 
@@ -176,3 +176,63 @@ def looks_beside(flow: Flow, one: Towering, other: Towering, name: str) -> bool:
 def list_branchings(one: Towering) -> Iterator[Branching]:
     """The branches of every layer of a tower."""
     return (branching for staging in one.stagings for branching in staging.branches)
+
+
+def tell_beginnings(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
+    """The same towers, told where keys and values are what another stream begins with, before its first layer (SAM).
+
+    There they are no end of a tower: more has been done to it on the way. Of layers that are drawn as one, all do so.
+    """
+    ends = frozenset[int]().union(*(list_results(flow, one) for one in towers))
+    starts = {start: one.tower.name for one in towers if (start := flow.carried_from(one.start)) is not None}
+    starts = {start: name for start, name in starts.items() if start not in ends}
+    return [tell_begun(flow, one, starts, ends) for one in towers] if len(towers) > 1 else [*towers]
+
+
+def tell_begun(flow: Flow, one: Towering, starts: Mapping[int, str], ends: Collection[int]) -> Towering:
+    """A tower whose attentions tell in which other stream's beginning their keys and values were made."""
+    others = {start: name for start, name in starts.items() if name != one.tower.name}
+    told: dict[int, tuple[str | None, ...]] = {}
+    groups: list[Group] = []
+    for group in one.tower.groups:
+        stages = list(group.stages)
+        for number, stage in enumerate(stages):
+            alike = [one.layers[layer][number] for layer in group.layers if number < len(one.layers[layer])]
+            found = {tuple(find_begun(flow, branching, others, ends) for branching in own.branches) for own in alike}
+            names = found.pop() if len(found) == 1 else ()
+            if any(names) and len(names) == len(stage.branches):
+                told |= dict.fromkeys(map(id, alike), names)
+                stages[number] = replace(stage, branches=tuple(map(begin_at, stage.branches, names)))
+        groups.append(replace(group, stages=tuple(stages)))
+
+    def settle(staging: Staging) -> Staging:
+        names = dict(zip(map(id, staging.branches), told.get(id(staging), ()), strict=False))
+        return change_branches(staging, lambda found: begin_at(found.branch, names.get(id(found))))
+
+    settled = {id(staging): settle(staging) if id(staging) in told else staging for staging in one.stagings}
+    return replace(
+        one,
+        tower=replace(one.tower, groups=tuple(groups)),
+        stagings=tuple(settled[id(staging)] for staging in one.stagings),
+        layers=tuple(tuple(settled[id(staging)] for staging in layer) for layer in one.layers),
+    )
+
+
+def begin_at(branch: Branch, name: str | None) -> Branch:
+    """A branch that tells where what it looks at begins, if that is known."""
+    return replace(branch, beginning=name) if name and isinstance(branch, Attention) else branch
+
+
+def find_begun(flow: Flow, found: Branching, starts: Mapping[int, str], ends: Collection[int]) -> str | None:
+    """The tower whose stream begins with what all values of an attention are made of; None where they are not.
+
+    Nor where its end is what they are known to come from.
+    """
+    branch, site = found.branch, found.site
+    if site is None or not isinstance(branch, Attention) or not branch.leaves_stream or branch.source is None:
+        return None
+    values = flow.makers[site.weighted_sum][-1]
+    way = flow.behind(values, most=MOST_BEHIND, ends=lambda place: place in starts or place in ends)
+    reached = {starts.get(place) for place in way if place in starts or place in ends}
+    name = reached.pop() if len(reached) == 1 else None
+    return name if name != branch.source else None

@@ -11,7 +11,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Group, Tower
-from xray.story.body.naming import UNNAMED, name_towers
+from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
@@ -62,7 +62,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = name_towers(flow, towers)
     mixed = any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers)
     towers = [tell_apart(flow, one, towers, sites) if mixed or holds_another(one, towers) else one for one in towers]
-    towers = [tell_added(flow, one, towers) for one in towers]
+    towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
 
 

@@ -65,7 +65,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
         return f"Queries are the stream's own; keys and values come from {FORMER_ROWS}."
     if branch.source == ANOTHER_ROW:
         return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
-    return f"The {tower.name} asks; keys and values come from the {branch.source}."
+    whence = f"what the {branch.beginning} begins with" if branch.beginning else f"the {branch.source}"
+    return f"The {tower.name} asks; keys and values come from {whence}."
 
 
 def describe_sampled(branch: Branch) -> str:
