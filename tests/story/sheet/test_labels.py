@@ -61,6 +61,31 @@ def test_parameters_that_have_no_room_beside_a_name_stand_behind_its_sizes():
     assert named == ["CONVOLUTION 11×13 IN 30 GROUPS, STEP 2", f"2×60×11×10  {60 * 2 * 11 * 13 + 60:,} parameters"]
 
 
+class Tables(nn.Module):
+    """Words, looked up in three tables beside each other."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.tables = nn.ModuleList(nn.Embedding(rows, WIDTH) for _ in range(3))
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+
+    def forward(self, ids):
+        one, two, three = (table(ids) for table in self.tables)
+        return self.layers(one + two + three)
+
+
+@pytest.mark.parametrize("rows", [70, 21_111_111])
+def test_parameters_that_are_wider_than_a_box_stand_on_two_lines(rows):
+    with torch.device("meta"):
+        layout = compose_poster(xray.trace(Tables(rows).eval(), torch.arange(14).view(2, 7)), text_width)
+
+    lines = [["".join(run.text for run in line) for line in box.lines] for box in layout.boxes]
+    named = [one for one in lines if one and one[0].startswith("TABLE LOOKUP")]
+    count = f"{rows * WIDTH:,}"
+    assert len(named) == 3
+    assert all(one[-2:] == [count, "parameters"] if rows > 70 else count in one[-1] for one in named)
+
+
 @pytest.mark.parametrize(
     ("more", "told"), [(900, ("A BRANCH THEN", "ANOTHER THEN A THIRD")), (90, ("A BRANCH,", "ANOTHER, A THIRD"))]
 )

@@ -243,20 +243,23 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
 
 
 def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Look) -> tuple[Line, ...]:
-    """A line or two for what has no room beside the label and none behind the sizes either; none for other nodes."""
+    """Lines for what has no room beside the label and none behind the sizes either; none for any other node.
+
+    One, or two where it is wider than the node: not told is it only where a word of it is.
+    """
     if look.is_narrow or not node.extra or node.told or node.value:
         return ()
     extra = ", ".join(part for part in (DERIVED if node.is_derived else "", node.extra) if part)
     fits_beside = line_width(op_line(node.label, extra, SYMBOL), canvas.measure) <= own - 8
-    if fits_beside:
-        return ()
-    lines = tuple(words(piece, SYMBOL, "quiet") for piece in wrap(node.extra, SYMBOL, own - 8, canvas.measure, 2))
-    if any(line_width(line, canvas.measure) > own - 8 for line in lines):
+    pieces = wrap_words(node.extra.split(), SYMBOL, own - 8, canvas.measure, 2)
+    if fits_beside or " ".join(pieces) != node.extra:
         return ()
     spelled = (
         fit_beside(canvas.measure, shape, own - 6) if shape.is_named else fit_digits(canvas.measure, shape, own - 6)
     )
-    return () if spelled and len(add_below(canvas, [spelled], node.extra, own - 8)[0]) > len(spelled) else lines
+    if spelled and len(add_below(canvas, [spelled], node.extra, own - 8)[0]) > len(spelled):
+        return ()
+    return tuple(words(piece, SYMBOL, "quiet") for piece in pieces)
 
 
 def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> list[Line]:
@@ -290,11 +293,11 @@ def spell_shape(canvas: Canvas, shape: ShapeText, width: float, height: float) -
     beside = fit_beside(canvas.measure, shape, width)
     if beside is not None:
         return [beside]
+    if height >= THREE_LINES and canvas.text_width(shape.symbols, SYMBOL) <= width:
+        return [number, symbols(shape, SYMBOL)]
     if height >= FOUR_LINES:
         upper, lower = symbols_in_two(shape, SYMBOL)
         return [number, *(fit_words(canvas, line, width) for line in (upper, lower))]
-    if height >= THREE_LINES and canvas.text_width(shape.symbols, SYMBOL) <= width:
-        return [number, symbols(shape, SYMBOL)]
     return [number]
 
 
