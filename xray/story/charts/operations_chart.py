@@ -58,11 +58,12 @@ def chart_operations(
     folded: Mapping[int, tuple[int, ...]] | None = None,
     begins: Collection[int] = (),
     most: int = MOST_NODES,
+    aside: Collection[int] = (),
 ) -> Chart | None:
     """The steps of a part that matter, `most` at most, as many as can be read; None where there is none.
 
     Each of those `folded` stands for several, by the last of them. In an entrance those that read rows made elsewhere,
-    by another tower, read a memory, and stand left.
+    by another tower, read a memory, and stand left; so do those that are `aside`.
     """
     parted = [part_loop(flow, nodes, own) for own in read_loops(flow, nodes)]
     loop, looked = [node for own, _ in parted for node in own], tuple(node for _, own in parted for node in own)
@@ -90,7 +91,7 @@ def chart_operations(
     keys = {node: f"{'state' if node in loop else prefix}{node}" for node in notable}
     found: list[Node] = []
     outer = [node for node in notable if is_entrance and reads_outside(flow, nodes, node, notable, owner)]
-    left = set(outer)
+    left = {*outer, *(node for node in notable if node in aside)}
     for node in sorted(level, key=level.__getitem__):  # what such a step alone leads to stays on its side
         before = {owner_of for owner_of, after in edges if after == node}
         left |= {node} if before and before <= left else set()
@@ -344,6 +345,7 @@ def make_node(
 ) -> Node:
     """A step as a node; `owner` are all that are drawn."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
+    is_whole |= are_alike(flow, group)
     bias = list_bias(flow, node) if describe_params(flow, node) else ()
     times = list_times(flow, node) if flow.op(node) in CURVES and node not in labels else ()
     apart = {*owner}.difference(group)
@@ -367,6 +369,12 @@ def find_shortened(flow: Flow, node: int) -> int:
     before, after = flow.output(node).shape, flow.output(readers[0]).shape
     is_shorter = len(before) == len(after) and before[:-1] == after[:-1] and after[-1] < before[-1]
     return readers[0] if is_shorter else node
+
+
+def are_alike(flow: Flow, group: Collection[int]) -> bool:
+    """Whether steps are several of one kind, each with as many weights of its own (SAM's heads)."""
+    kinds = {(flow.op(one), flow.steps[one].params) for one in group}
+    return len(group) > 1 == len(kinds) and any(flow.steps[one].params for one in group)
 
 
 def make_state(

@@ -23,7 +23,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operation_labels import label_step
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.operations_chart import are_alike, chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
@@ -44,6 +44,7 @@ from xray.story.exits.last_steps import (
 )
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
+from xray.story.exits.other_ways import find_ways, label_ways, lead_ways, reach_joining
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.exits.waves import list_waves
 from xray.story.passages.added_places import label_places
@@ -72,6 +73,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nearest = find_nearest(flow, last)
     top = find_sum(flow, last, end) if loss is None else find_maker_in(flow, loss, predicted, end)
     top = top if nearest is None else nearest.end
+    top = reach_joining(flow, top, end, others) if top is not None and loss is None else top
     region = None if top is None else find_region(flow, end, top)
     if region is None or top is None:
         return None
@@ -83,10 +85,13 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     brought = list_brought(flow, region, beside) if loss is None and not others else frozenset[int]()
-    nodes |= {*list_beside(flow, end, top, others), *brought}
+    ways = find_ways(flow, nodes, others) if loss is None and not heads.steps else {}
+    nodes |= {*list_beside(flow, end, top, others), *brought}.union(*ways.values())
     apart = list_apart(flow, towering, {*nodes, *of_stage}).difference(of_stage)
     nodes |= apart
-    labels = label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought)
+    labels = (
+        label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought) | label_ways(flow, nodes, ways)
+    )
     modulation = () if towering.final is None else list_modulation(flow, towering.final)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
@@ -124,14 +129,18 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     label = name_bending(flow, behind)
     if heads.steps:
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
-    chart = chart_operations(flow, nodes, top, labels, "out", folded=folded, begins={end, *together}, most=MOST_AT_ALL)
+        folded |= dict(heads.folded)
+    aside, begins = frozenset[int]().union(*ways.values()), {end, *together}
+    chart = chart_operations(
+        flow, nodes, top, labels, "out", folded=folded, begins=begins, most=MOST_AT_ALL, aside=aside
+    )
     if chart is None:
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
     chart = count_gathered(flow, chart, folded.get(gathered, ()))
     chart = hold_modulation(flow, chart, towering.final, modulation)
-    chart = lead_brought(flow, without_told(chart), brought)
+    chart = lead_ways(flow, lead_brought(flow, without_told(chart), brought), ways)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
     if apart:
@@ -277,7 +286,7 @@ def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
     is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
     found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
     named = {told for told, _ in found}
-    if not named or "" in named or named == {ALL}:
+    if not named or "" in named or named == {ALL} or are_alike(flow, places):  # several, each of a row of its own (SAM)
         return node
     steps = (*node.steps, *steps_at(flow, *(place for _, read in found for place in read)))
     told = [told for told, _ in found]

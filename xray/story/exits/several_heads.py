@@ -1,10 +1,10 @@
 """Several heads of one stream: those that a model hands out beside its last one, each in a lane of its own."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.flow.cut_rows import list_cut_makers
+from xray.ir.flow.cut_rows import list_cut_makers, list_cut_parts
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -15,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
     MASKINGS,
     PLACING,
     SCALINGS,
+    SIDE_BY_SIDE,
     SUMS,
 )
 from xray.ir.flow.projections import is_product
@@ -33,10 +34,14 @@ MOST_LANES = 3
 
 @dataclass(frozen=True)
 class Heads:
-    """The heads beside the last one: their steps, and what those are called that bend what a head gives."""
+    """The heads beside the last one: their steps, and what those are called that bend what a head gives.
+
+    `folded` are the steps of heads alike that stand in one box each, by the last of them.
+    """
 
     steps: frozenset[int] = frozenset()
     labels: tuple[tuple[int, str], ...] = ()
+    folded: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
 
 def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int], others: Collection[int]) -> Heads:
@@ -58,16 +63,53 @@ def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int],
         is_out = any(flow.steps[one].id in out for one in (place, *ahead))
         if flow.steps[place].params and is_last and is_out and reads_end(flow, place, end):
             tops.append(place)
-    regions = [region for one in tops if (region := find_region(flow, end, one)) is not None]
+    regions = {one: region for one in tops if (region := find_region(flow, end, one)) is not None}
     if not regions:
         return Heads()
     worked = [own for one in (*tops, top) for own in list_worked_behind(flow, one, others, began)]
-    steps = {node for region in regions for node in region.inner} | {node for own in worked for node in own}
+    steps = {node for region in regions.values() for node in region.inner} | {node for own in worked for node in own}
     onward = list_onward(flow, {*tops, top, *(own[0] for own in worked)}, reached)
     labels = [(own[0], label_behind(flow, own, began)) for own in worked]
     labels += [(one, label_step(flow, one)) for one in onward if flow.op(one) in SUMS and len({*flow.makers[one]}) > 1]
     labels += [(one, name_times(read_factor(flow, one) or 1)) for one in onward if changes_all(flow, one)]
-    return Heads(frozenset(steps | onward), tuple(labels))
+    own = {one: region.inner for one, region in regions.items()} | {top: frozenset(inner)}
+    folded = fold_alike(flow, own) if len(own) > MOST_LANES else {}
+    labels += [(one, f"{len(group)} LINEAR LAYERS") for one, group in folded.items() if is_linear(flow, one)]
+    return Heads(frozenset(steps | onward), tuple(labels), tuple(folded.items()))
+
+
+def fold_alike(flow: Flow, heads: Mapping[int, frozenset[int]]) -> dict[int, tuple[int, ...]]:
+    """The steps of several heads that stand in one box, by the last of these: heads of several layers, all alike.
+
+    What they give is stacked by one step, so each makes a part of one thing (SAM's masks). `heads` are the steps of
+    each, by its last layer.
+    """
+    times = Counter(node for inner in heads.values() for node in inner)
+    alike: dict[tuple[tuple[int, ...], object], list[list[int]]] = {}
+    for top, inner in heads.items():
+        own = [one for one in sorted(inner) if flow.is_leaf(one) and times[one] == 1 and flow.op(one) not in CARRYING]
+        did = tuple((flow.op(one), flow.steps[one].params, flow.output(one).shape) for one in own)
+        alike.setdefault((find_stacked(flow, top), did), []).append(own)
+    found: dict[int, tuple[int, ...]] = {}
+    for (stacked, _), several in alike.items():
+        paths = {flow.steps[one].path for own in several for one in own if flow.steps[one].params}
+        linear = [one for one in several[0] if is_linear(flow, one)]
+        if stacked and len(several) > 1 < len(linear) and len(paths) == len(several) * len(linear):
+            found |= {max(level): tuple(sorted(level, reverse=True)) for level in zip(*several, strict=True)}
+    return found
+
+
+def find_stacked(flow: Flow, top: int) -> tuple[int, ...]:
+    """The step that stacks what a head gives with what others do, as it is, and those that cut its part out of that.
+
+    Empty where there is none. One that is cut out without the others goes a way of its own (SAM-HQ's own mask).
+    """
+    readers = [one for one in flow.readers.get(top, ()) if flow.is_leaf(one)]
+    if len(readers) != 1 or flow.op(readers[0]) not in SIDE_BY_SIDE | {"stack"}:
+        return ()
+    moved = {readers[0], *flow.ahead(*flow.readers.get(readers[0], ()), within=lambda one: flow.op(one) in CARRYING)}
+    cuts = {one: [maker for _, maker in list_cut_parts(flow, one)] for one in moved if flow.is_leaf(one)}
+    return (readers[0], *sorted(one for one, parts in cuts.items() if top in parts))
 
 
 def reads_end(flow: Flow, head: int, end: int) -> bool:

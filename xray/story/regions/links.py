@@ -1,6 +1,6 @@
 """Ribbons and turns between columns that stand beside each other with nothing but an aisle between them."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
@@ -13,8 +13,10 @@ from xray.story.regions.sources import (
     Source,
     is_end,
     list_begun,
+    list_closed,
     list_drawn,
     list_entered,
+    list_led_out,
     list_multiplied,
     list_read,
     list_scored,
@@ -31,6 +33,8 @@ BEGINNING = frozenset({"joined", "chosen"})
 """The kinds of links by which what a tower begins with is made of what another one gives."""
 APART, OVER, UNDER = 7.0, 24.0, 15.0
 """How far ribbons run from each other, above what they pass, and below what they lead to."""
+BESIDE_SKIP = 0.3
+"""By which part of its height a ribbon leaves a box higher than where the stream's way past the layer comes in."""
 
 
 @dataclass
@@ -38,7 +42,7 @@ class Way:
     """All that one box of a column gives to boxes of another one: as memory, or for its entrance.
 
     What `is_worked_in` inside layers, multiplied with rows or added to scores, is led there as memory is, and called
-    after the tower that it is from.
+    after the tower that it is from. What `is_whole` leads to an attention that is one box, beside the stream's own way.
     """
 
     source: Source
@@ -46,6 +50,7 @@ class Way:
     aims: list[list[Box]] = field(default_factory=list)
     is_memory: bool = True
     is_worked_in: bool = False
+    is_whole: bool = False
 
 
 def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing], aisle: float) -> None:
@@ -142,6 +147,7 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
         own = [link for link in links if link.target == column.name and link.source != column.name]
         rows = [(row, True, False) for row in list_fed(column, standing[target], own)]
         rows += [([one], False, False) for one in list_taken(column, standing[target], own)]
+        rows += [([one], True, True) for one in list_led_out(column, standing[target])]
         for kind, find in (("multiplied", list_multiplied), ("scored", list_scored)):
             is_any = any(link.kind == kind for link in own)
             rows += [(row, True, True) for row in (find(column, standing[target]) if is_any else [])]
@@ -159,7 +165,21 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
         begun = find_begun(column, own, drawn[id(column.reading)])
         if begun is not None:
             lead(begun, target, [standing[target].drawn.first], is_memory=False)
-    return list(ways.values())
+    led = {(*way.source.key, columns[way.target].name) for way in ways.values()}
+    whole = [
+        one for one in list_whole(columns, standing, drawn) if (*one.source.key, columns[one.target].name) not in led
+    ]
+    return [*ways.values(), *whole]
+
+
+def list_whole(
+    columns: Sequence[Column], standing: Sequence[Standing], drawn: Mapping[int, Mapping[int, Source | None]]
+) -> Iterator[Way]:
+    """The ways to attentions that are one box, of layers that stand for themselves (SAM's last)."""
+    for target, column in enumerate(columns):
+        for node, box in list_closed(column, standing[target]):
+            found = list_sources(column.reading.flow, node, target, columns, drawn[id(column.reading)])
+            yield from (Way(source, target, [[box]], is_whole=True) for source in found)
 
 
 def list_fed(column: Column, standing: Standing, links: Sequence[Link]) -> list[list[tuple[Node, Box]]]:
@@ -214,7 +234,9 @@ def draw_way(
         start += [(right, level), (right, roof), (entered, roof)] if between else [(entered, level)]
     else:
         side = entered if not between else right if goes_right else standing[source].left - out
-        start = [(box.right if goes_right or source == target else box.left, box.y), (side, box.y)]
+        leaves_right = goes_right or source == target
+        level = box.y if leaves_right else box.y + box.height * BESIDE_SKIP
+        start = [(box.right if leaves_right else box.left, level), (side, level)]
         start += [(side, roof), (entered, roof)] if between else []
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
     for row in way.aims:
@@ -223,7 +245,7 @@ def draw_way(
             side = aim.left if goes_right else aim.right
             is_free = not any(stands_between(one, aim, entered) for one in entering)
             ending = [(entered, aim.y), (side, aim.y)]
-            if way.is_memory or not is_free:
+            if not way.is_whole and (way.is_memory or not is_free):
                 level = level if way.is_memory else aim.bottom - UNDER * 0.9
                 ending = [(entered, level), (aim.x, level), (aim.x, aim.bottom)]
             points = [*start, *ending]
@@ -268,12 +290,17 @@ def name_way(
         return [(box.right + 8, box.y + 6 + NOTE * 1.12 * len(told), told, "page")]
     if is_end(way.source, columns, standing):
         low, told = own.drawn.top + EXIT, (MEMORY,) if is_memory else ("FROM THE", column.name.upper(), "TOWER")
+        if all(one.is_whole for one in own_ways) and way.target == way.source.column - 1:
+            return [(own.left + 2, low - UNDER + 10 + NOTE * 1.12, told[:1], "page")]
         right = max((one.right for one in leaving if one.bottom < low + 40), default=box.right)
         return [(right + 8, low + 2 + NOTE * 1.12 * len(told), told, "page")]
     if layer is None:
         return []
     layers = {one.source.layer for one in alike if one.source.layer is not None}
     layers |= list_read_behind(column, layer, {columns[one.target].name for one in alike}, links)
+    layers -= (
+        {column.towering.tower.layers - 1} if any(is_end(one.source, columns, standing) for one in alike) else set()
+    )
     return [(box.right + 4, box.y - 8, name_layers(sorted(layers)), f"{column.look.own}_panel")]
 
 

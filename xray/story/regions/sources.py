@@ -108,7 +108,7 @@ def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standin
 
 
 def list_layers(column: Column, number: int, frame: Frame, stands: Standing) -> dict[int, Source | None]:
-    """The sums of the layers of a frame, each with the box of that sum in the one layer that it shows."""
+    """The sums of the layers of a frame, and the norms behind these, with the box of that sum in the layer it shows."""
     panels = {id(one): shown for shown in stands.drawn.shown for one in shown.panels[:1]}
     layers, found = column.towering.layers, dict[int, Source | None]()
     for place, panel in enumerate(frame.panels):
@@ -119,7 +119,9 @@ def list_layers(column: Column, number: int, frame: Frame, stands: Standing) -> 
         for layer in frame.group.layers:
             if place < len(layers[layer]):
                 told = layer if frame.group.count > 1 else None
-                found[layers[layer][place].joints[-1].add] = Source(number, box, told)
+                add, norms = layers[layer][place].joints[-1].add, layers[layer][place].norms
+                behind = {norm.end for norm in norms if norm.end > add} - {column.towering.end}
+                found |= dict.fromkeys((add, *behind), Source(number, box, told))
     return found
 
 
@@ -139,6 +141,23 @@ def list_read(column: Column, standing: Standing, beside: Collection[str]) -> li
         keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join")]
         rows.append([(panel.chart.node(key), boxes[key]) for key in keys or panel.chart.memory if key in boxes])
     return [row for row in rows if row]
+
+
+def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
+    """The boxes of whole attentions of one layer that look at another tower, as those of the steps that do so."""
+    flow, found = column.reading.flow, []
+    single = {id(panel) for frame in column.frames if frame.group.count == 1 for panel in frame.panels}
+    for shown in standing.drawn.shown:
+        panel, boxes = shown.panels[0], shown.placed[0].boxes
+        if panel.is_open or id(panel) not in single:
+            continue
+        looking = (
+            one for one in panel.staging.branches if isinstance(one.branch, Looking) and one.branch.leaves_stream
+        )
+        sites = [one.site for one in looking if one.site is not None]
+        steps = tuple(flow.steps[node] for site in sites for way in (site.key, site.value) for node in way.nodes)
+        found += [(replace(node, steps=steps), boxes[node.key]) for node in panel.chart.nodes if steps]
+    return found
 
 
 def list_multiplied(column: Column, standing: Standing) -> list[list[tuple[Node, Box]]]:
@@ -171,3 +190,11 @@ def list_entered(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
         return []
     chart, boxes = column.entrance, standing.entrances[0].boxes
     return [(chart.node(key), boxes[key]) for key in chart.memory or (chart.head,)]
+
+
+def list_led_out(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
+    """The boxes behind a tower's last layer that read what another one gives, to add what they make of it."""
+    leaving = standing.exits[0] if column.is_last else None
+    if column.exit is None or leaving is None:
+        return []
+    return [(column.exit.node(key), leaving.boxes[key]) for key in column.exit.memory if key in leaving.boxes]

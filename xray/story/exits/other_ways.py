@@ -1,0 +1,76 @@
+"""What is worked out of another tower and added to what a tower gives behind its layers: maps finer than its own."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.story.charts.chart import Chart
+from xray.story.charts.operation_labels import label_step
+from xray.story.recognition.between import list_reading_data
+
+MOST_BEHIND = 400
+RESIZING = "interpolate"
+Ways = Mapping[int, frozenset[int]]
+"""The sums that add what came another way, each with the steps of that way."""
+
+
+def reach_joining(flow: Flow, top: int, end: int, others: Collection[int]) -> int:
+    """The last sum that adds what came of another tower to what a step gives, with no more than moves before it.
+
+    The step itself, where there is none.
+    """
+    here = top
+    while True:
+        readers = [one for one in flow.readers.get(here, ()) if flow.is_leaf(one)]
+        if len(readers) != 1 or readers[0] in others:
+            return top
+        here = readers[0]
+        if find_way(flow, here, set(flow.ahead(end, within=here.__ge__)), others):
+            top = here
+        elif flow.op(here) not in CARRYING | DROPOUTS:
+            return top
+
+
+def find_ways(flow: Flow, inner: Collection[int], others: Collection[int]) -> Ways:
+    """The sums among the steps of an exit that add what came of `others`, the steps of other towers, another way."""
+    return {node: way for node in sorted(inner) if (way := find_way(flow, node, inner, others))}
+
+
+def find_way(flow: Flow, node: int, inner: Collection[int], others: Collection[int]) -> frozenset[int]:
+    """The steps that work out of other towers alone, with weights, what a sum adds to rows of its exit; or none."""
+    makers, shapes = flow.makers[node], {record.shape for record in flow.steps[node].inputs}
+    if flow.op(node) not in SUMS or len(makers) != 2 or shapes != {flow.output(node).shape}:
+        return frozenset()
+    own, reading = [maker for maker in makers if maker in inner], list_reading_data(flow)
+    other = [maker for maker in makers if maker is not None and maker not in inner]
+    if len(own) != 1 or len(other) != 1:
+        return frozenset()
+    way = {one for one in flow.behind(*other, most=MOST_BEHIND, ends=others.__contains__) if one in reading}
+    before = way & {*others}
+    way -= before
+    begun = any(maker is None and record.role != "parameter" for one in way for record, maker in flow.taken(one))
+    is_learned = any(flow.is_leaf(one) and flow.steps[one].params for one in way)
+    is_apart = way.isdisjoint(inner) and not begun and bool(before)
+    return frozenset(way) if is_learned and is_apart else frozenset()
+
+
+def label_ways(flow: Flow, inner: Collection[int], ways: Ways) -> dict[int, str]:
+    """What the sums are called that add what came another way, the steps with weights on these ways, and before them.
+
+    So are those of the exit's own steps that make a map as large as the other one.
+    """
+    learned = (one for way in ways.values() for one in way if flow.is_leaf(one) and flow.steps[one].params)
+    resized = [one for one in inner if ways and flow.op(one) == RESIZING and flow.is_leaf(one)]
+    return {node: label_step(flow, node) for node in (*ways, *learned)} | dict.fromkeys(resized, "RESIZED")
+
+
+def lead_ways(flow: Flow, chart: Chart, ways: Ways) -> Chart:
+    """The chart with the first boxes of such ways as those that read another tower: the stream is not led to them."""
+    steps = frozenset[int]().union(*ways.values())
+    own = {node.key for node in chart.nodes if {flow.places[step.id] for step in node.steps} <= steps}
+    reached = {edge.target for edge in chart.edges}
+    begun: Sequence[str] = [node.key for node in chart.nodes if node.key in own - reached]
+    nodes = (replace(node, surface="memory") if node.key in own else node for node in chart.nodes)
+    feet = tuple(key for key in chart.feet if key not in own)
+    return replace(chart, nodes=tuple(nodes), feet=feet, memory=(*chart.memory, *begun))
