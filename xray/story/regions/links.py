@@ -34,7 +34,7 @@ BEGINNING = frozenset({"joined", "chosen"})
 APART, OVER, UNDER = 7.0, 24.0, 15.0
 """How far ribbons run from each other, above what they pass, and below what they lead to."""
 BESIDE_SKIP = 0.3
-"""By which part of its height a ribbon leaves a box higher than where the stream's way past the layer comes in."""
+"""By which part of its height a ribbon leaves a layer's sum higher than where the stream's way past it comes in."""
 
 
 @dataclass
@@ -235,7 +235,7 @@ def draw_way(
     else:
         side = entered if not between else right if goes_right else standing[source].left - out
         leaves_right = goes_right or source == target
-        level = box.y if leaves_right else box.y + box.height * BESIDE_SKIP
+        level = box.y if leaves_right or way.source.layer is None else box.y + box.height * BESIDE_SKIP
         start = [(box.right if leaves_right else box.left, level), (side, level)]
         start += [(side, roof), (entered, roof)] if between else []
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
