@@ -188,7 +188,7 @@ class Pooled(nn.Module):
 def test_the_mean_of_two_rows_is_called_that():
     flow, towering = open_first(Pooled(), torch.randn(2, 6, 7))
 
-    assert "MEAN OF BOTH" in {node.label for node in chart_entrance(flow, towering).nodes}
+    assert "MEAN OF EACH 2 ROWS" in {node.label for node in chart_entrance(flow, towering).nodes}
 
 
 class Resized(nn.Module):

@@ -25,7 +25,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.entrance.entry_labels import MASKED, MEAN, count_copies, label_entry
+from xray.story.entrance.entry_labels import MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
 from xray.story.entrance.tables import find_lone_rows, looks_up_places
 from xray.story.entrance.turned_rows import find_turned, label_turned
@@ -185,7 +185,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
             describe_dropout(flow, dropped),
             form="sign",
         ),
-        Node("places", "POSITIONS", 1, (0.79, 0.4), steps_at(flow, place), record),
+        Node("places", f"POSITIONS{tell_fitting(flow, end)}", 1, (0.79, 0.4), steps_at(flow, place), record),
     )
     return Chart(nodes, (Edge("words", "plus"), Edge("places", "plus")), ("words",), "plus")
 
@@ -214,7 +214,7 @@ def add_halves(flow: Flow, chart: Chart) -> Chart:
     halves = {
         node.key: [reader for reader in flow.readers[flow.places[node.steps[0].id]] if flow.is_leaf(reader)]
         for node in chart.nodes
-        if node.label == MEAN
+        if node.label in (MEAN, MEAN_OF_ROWS)
     }
     nodes = (replace(one, steps=(*one.steps, *steps_at(flow, *halves.get(one.key, ())))) for one in chart.nodes)
     return replace(chart, nodes=tuple(nodes))

@@ -26,7 +26,7 @@ from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
-MEAN = "MEAN OF BOTH"
+MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 FITTING = {"interpolate": "RESIZED", "tile": "REPEATED", "repeat": "REPEATED"}
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
@@ -53,7 +53,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if op in SUMS and find_any_norm(flow, node) is not None:
         return ""
     if op in SUMS and is_halved(flow, node):
-        return MEAN
+        return MEAN_OF_ROWS if adds_taken_rows(flow, node) else MEAN
     held = {is_learned_row(flow, *one) for one in flow.given(node)} if op in SUMS else set()
     if held == {True, False} and not list_shift(flow, node):
         what = "NUMBER" if is_one_number(flow, node) else "ROW"
@@ -264,6 +264,15 @@ def is_halved(flow: Flow, node: int) -> bool:
     readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
     return (
         len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
+    )
+
+
+def adds_taken_rows(flow: Flow, node: int) -> bool:
+    """Whether both tensors that a step adds are rows that were taken of one and the same."""
+    made = [maker for maker in flow.makers[node] if maker is not None]
+    sources = {flow.makers[maker][0] for maker in made if flow.op(maker) == "index"}
+    return (
+        len(made) == len(flow.steps[node].inputs) and len(sources) == 1 and all(flow.op(one) == "index" for one in made)
     )
 
 

@@ -46,7 +46,7 @@ def describe_weights_in_common(anatomy: Anatomy) -> str:
 def describe_links(anatomy: Anatomy) -> str:
     given: dict[str, list[str]] = {}
     for link in anatomy.links:
-        if link.kind == "joined":
+        if link.kind == "joined" and not link.behind:  # of layers it is told behind which ones
             given.setdefault(link.target, []).append(link.source)
     if not given:
         return ""
