@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from story.sentences.pools import FALSE, make_anatomy
 
-from xray.story.anatomy.branches import DeformableAttention
+from xray.story.anatomy.branches import Convolution, DeformableAttention
 from xray.story.cards.title import list_sizes
 
 
@@ -16,7 +16,18 @@ def sizes_of(*branches):
 def test_heads_of_a_cross_attention_count_in_the_title_too():
     found = sizes_of(replace(FALSE, heads=3, d_k=7), replace(FALSE, source="encoder", heads=5, d_k=11))
 
-    assert (found["heads"], found["d_k"]) == ("3–5", "7–11")
+    assert (found["heads"], found["d_k"]) == ("3 or 5", "7 or 11")
+
+
+def test_of_more_than_two_sizes_the_range_is_told():
+    found = sizes_of(*(replace(FALSE, heads=heads, source=str(heads)) for heads in (3, 5, 9)))
+
+    assert found["heads"] == "3–9"
+
+
+def test_layers_of_convolutions_alone_are_called_residual():
+    assert sizes_of(Convolution((3, 3), 1))["residual layers"] == "2"
+    assert sizes_of(Convolution((3, 3), 1), FALSE)["layers"] == "2"
 
 
 def test_a_tower_that_only_looks_at_another_has_heads():

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Attention, Experts, FeedForward, Looking
+from xray.story.anatomy.branches import Attention, Convolution, Experts, FeedForward, Looking
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
@@ -97,23 +97,27 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
 
 
 def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
-    """A tower's sizes with the axis that each is of; those that differ from layer to layer as a range.
+    """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
-    Heads are those that have a d_k, where some have: deformable attention has no keys.
-    Its words are those that it gives scores, `scored` of them, if it does: its ids may be of more, or of other ones.
+    What a network of convolutions adds to its stream are its residual layers: it may have others. Heads are those that
+    have a d_k, where some have: deformable attention has no keys. Its words are those that it gives scores, `scored` of
+    them, if it does: its ids may be of more, or of other ones.
     """
     found: list[tuple[str, str, str]] = []
 
     def add(name: str, axis: str, values: Sequence[int | None]) -> None:
         known = sorted({value for value in values if value})
         if known and None not in values:
-            text = f"{known[0]:,}" if len(known) == 1 else f"{known[0]:,}–{known[-1]:,}"
+            text = (
+                f"{known[0]:,}{' or ' if len(known) == 2 else '–'}{known[-1]:,}" if len(known) > 1 else f"{known[0]:,}"
+            )
             found.append((name, axis, text))
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     attentions = [branch for branch in looking if isinstance(branch, Attention)]
     add("heads", "heads", [branch.heads for branch in attentions or looking])
-    add("layers", "other", [tower.layers])
+    is_convolved = bool(tower.branches) and all(isinstance(one, Convolution) for one in tower.branches)
+    add("residual layers" if is_convolved else "layers", "other", [tower.layers])
     add("d_model", "d_model", [group.d_model for group in tower.groups])
     add("d_k", "d_k", [branch.d_k for branch in attentions])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]
