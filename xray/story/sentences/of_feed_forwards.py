@@ -57,7 +57,7 @@ def describe_experts(anatomy: Anatomy) -> str:
     )
     beside = {one.shared or 0 for one in found}
     some = "in some layers " if 0 in beside and len(beside) > 1 else ""
-    many = " or ".join("one" if one == 1 else str(one) for one in sorted(beside - {0}))
+    many = " or ".join("a feed-forward" if one == 1 else f"{one} feed-forwards" for one in sorted(beside - {0}))
     shared = f", {some}beside {many} that every place goes through" if many else ""
     parted = (
         " Some places go through others, which a router of their own scores."
