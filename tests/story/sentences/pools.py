@@ -428,15 +428,26 @@ LEAVING = {
     "drawn": Leaving(("linear", "softmax", "multinomial"), VOCABULARY),
     "choices": Leaving(("linear", "argmax"), VOCABULARY, at_each=True),
     "compared": Leaving((), None, meets=1),
+    "with what is beside": Leaving((), None, is_joined=True),
+    "joined, with a head": Leaving((), VOCABULARY, is_joined=True, times=6),
+    "as more places": Leaving((), None, times=6),
     "compared with two": Leaving((), Head("none"), meets=2),
     "softmax alone": Leaving(("linear", "softmax"), None),
 }
 OF_EXITS = {
     "next word": {"word", "drawn", "choices"},
-    "scores of words": {"scores", "scores of some", "classes", "numbers", "loss", "word", "drawn", "choices"},
+    "scores of words": {
+        *("scores", "scores of some", "classes", "numbers", "loss", "word", "drawn", "choices"),
+        "joined, with a head",
+    },
     "signal": {"signal"},
     "leaves to be compared": {"compared", "compared with two"},
-    "leaves": {"nothing", "no head", "softmax alone", "signal", "compared", "compared with two"},
+    "leaves with what is beside": {"with what is beside"},
+    "leaves as more places": {"as more places"},
+    "leaves": {
+        *("nothing", "no head", "softmax alone", "signal", "compared", "compared with two"),
+        *("with what is beside", "as more places"),
+    },
 }
 LOOPS = {
     "nothing": Again(goes_back=False, is_looped=False),

@@ -46,7 +46,9 @@ def test_several_choices_are_told_beside_each_other() -> None:
     other = replace(EXPERTS, experts=256, chosen=8, shared=1)
 
     told = describe_experts(with_others(other))
-    assert " each place to 2 of 8 or 8 of 256, in some layers beside a feed-forward that every place goes through." in told
+    assert (
+        " each place to 2 of 8 or 8 of 256, in some layers beside a feed-forward that every place goes through." in told
+    )
 
 
 def test_several_experts_for_all_places_are_counted() -> None:

@@ -18,7 +18,9 @@ class Leaving:
     """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
 
     `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last, and
-    `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared.
+    `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared,
+    `is_joined` that what is made beside the tower is put to it, `times` how many places transposed convolutions make of
+    each.
     """
 
     ops: tuple[str, ...]
@@ -28,6 +30,8 @@ class Leaving:
     is_signal: bool = False
     at_each: bool = False
     meets: int = 0
+    is_joined: bool = False
+    times: int = 1
 
 
 @dataclass(frozen=True)
@@ -171,6 +175,15 @@ def numbers_come(size: int) -> str:
     return f"{plural(size, 'number')} come{'s' * (size == 1)} out"
 
 
+def has_no_head(leaving: Leaving) -> bool:
+    return leaving.head is None or leaving.head.kind == "none"
+
+
+def describe_growth(leaving: Leaving) -> str:
+    is_more = leaving.times > 1 and has_no_head(leaving)
+    return f"What leaves the tower: of each place {leaving.times:,} have been made." if is_more else ""
+
+
 def describe_meeting(leaving: Leaving) -> str:
     others = "another's" if leaving.meets == 1 else "those of others"
     return f"What leaves the tower is compared with {others}." if leaving.meets else ""
@@ -181,7 +194,13 @@ OF_EXITS: tuple[Sentence[Leaving], ...] = (
     Sentence("scores of words", describe_head),
     fixed("signal", "A signal comes out.", lambda leaving: leaving.is_signal),
     Sentence("leaves to be compared", describe_meeting),
-    fixed("leaves", "What leaves the tower.", lambda leaving: leaving.head is None or leaving.head.kind == "none"),
+    fixed(
+        "leaves with what is beside",
+        "What leaves the tower, with what is made beside it.",
+        lambda leaving: leaving.is_joined and has_no_head(leaving),
+    ),
+    Sentence("leaves as more places", describe_growth),
+    fixed("leaves", "What leaves the tower.", lambda leaving: has_no_head(leaving)),
 )
 """What comes out, the first that is proven."""
 

@@ -4,10 +4,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import product
-from math import sqrt
+from math import prod, sqrt
 from string import digits
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import TRANSPOSED
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
@@ -29,6 +30,7 @@ from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone,
 from xray.story.facts.unused import drop_unused, find_unused
 from xray.story.layout import Layout, Measure
 from xray.story.passages.bridges import list_between
+from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links, draw_turns
@@ -349,7 +351,17 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         any(node.key.startswith("wave") for chart in charts for node in chart.nodes),
         picked is not None and any(size > 1 for size in picked.shape[1:]),
         max((count_met(chart.nodes) for chart in charts), default=0),
+        any(node.surface == "condition" for chart in charts for node in chart.nodes),
+        count_made(column.reading.flow, charts),
     )
+
+
+def count_made(flow: Flow, charts: Sequence[Chart]) -> int:
+    """How many places of a row transposed convolutions make of each, one above the other; 1 where none does."""
+    raising = [(node, step) for chart in charts for node in chart.nodes for step in node.steps if step.op in TRANSPOSED]
+    strides = [read_sizes(flow, flow.places[step.id], "stride") for _, step in raising if step.id in flow.places]
+    are_rows = len(strides) == len(raising) and all(len(one) == 1 for one in strides)
+    return prod(one for (one,) in strides) if are_rows and len({node.row for node, _ in raising}) == len(raising) else 1
 
 
 def list_ends(column: Column) -> list[Chart]:
