@@ -92,6 +92,7 @@ SEEN_AS = {
 """How wide rows of images have to be for the words of a family, where its defaults for the two do not fit."""
 SPOKEN = {"projector_config": {"model_type": "blip_2_qformer", "encoder_hidden_size": 1024}}
 SIDE_256, SIDE_512 = {"vision_config": {"image_size": 256}}, {"vision_config": {"image_size": 512}}
+SIDE_512_PLAIN = {"vision_config": {"image_size": 512, "vision_use_head": False}}
 VISUAL_TOKENS = {f"<|visual token {place:06d}|>": 151_854 + place for place in range(32_768)}
 LACKING: Mapping[str, Mapping[str, Any]] = {
     "autoformer": FORECAST,
@@ -123,7 +124,7 @@ LACKING: Mapping[str, Mapping[str, Any]] = {
     "idefics3": SIDE_256,
     "smolvlm": SIDE_256,
     "modernvbert": SIDE_512,
-    "ultravbert": SIDE_512,
+    "ultravbert": SIDE_512_PLAIN,
     "qwen2_vl": {"vision_config": {"hidden_size": 8192}},
     "voxtral": {"audio_token_id": 24},
     "dbrx": {"attn_config": {"kv_n_heads": 8, "clip_qkv": 8, "rope_theta": 500_000.0}},

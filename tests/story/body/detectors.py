@@ -230,11 +230,11 @@ def sam(c):
     first, own = looks(width, heads), post("layer", looks_by_place(width, heads, is_told=False))
     think = post("layer", thinks(mask.mlp_dim, mask.hidden_act))
 
-    def asks(source):
-        return post("layer", replace(narrow, source=source))
+    def asks(source, **facts):
+        return post("layer", replace(narrow, source=source, **facts))
 
     turns = (
-        group((0,), width, replace(post("layer", first), replaces=True), asks("encoder"), think),
+        group((0,), width, replace(post("layer", first), replaces=True), asks("encoder", beginning="encoder 2"), think),
         group((1,), width, own, asks("encoder 2"), think),
         group((2,), width, asks("encoder 2")),
     )
@@ -271,13 +271,14 @@ def grounding_dino(c):
     def turns(first, other, mix, d_ff):
         """Layers that look at another stream first: the last norm of all but the last layer is one of two."""
         cross = looks_both_ways(None, heads=heads, kv_heads=heads, d_k=c.encoder_ffn_dim // 2 // heads, kernel="plain")
+        begun, cross = replace(cross, source=first, beginning=other), replace(cross, source=other)
         think = post("layer", thinks(d_ff, c.activation_function))
         twice = replace(think, norm=replace(think.norm, times=2))
         return [
             group(
                 (layer,),
                 width,
-                replace(bare(replace(cross, source=other if layer else first)), scale="learned"),
+                replace(bare(cross if layer else begun), scale="learned"),
                 post("layer", mix),
                 twice if layer < c.encoder_layers - 1 else think,
             )

@@ -57,7 +57,9 @@ def eurobert(c):
 @family("EmbeddingGemma2TextModel", "embedding_gemma2:203, 357, 409", named=True, num_hidden_layers=3, layer_types=LAST)
 def embedding_gemma2_text(c):
     # the last layer has heads twice as wide, of which one has keys; rows made of the words are let through by a gate
-    near = looks_both_ways(c, d_k=256, d_v=256, kv_heads=2, positions="rotary", qk_norm=True, sliding_window=513)
+    near = looks_both_ways(
+        c, d_k=256, d_v=256, kv_heads=2, positions="rotary", qk_norm=True, sliding_window=c.sliding_window
+    )
     far = replace(near, d_k=512, d_v=512, kv_heads=1, sliding_window=None)
     rows = plain(c, d_ff=c.hidden_size_per_layer_input, gated=None, gates_beside=True)
     beside = replace(after("rms", rows), stream_scale="after")
@@ -70,9 +72,9 @@ def embedding_gemma2_text(c):
 
 @family("UltrabertForMaskedLM", "ultrabert:223, 293", named=True, num_hidden_layers=3)
 def ultrabert(c):
-    # two of three layers have a window, which is set as one more than its reach, and wider than ten places
+    # two of three layers have a window, wider than ten places, of which kernels are told as of one more (line 223)
     whole = looks_both_ways(c, positions="rotary")
-    local = replace(whole, sliding_window=c.sliding_window + 1)
+    local = replace(whole, sliding_window=c.sliding_window)
     layers = (
         group(places, c.hidden_size, pre("rms", attend), pre("rms", gated(c)))
         for places, attend in (((0, 1), local), ((2,), whole))

@@ -1,5 +1,7 @@
 """Which keys a place sees: those that a mask shows because they were chosen, and those of a window that is set."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from story.body.test_kept_waist import WIDTH, Layer
@@ -175,6 +177,30 @@ def test_layers_that_choose_keys_are_told_apart_from_those_that_take_a_choice():
 @pytest.mark.parametrize(("window", "told"), [(LENGTH + 1, LENGTH + 1), (LENGTH, None)])
 def test_a_window_is_told_as_set_where_there_are_fewer_keys(window, told):
     assert look(Scoring(window)).sliding_window == told
+
+
+class Configured(nn.Module):
+    """A block around an attention, with a configuration that names a window for all layers."""
+
+    def __init__(self, inner, window):
+        super().__init__()
+        self.inner, self.config = inner, SimpleNamespace(sliding_window=window)
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.parametrize(
+    ("own", "named", "told"),
+    [
+        (LENGTH + 5, LENGTH + 4, LENGTH + 4),  # a kernel is told of one more (UltraBERT)
+        (LENGTH + 5, LENGTH + 5, LENGTH + 5),
+        (LENGTH + 5, LENGTH + 9, LENGTH + 5),
+        (None, LENGTH + 4, None),
+    ],
+)
+def test_of_a_window_that_a_kernel_is_told_of_as_one_more_the_configuration_is_told(own, named, told):
+    assert look(Configured(Scoring(own), named)).sliding_window == told
 
 
 def test_a_mask_in_which_more_is_hidden_is_no_bias():

@@ -12,7 +12,8 @@ from xray.story.recognition.between import Region, projections_in, width_out
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
-WINDOWS = ("sliding_window", "config.sliding_window")
+CONFIGURED = "config.sliding_window"
+WINDOWS = ("sliding_window", CONFIGURED)
 NO_WINDOW = frozenset({"full_attention", "global_attention"})
 """How a library's settings name a window, and kinds of layers that have none."""
 
@@ -40,7 +41,8 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
     """The window that the settings of an attention's own block name, if a row has fewer keys than that.
 
     Where it has more, its mask shows a window, or there is none; where it has as many, a cache may keep no others. A
-    block may know of one that its layer does not use.
+    block may know of one that its layer does not use. One more than the configuration of a block around it names is how
+    a kernel is told of that one (UltraBERT).
     """
     block = next((one for one in flow.parents(site.scores) if flow.steps[one].module), None)
     if block is None:
@@ -49,6 +51,9 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
     if settings.get("is_sliding") is False or NO_WINDOW.intersection(map(str, settings.values())):
         return None
     window = next((settings[name] for name in WINDOWS if name in settings), None)
+    around = (flow.steps[one].settings.get(CONFIGURED) for one in flow.parents(block))
+    named = next((one for one in around if type(one) is int), None)
+    window = named if named is not None and window == named + 1 else window
     seen = flow.output(site.scores).shape[-1]
     return window if type(window) is int and window > seen > 0 else None
 
