@@ -164,7 +164,7 @@ def words_of_said(said):
 def test_scores_of_all_words_but_some_are_scores_of_words():
     told = words_of_said(11)
 
-    assert "A score for 11 of the 12 words." in told
+    assert "A score for 11 of the 12 ids." in told
     assert any(line.startswith("LINEAR TO VOCABULARY") for line in told)
     assert any("ids 12" in line for line in told)
 

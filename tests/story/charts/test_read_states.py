@@ -132,6 +132,7 @@ def test_changes_of_a_state_are_counted_where_each_is_made_of_the_one_before():
     (state,) = (node for node in chart_of(Scan(), rows(WIDTH)).nodes if node.key.startswith("state"))
 
     assert state.extra == f"changed {rows(WIDTH).shape[1]} times"
+    assert state.told == ()
 
 
 def test_sums_of_a_state_in_two_parts_are_not_counted_as_changes():
@@ -148,6 +149,8 @@ def test_all_that_every_turn_does_stands_in_the_box_of_the_state():
     assert (done.count("div"), done.count("add")) == (places, 2 * places)
     assert state.record is not None
     assert state.record.shape == (rows(WIDTH).shape[0], WIDTH)
+    assert state.steps[0].op == "div"
+    assert state.told == ("what is read of it",)
 
 
 class Pieces(nn.Module):

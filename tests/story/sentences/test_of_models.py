@@ -84,7 +84,7 @@ def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("memory", "Layers of the vision tower read what the text tower gives behind layer 1 of 2."),
+        ("memory", "The vision tower reads what the text tower gives behind layer 1 of 2."),
         ("joined", "What the text tower gives behind layer 1 of 2 is put into the vision tower's stream."),
     ],
 )

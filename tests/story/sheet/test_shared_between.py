@@ -115,6 +115,49 @@ def test_boxes_have_the_colour_of_the_tower_in_whose_block_they_stand():
     }
 
 
+class Placed(nn.Module):
+    """A linear layer, and what it gives with places that are looked up (Florence-2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.places = nn.Linear(WIDTH, WIDTH), nn.Embedding(4, WIDTH)
+
+    def forward(self, x):
+        return self.project(x + self.places(torch.arange(x.shape[1])))
+
+
+def test_places_that_are_added_between_towers_have_the_colour_of_neither():
+    torch.manual_seed(0)
+    surfaces = list_surfaces(Sees(Placed()))
+
+    assert (surfaces["project"], surfaces["places"], surfaces["words"]) == ("ghost", "ghost", "own")
+
+
+class Begins(nn.Module):
+    """Vectors, of which the first is a learned one, through layers; some numbers take no part, if any (Pocket TTS)."""
+
+    def __init__(self, *, is_idle):
+        super().__init__()
+        self.row, self.project, self.layers = nn.Parameter(torch.rand(5)), nn.Linear(5, WIDTH), Reader().layers
+        self.idle = nn.Parameter(torch.rand(7)) if is_idle else None
+
+    def forward(self, x):
+        x = torch.where(torch.arange(x.shape[1])[:, None] == 0, self.project(self.row), x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("is_idle", [False, True])
+def test_a_learned_row_of_no_module_with_which_rows_begin_is_counted_at_the_entrance(is_idle):
+    torch.manual_seed(0)
+    trace = xray.trace(Begins(is_idle=is_idle), torch.rand(2, 7, WIDTH))
+
+    told = list_lines(trace)
+    assert told["entrance"] == 6 * WIDTH + (0 if is_idle else 5)
+    assert told.get("all else") == (5 + 7 if is_idle else None)
+
+
 @pytest.mark.parametrize(("connector", "is_told"), [(None, False), (nn.Linear(WIDTH, WIDTH), True)])
 def test_the_colour_of_what_no_tower_made_is_told_where_it_occurs(connector, is_told):
     torch.manual_seed(0)

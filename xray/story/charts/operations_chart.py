@@ -35,13 +35,14 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import label_step, list_rounding, tell_middle
-from xray.story.charts.state_names import PUT_IN_TURNS, part_written
+from xray.story.charts.state_names import PUT_IN_TURNS, READ, part_written
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
+DIVISIONS = frozenset({"div", "div_", "true_divide"})
 PICKS = frozenset({"argmin", "argmax"})
 SAME_WEIGHTS = "same weights"
 """Stands beside a box whose parameters are those of one before."""
@@ -395,6 +396,8 @@ def make_state(
     unit = "PIECE" if goes_by_pieces(flow, nodes) else "PLACE"
     label = f"{f'{states} STATES' if states > 1 else 'STATE'}, HANDED FROM {unit} TO {unit}"
     last = longest_chain(flow, group)
+    if flow.op(node) in DIVISIONS:  # a state of several parts is read as their quotient (RWKV)
+        return Node(key, label, row, place, steps, flow.output(node), told=(READ,))
     return Node(key, label, row, place, steps, flow.output(node if last is None else last), told)
 
 

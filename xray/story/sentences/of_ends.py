@@ -164,7 +164,7 @@ def describe_head(leaving: Leaving) -> str:
     if scored is None:
         return "The loss: one number." if leaving.has_loss else ""
     if head and head.kind == "vocabulary" and head.size and head.size < (leaving.vocab or 0):
-        scored = f"A score for {head.size:,} of the {leaving.vocab:,} words"
+        scored = f"A score for {head.size:,} of the {leaving.vocab:,} ids"
     if leaving.has_loss:
         return f"{scored}, compared with the target."
     return f"{numbers_come(head.size)}." if head and head.kind == "classes" and head.size else f"{scored}."

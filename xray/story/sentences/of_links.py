@@ -107,7 +107,7 @@ def describe_earlier(anatomy: Anatomy) -> str:
         if link.kind == "joined":
             told.append(f"What {behind} is put into the {link.target} tower's stream.")
         else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
-            told.append(f"Layers of the {link.target} tower read what {behind}.")
+            told.append(f"The {link.target} tower reads what {behind}.")
     return " ".join(told)
 
 

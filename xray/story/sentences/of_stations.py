@@ -217,7 +217,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     Sentence("station of a projection", describe_projection),
     Sentence("station of mixed streams", describe_mixing),
-    fixed("no name", "Operations without a common name.", lambda one: isinstance(one, Unknown)),
+    fixed("no name", "Operations: what they are is not known.", lambda one: isinstance(one, Unknown)),
 )
 """What a sublayer does, the first that is proven of its branch."""
 

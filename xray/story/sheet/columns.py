@@ -1,6 +1,6 @@
 """What stands in each column of a sheet: a tower with its charts, and beside it the same tower in another phase."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
@@ -23,6 +23,7 @@ from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.passages.homes import read_leading
+from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_parts import describe_weights_between
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
@@ -216,7 +217,7 @@ def paint_leading(column: Column) -> Column:
     leading = read_leading(column.reading.flow, column.towering, column.reading.towers)
     theirs, between = (frozenset[int]().union(*some.values()) for some in (leading.inside, leading.between))
     theirs |= {rows.source for rows in column.towering.added}
-    places = column.reading.flow.places
+    places, data = column.reading.flow.places, list_reading_data(column.reading.flow)
 
     def paint(chart: Chart | None) -> Chart | None:
         if chart is None or not theirs | between:
@@ -224,15 +225,31 @@ def paint_leading(column: Column) -> Column:
         nodes: list[Node] = []
         for node in chart.nodes:
             own = {places[step.id] for step in node.steps}
+            worked = own & data
             if own and own <= theirs and node.surface == "own" and column.look.own == "decoder":
                 node = replace(node, surface="memory")
-            elif own & between and own <= theirs | between and node.surface == "own":
+            elif own & between and worked <= theirs | between and node.surface == "own":
                 node = replace(node, surface="ghost")
             nodes.append(node)
-        return replace(chart, nodes=tuple(nodes))
+        apart = {one.key for one in nodes if one.steps and data.isdisjoint(places[step.id] for step in one.steps)}
+        return paint_fed(replace(chart, nodes=tuple(nodes)), apart)
 
     frames = tuple(replace(frame, bridge=paint(frame.bridge)) for frame in column.frames)
     return replace(column, entrance=paint(column.entrance), frames=frames)
+
+
+def paint_fed(chart: Chart, apart: Collection[str]) -> Chart:
+    """The chart, with boxes among some that work on no data, and lead to boxes of no tower alone, as such too.
+
+    So places are added to what one tower gives another (Florence-2).
+    """
+    ghosts = {node.key for node in chart.nodes if node.surface == "ghost"}
+    for node in reversed(chart.nodes):
+        targets = {edge.target for edge in chart.edges if edge.source == node.key}
+        ghosts |= {node.key} if node.key in apart and targets and targets <= ghosts else set()
+    return replace(
+        chart, nodes=tuple(replace(one, surface="ghost") if one.key in ghosts else one for one in chart.nodes)
+    )
 
 
 def tell_drawn(column: Column, before: Sequence[Column]) -> Column:

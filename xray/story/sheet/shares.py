@@ -9,6 +9,7 @@ from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
+from xray.story.charts.chart import count_read
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
@@ -118,7 +119,13 @@ def list_shares(
     found += [*list_idle("of these unused", within, ran), *list_idle("unused", apart, ran)]
     rest -= sum(apart.values())
     if rest > 0:
-        found.append((REST, "card", rest))
+        raw = [sum(count_read(one.reading.flow, node) for node in one.towering.entrance) for one in firsts]
+        if raw.count(rest) == 1:  # a learned row of no module, with which rows may begin (Pocket TTS)
+            column = firsts[raw.index(rest)]
+            row = f"{column.name} entrance" if several else "entrance"
+            found = [(name, role, n + rest * (name == row)) for name, role, n in found]
+        else:
+            found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
 
 
