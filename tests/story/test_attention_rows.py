@@ -1,5 +1,6 @@
 """The rows of an attention's chart: heads are whole before they are turned, and each way comes from where it does."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -7,6 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.branches import Attention
+from xray.story.attention.square import is_broadcast
 from xray.story.body.reading import read_pass
 from xray.story.cards.formulas import list_formulas
 from xray.story.charts.stage_chart import chart_stage
@@ -269,3 +271,17 @@ def test_a_linear_layer_of_places_that_stand_beside_keys_leads_neither_up_nor_do
 
     assert {"LINEAR K", "LINEAR ADDED AND BESIDE K"} <= {*labels}
     assert not [label for label in labels if label.startswith(("UP", "DOWN"))]
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ((1, 1, 7, 7), True),
+        ((7, 7), True),
+        ((2, 3, 7, 7), False),
+        ((2, 7, 7, 3), False),  # laid out anew
+        ((2, 7, 1, 3), False),  # a part of what it is worked out of (SAM 3's distances to boxes)
+    ],
+)
+def test_what_is_added_to_scores_is_said_to_be_broadcast_where_it_is_repeated_along_axes(shape, told):
+    assert is_broadcast(shape, (2, 3, 7, 7)) is told

@@ -230,7 +230,7 @@ def score_node(
     others = list_other_scores(flow, site, part.nodes)
     beside = () if is_drawn or (others and not made) else sorted({*list_products_beside(flow, part, site), *made})
     steps = steps_at(flow, *reversed(part.nodes), *beside)
-    extra = "broadcast" if record is not None and record.shape != out.shape else ""
+    extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "mask":
         label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else ZEROED if key.startswith("zeroed") else "MASK"
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
@@ -240,6 +240,12 @@ def score_node(
     label = OTHER_SCORES if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
+
+
+def is_broadcast(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
+    """Whether a tensor of one shape is repeated along some axes to be as large as another."""
+    pairs = zip(reversed(shape), reversed(whole), strict=False)
+    return shape != whole and len(shape) <= len(whole) and all(one in (1, size) for one, size in pairs)
 
 
 def find_zeroing(flow: Flow, site: Site) -> int | None:
