@@ -1,5 +1,7 @@
 """Several heads of one stream: all that a model hands out are drawn, each in a lane of its own."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
@@ -170,3 +172,39 @@ def test_a_mean_of_two_heads_is_drawn_to_what_the_model_gives():
     labels = [node.label for node in sorted(column.exit.nodes, key=lambda node: node.row)]
     heads = ["LINEAR OF A MEAN OF PLACES"] * 2
     assert labels == ["LAST NORM", *heads, "ADDED UP", "÷ 2"]
+
+
+class Asks(nn.Module):
+    """Words that look at others; of each a class and the edges of a box, with no norm before (RT-DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers = nn.ModuleList([AttentionPart(), FeedForwardPart()] * 2)
+        self.asks = nn.ModuleList(nn.TransformerDecoderLayer(WIDTH, 2, 33, batch_first=True) for _ in range(2))
+        self.classes, self.first, self.edges = nn.Linear(WIDTH, 5), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, EDGES)
+
+    def forward(self, ids, others):
+        read, x = self.words(ids), self.words(others)
+        for layer in self.layers:
+            read = layer(read)
+        for layer in self.asks:
+            x = layer(x, read)
+        return self.classes(x), self.edges(self.first(x).relu()).sigmoid()
+
+
+def test_no_way_to_a_head_goes_through_what_is_written_over_the_frame():
+    torch.manual_seed(0)
+    given = torch.arange(14).view(2, 7), torch.arange(10).view(2, 5)
+    layout = compose_poster(xray.trace(Asks().eval(), *given), text_width)
+    notes = [one for one in layout.boxes if one.lines and "parameters" in one.lines[-1][-1].text and not one.filled]
+    pieces = [piece for line in layout.curves for piece in pairwise(line.points)]
+
+    crossing = [
+        note
+        for note in notes
+        for (x, y), (_, top) in pieces
+        if note.left < x < note.right and min(y, top) < note.y < max(y, top)
+    ]
+    assert len(notes) > 1
+    assert not crossing

@@ -84,3 +84,10 @@ def test_towers_of_one_colour_are_named_together_and_no_place_is_said_to_meet_al
     assert not any("for each place" in text for text in told)
     assert any("  used " in text for text in told)
     assert "of these used" in told
+
+
+def test_a_ribbon_that_brings_rows_is_not_called_keys_and_values():
+    told = list_texts()
+
+    assert "what a tower gives another" in told
+    assert not [text for text in told if text.startswith("memory:")]

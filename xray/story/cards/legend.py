@@ -49,8 +49,10 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     if any(node.surface == "mask" for node in nodes):
         entries.append(("fill", "mask", "a mask is applied"))
     lanes = {node.key.rpartition("_")[2] for node in nodes if node.surface == "memory"}
-    if lanes:
-        entries.append(("line", "ribbon", name_memory(lanes)))
+    gives = any(link.kind != "memory" for link in told.anatomy.links)
+    if lanes or gives:
+        memory = name_memory(lanes) if lanes else ""
+        entries.append(("line", "ribbon", f"{memory}; or rows" if lanes and gives else memory or GIVEN))
     if told.has_condition:
         entries.append(("fill", CONDITION, name_condition(told)))
     elif told.has_brought:
@@ -61,6 +63,9 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
         entries.append(("outline", "change" if told.marked == "change" else "failure", said))
     return entries
+
+
+GIVEN = "what a tower gives another"
 
 
 def name_memory(lanes: Collection[str]) -> str:

@@ -1,6 +1,6 @@
 """Columns on the canvas: what a tower reads at the bottom, its frames, what leaves it; too high ones go on beside."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -13,10 +13,10 @@ from xray.story.sheet.frames import Drawn, draw_frames
 from xray.story.sheet.panels import SKIP, Lane, place_charts
 from xray.story.sheet.placing import Placed, draw_station, place_chart
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.routing import join
+from xray.story.sheet.routing import between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
-CAPTION, RISE, EXIT, PASSING = 34.0, 26.0, 44.0, 9.0
+CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 9.0, 7.0
 """What a caption takes, the way from the entrance up into the frames, from the frames up to the exit, and by how much a
 caption is lower where a way from another tower runs above it."""
 
@@ -239,12 +239,18 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
     placed = place_chart(canvas, chart, lane.left, lane.width, floor, gap, look, station, on_page=True)
     last, dashed, ways = drawn.lasts[number], look.is_dashed, [*placed.ways]
     for key in chart.feet:
+        foot = placed.boxes[key]
+        if look.phase == look.own and is_aside(last, foot, placed.boxes.values()):
+            knee = foot.bottom - KNEE  # above what is written over the frame
+            points = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
+            canvas.line(*points, role=look.own, width=2, radius=5, head_size=0.6)
+            continue
         if look.phase == look.own:
-            join(canvas, last, placed.boxes[key], list(placed.boxes.values()), look.own, width=2, drawn=ways)
+            join(canvas, last, foot, list(placed.boxes.values()), look.own, width=2, drawn=ways)
             continue
         inside = ((last.x, last.top), (last.x, drawn.top - 9))
         canvas.line(*inside, role=look.line, width=2, dashed=dashed, head=False)
-        outside = ((last.x, drawn.top + 3), (last.x, placed.boxes[key].bottom))
+        outside = ((last.x, drawn.top + 3), (last.x, foot.bottom))
         canvas.line(*outside, role=look.phase, width=2, dashed=dashed)
     if column.last_station and not look.is_narrow:
         head = placed.boxes[chart.head]
@@ -254,6 +260,11 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
         else:
             draw_station(canvas, min(beside) - 22, head.y, column.last_station)
     return placed
+
+
+def is_aside(last: Box, foot: Box, boxes: Iterable[Box]) -> bool:
+    """Whether a box stands beside the middle of a lower one, with nothing between them."""
+    return not foot.left < last.x < foot.right and not between(last, foot, [*boxes])
 
 
 def say_batch(column: Column) -> str:
