@@ -63,7 +63,7 @@ def test_the_nearest_code_is_one_box_where_it_is_proven(has_squares, told):
 def test_codes_that_are_picked_lead_to_where_they_are_looked_up():
     layout = compose()
     (picked,) = [box for box in layout.boxes if text_of(box).startswith("THE NEAREST OF")]
-    ways = [curve.points for curve in layout.curves if curve.role == "ribbon"]
+    ways = [curve.points for curve in layout.curves if curve.role == curve.kind == "ribbon"]
 
     assert [way[0] for way in ways] == [(picked.x, picked.top)]
     assert [text_of(box) for box in layout.boxes if ways[0][-1] in ((box.left, box.y), (box.right, box.y))] == [

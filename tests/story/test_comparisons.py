@@ -134,9 +134,9 @@ def test_a_tower_that_two_others_are_compared_with_has_a_box_for_each_side_by_si
     assert len(lengths) == 3
     sentence = "What the audio and vision towers give is compared with what the text tower gives."
     assert any(sentence in text_of(box) for box in layout.boxes)
-    roofs = {curve.points[1][1] for curve in layout.curves if curve.role == "ribbon"}
+    roofs = {curve.points[1][1] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert len(roofs) == 2
-    ends = {curve.points[-1] for curve in layout.curves if curve.role == "ribbon"}
+    ends = {curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert ends == {(box.x, box.top) for box in boxes}
 
 
@@ -159,7 +159,7 @@ def test_rows_of_one_length_and_the_comparison_are_drawn_with_all_their_steps(sh
         "mul",
     }
     assert not [word for word in words if "in no box" in word]
-    assert [curve for curve in layout.curves if curve.role == "ribbon"]
+    assert [curve for curve in layout.curves if curve.role == curve.kind == "ribbon"]
 
 
 class ComparesFixed(Compares):

@@ -104,5 +104,5 @@ def test_memory_leaves_from_the_last_norm_be_it_brought_to_another_type():
     layout = draw(lambda every: every.triu(1))
 
     (norm, *_) = [box for box in layout.boxes if any(run.text == "LAST NORM" for line in box.lines for run in line)]
-    starts = {curve.points[0] for curve in layout.curves if curve.role == "ribbon"}
+    starts = {curve.points[0] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert starts == {(norm.x, norm.top)}

@@ -84,7 +84,7 @@ def test_the_arrow_from_the_other_tower_ends_at_the_first_that_reads_its_rows(tr
     (first,) = (chart.node(key) for key in chart.memory)
     assert (first.label, first.record.shape) == ("LINEAR", (2, 4, WIDTH))
     (box,) = (box for box in layout.boxes if box.record is first.record)
-    (end,) = {curve.points[-1] for curve in layout.curves if curve.role == "ribbon"}
+    (end,) = {curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert end == pytest.approx((box.left, box.y))
 
 

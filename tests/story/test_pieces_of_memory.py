@@ -76,7 +76,7 @@ def test_a_memory_is_led_from_the_pieces_that_it_was_cut_into():
         if "CUT INTO 4 PIECES" in "".join(run.text for line in one.lines for run in line) and one.record is not None
     ]
 
-    starts = {curve.points[0] for curve in layout.curves if curve.role == "ribbon" and curve.kind == "ribbon"}
+    starts = {curve.points[0] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert starts == {(box.x, box.top)}
     assert box.record.shape == (4 * BATCH, PIECE, WIDTH)
     assert "MEMORY" in words_of(layout)

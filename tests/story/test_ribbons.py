@@ -113,7 +113,7 @@ def drawn():
 
 
 def list_ribbons(layout):
-    return [curve.points for curve in layout.curves if curve.role == "ribbon"]
+    return [curve.points for curve in layout.curves if curve.role == curve.kind == "ribbon"]
 
 
 def find_boxes(layout, record_shape, label):

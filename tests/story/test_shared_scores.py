@@ -71,7 +71,7 @@ def test_each_way_leads_from_the_scores_to_the_box_that_adds_them():
             box for box in layout.boxes if box.lines and "".join(run.text for run in box.lines[0]).startswith(label)
         ]
 
-    ways = [curve.points for curve in layout.curves if curve.role == "ribbon"]
+    ways = [curve.points for curve in layout.curves if curve.role == curve.kind == "ribbon"]
     assert len(ways) == 2
     assert {points[-1] for points in ways} == {(box.x, box.bottom) for box in find("+ SCORES OF ANOTHER")}
     sides = {(side, box.y) for box in find("SCORES Q") for side in (box.left, box.right)}

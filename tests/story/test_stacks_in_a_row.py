@@ -57,7 +57,7 @@ def test_places_at_the_entrance_of_a_second_stack_do_not_stand_above_the_first(l
 
 
 def test_what_a_stack_gives_leads_to_one_that_begins_with_it_at_once(layout):
-    ends = {curve.points[-1] for curve in layout.curves if curve.role == "ribbon"}
+    ends = {curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     boxes = {(box.left, box.y): text_of(box) for box in layout.boxes}
 
     assert sorted(boxes[end].partition("  ")[0].partition(" 2×")[0].partition(" 8×")[0] for end in ends) == [

@@ -178,7 +178,7 @@ def test_the_box_of_gated_experts_shows_what_comes_out_of_the_product():
 
     assert nodes["each"].label == "IN EACH: GATE + SiLU, × UP"
     assert nodes["each"].record.shape[-1] == 9
-    assert nodes["each"].extra == f"{4 * WIDTH * 18:,} parameters"
+    assert nodes["each"].extra == f"{4 * WIDTH * 18:,} parameters in all"
 
 
 class Elsewhere(Gated):
@@ -217,7 +217,7 @@ def test_the_box_of_a_norm_of_each_expert_counts_its_weights():
     nodes = {node.key: node for node in draw(Reader(AttentionPart(), Gated()), rows())}
 
     assert nodes["back"].label == "AND BACK + RMS NORM"
-    assert nodes["back"].extra == f"{4 * 9 * WIDTH + WIDTH} parameters"
+    assert nodes["back"].extra == f"{4 * 9 * WIDTH + WIDTH} parameters in all"
 
 
 class Set(nn.Module):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import EXPERTS, FALSE, PLAIN, make_tower
 
-from xray.story.anatomy.tree import Stage
-from xray.story.sentences.of_stations import describe_stage, describe_station
+from xray.story.anatomy.tree import Group, Stage
+from xray.story.sentences.of_stations import describe_some, describe_stage, describe_station
 
 
 def test_what_happens_several_times_in_a_row_is_told_once_with_its_number() -> None:
@@ -22,6 +22,22 @@ def test_what_branches_side_by_side_do_is_told_once_with_how_many_they_are() -> 
     alone = describe_station(tower, PLAIN).removesuffix(".")
 
     assert describe_stage(tower, Stage((PLAIN, PLAIN), True, None)) == f"{alone}, in 2 branches."
+
+
+@pytest.mark.parametrize(
+    ("others", "told"),
+    [
+        ({"causal": True, "sliding_window": 9}, ", in 2 of 5 layers."),
+        ({"causal": True, "heads": 3}, "."),  # told in the same words
+        ({"causal": True, "sliding_window": 9, "source": "encoder"}, "."),  # another kind of stage
+    ],
+)
+def test_in_how_many_layers_something_is_done_is_told_where_others_do_something_else(others, told) -> None:
+    own, other = replace(FALSE, causal=True), replace(FALSE, **others)
+    groups = (Group((0, 3), (Stage((own,), False, None),)), Group((1, 2, 4), (Stage((other,), False, None),)))
+    tower = replace(make_tower(own), groups=groups)
+
+    assert describe_some(tower, groups[0].stages[0]) == f"Every place looks back, never ahead{told}"
 
 
 @pytest.mark.parametrize(

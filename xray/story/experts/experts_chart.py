@@ -155,11 +155,11 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         products = [node for node in bent if branch.gated and is_product_of_two(flow, node)]
         made = products[-1] if products else heavy[0]  # what goes on, not gate and up side by side
         steps = steps_at(flow, *dict.fromkeys((made, *heavy[:-1], *bent)))
-        size = plural(sum(count_stacked(flow, node, count) for node in heavy[:-1]), "parameter")
+        size = tell_together(sum(count_stacked(flow, node, count) for node in heavy[:-1]), count)
         told = tell_held_gate(flow, steps, own, branch)
         drawn.append(Node("each", inside, row, BROAD, steps, flow.output(made), size, told=told))
         norm = list_norm_of(flow, heavy[-1], nodes)
-        size = plural(count_stacked(flow, heavy[-1], count) + count_params(flow, *norm), "parameter")
+        size = tell_together(count_stacked(flow, heavy[-1], count) + count_params(flow, *norm), count)
         drawn.append(
             Node(
                 "back",
@@ -276,6 +276,11 @@ def without_fan(chart: Chart) -> Chart:
 def list_of_each(flow: Flow, heavy: Sequence[int], nodes: Collection[int], branch: Experts) -> list[int]:
     """The steps within each expert that its box stands for: how numbers are bent, and the product with the gate."""
     return list_bent(flow, [node for node in sorted(nodes) if heavy[0] < node < heavy[-1]], branch)
+
+
+def tell_together(params: int, experts: int) -> str:
+    """How many parameters so many experts have together."""
+    return f"{plural(params, 'parameter')}{' in all' * (experts > 1)}"
 
 
 def list_apart(flow: Flow, nodes: Collection[int], branch: Experts) -> list[int]:

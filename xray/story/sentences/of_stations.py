@@ -1,5 +1,6 @@
 """What is said at the stations of sublayers: what each does, and what a tower takes from its memory."""
 
+from collections import Counter
 from itertools import groupby
 from sys import maxsize
 
@@ -42,6 +43,21 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
     rows = [(text, len(list(alike))) for text, alike in groupby(told)]
     many = "in {} branches" if stage.parallel else "{} times"
     return " ".join(f"{text.removesuffix('.')}, {many.format(count)}." if count > 1 else text for text, count in rows)
+
+
+def describe_some(tower: Tower, stage: Stage) -> str:
+    """The same, and in how many layers, where something else happens in such a stage of others (Gemma 3)."""
+    text, kind = describe_stage(tower, stage), name_kinds(stage)
+    counts = Counter[str]()
+    for group in tower.groups:
+        told = {describe_stage(tower, one) for one in group.stages if name_kinds(one) == kind}
+        counts.update(dict.fromkeys(told, group.count))
+    return text if len(counts) < 2 else f"{text.removesuffix('.')}, in {counts[text]} of {tower.layers} layers."
+
+
+def name_kinds(stage: Stage) -> list[tuple[str, object]]:
+    """What the branches of a stage are, and at what they look."""
+    return [(branch.part, getattr(branch, "source", None)) for branch in stage.branches]
 
 
 def width_at(tower: Tower, branch: Branch) -> int | None:
