@@ -9,6 +9,7 @@ from xray.ir.records import MaskBlocks, MaskFacts
 from xray.ir.trace import Pass
 from xray.story.anatomy.branches import (
     Attention,
+    ChannelAttention,
     Context,
     Convolution,
     DeformableAttention,
@@ -269,6 +270,8 @@ OTHERS = {
     "mixed streams": StreamMixing(4),
     "streams mixed by one": StreamMixing(4, of_one=True),
     "one context": Context(64),
+    "channels": ChannelAttention(16, 32),
+    "channels of one group": ChannelAttention(None, 64),
     "no name": Unknown(("mixer",)),
 }
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
@@ -362,6 +365,7 @@ OF_BRANCHES = {
     "station of a projection": {"linear", "two linear"},
     "station of mixed streams": {"mixed streams", "streams mixed by one"},
     "station of a context": {"one context"},
+    "station of channels": {"channels", "channels of one group"},
     "no name": {"no name"},
 }
 THINKING = {

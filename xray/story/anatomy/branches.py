@@ -273,6 +273,18 @@ class Context:
 
 
 @dataclass(frozen=True)
+class ChannelAttention:
+    """Channels that look at each other, by what they are at all places (Florence-2; XCiT).
+
+    So many `groups` of so many `channels` each; the scores of a group are as many however long the rows are.
+    """
+
+    groups: int | None
+    channels: int
+    part: str = "channel_attention"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -290,5 +302,6 @@ Branch = (
     | Projection
     | StreamMixing
     | Context
+    | ChannelAttention
     | Unknown
 )

@@ -7,6 +7,7 @@ from itertools import pairwise
 from xray.story.anatomy.branches import (
     Attention,
     Branch,
+    ChannelAttention,
     Context,
     Convolution,
     DeformableAttention,
@@ -227,6 +228,8 @@ def describe_sizes(branch: Branch) -> str:
         return count(branch.streams, "stream")
     if isinstance(branch, Context):
         return f"{branch.places:,} places in one" if branch.places else ""
+    if isinstance(branch, ChannelAttention):
+        return join(branch.groups and count(branch.groups, "group"), count(branch.channels, "channel"))
     if isinstance(branch, Projection):
         layers = count(branch.layers, "layer") if branch.layers > 1 else ""
         return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")

@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product
 from xray.ir.flow.softmax_axis import read_axis
-from xray.story.anatomy.branches import Context, FeedForward, Projection, StreamMixing
+from xray.story.anatomy.branches import ChannelAttention, Context, FeedForward, Projection, StreamMixing
 from xray.story.branches.feed_forward import describe_feed_forward
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
@@ -143,14 +143,22 @@ def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:
     return False
 
 
-def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether an attention scores channels by what they are at all places, and not places (XCiT)."""
-    shape, square = flow.output(region.end).shape, flow.output(site.scores).shape[-2:]
-    if len(flow.output(site.scores).shape) == len(square) < len(shape) - 1 and shape[0] == square[0] > 1:
-        return True  # rows of the batch score each other, and no places (CSATv2)
+def is_across_batch(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether rows of the batch score each other, and no places (CSATv2)."""
+    shape, scores = flow.output(region.end).shape, flow.output(site.scores).shape
+    return len(scores) == 2 < len(shape) - 1 and shape[0] == scores[0] > 1
+
+
+def describe_channels(flow: Flow, site: Site, region: Region) -> ChannelAttention | None:
+    """The facts of an attention that scores channels by what they are at all places; None for one of places (XCiT)."""
+    shape, scores = flow.output(region.end).shape, flow.output(site.scores).shape
+    square = scores[-2:]
     if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
-        return False
-    return site.query.end.shape[-1] == shape[1] and shape[2] % square[0] == 0
+        return None
+    if site.query.end.shape[-1] != shape[1] or shape[2] % square[0]:
+        return None
+    groups = shape[2] // square[0]
+    return ChannelAttention(groups if scores[:-2] == (shape[0], groups) else None, square[0])
 
 
 def list_other_scores(flow: Flow, site: Site, steps: Collection[int]) -> list[int]:

@@ -1,9 +1,12 @@
 """What a stage and its branches are called."""
 
+from collections.abc import Mapping
+
 from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     Attention,
     Branch,
+    ChannelAttention,
     Context,
     Convolution,
     DeformableAttention,
@@ -15,6 +18,15 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Stage
 from xray.story.body.stages import Staging
+
+NAMES: Mapping[type[Branch], str] = {
+    FeedForward: "FEED-FORWARD",
+    Experts: "EXPERTS",
+    Convolution: "CONVOLUTION",
+    Context: "ONE SUM OF PLACES FOR ALL",
+    ChannelAttention: "CHANNEL ATTENTION",
+}
+"""What a panel is called where the kind of its branch alone decides."""
 
 
 def name_branch(branch: Branch) -> str:
@@ -38,14 +50,11 @@ def name_branch(branch: Branch) -> str:
         return "GATED ROWS FROM BESIDE"
     if isinstance(branch, FeedForward) and branch.joined:
         return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
-    if isinstance(branch, Context):
-        return "ONE SUM OF PLACES FOR ALL"
     if isinstance(branch, StreamMixing):
         return f"{branch.streams} STREAMS MIXED"
     if isinstance(branch, Projection):
         return "LINEAR" if branch.layers == 1 else f"{branch.layers} LINEAR LAYERS"
-    names = {FeedForward: "FEED-FORWARD", Experts: "EXPERTS", Convolution: "CONVOLUTION"}
-    return names.get(type(branch), "OPERATIONS")
+    return NAMES.get(type(branch), "OPERATIONS")
 
 
 def name_stage(staging: Staging) -> str:

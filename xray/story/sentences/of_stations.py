@@ -9,6 +9,7 @@ from xray.story.anatomy.branches import (
     FORMER_ROWS,
     Attention,
     Branch,
+    ChannelAttention,
     Context,
     Convolution,
     DeformableAttention,
@@ -115,6 +116,14 @@ def describe_mixing(branch: Branch) -> str:
     return f"The {branch.streams} streams of each place are mixed, by a matrix that is worked out of {made_of}."
 
 
+def describe_channels(branch: Branch) -> str:
+    """That channels and not places look at each other, and in how many groups, where that is proven."""
+    if not isinstance(branch, ChannelAttention):
+        return ""
+    groups = f", in {branch.groups:,} groups of {branch.channels:,}" if branch.groups and branch.groups > 1 else ""
+    return f"Channels look at each other, by what they are at all places{groups}."
+
+
 def describe_projection(branch: Branch) -> str:
     if not isinstance(branch, Projection):
         return ""
@@ -211,6 +220,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places are summed up, each by its weight; what comes out multiplies each of them.",
         lambda one: isinstance(one, Context),
     ),
+    Sentence("station of channels", describe_channels),
     fixed(
         "station of a state by pieces",
         "A state goes from one piece of the rows to the next and is changed by each.",
