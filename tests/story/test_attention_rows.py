@@ -136,6 +136,20 @@ def test_what_another_way_reads_leads_to_where_its_rows_are_put_beside_the_heads
     assert "LAYER NORM" in led or box.key in chart.feet
 
 
+class SameWeightsBeside(InHalves):
+    """Heads beside which stand rows that the linear layer behind the heads made as well (ProphetNet)."""
+
+    def forward(self, x):
+        rows, half = super().forward(x), WIDTH // 2
+        return torch.cat([rows[..., :half], self.end(x[..., : HEADS * D_K]).tanh()[..., half:]], dim=-1)
+
+
+def test_weights_of_another_way_that_are_those_of_a_box_are_not_counted_again():
+    (box,) = (node for node in chart_of(SameWeightsBeside).nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
+
+    assert box.extra == "same weights"
+
+
 class Twice(nn.Module):
     """The same queries and keys weigh one half of the values, and the other; what both give lies side by side."""
 

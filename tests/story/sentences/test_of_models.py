@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, PLAIN, bridge_layers, make_anatomy, make_tower
+from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower
 
 from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Untold
@@ -135,6 +135,13 @@ def test_each_way_of_knowing_places_is_told():
         "Rotary places in some attentions",
         "Relative places in some attentions",
     }
+
+
+@pytest.mark.parametrize(("heads", "where"), [(STATE_HEADS, " in softmax attention: there q"), (None, ": q")])
+def test_rotary_places_are_not_told_of_the_queries_and_keys_of_a_state(heads, where):
+    told = list_sentences(make_anatomy(replace(FALSE, positions="rotary"), Recurrence(None, None, heads=heads)))
+
+    assert f"Rotary places{where}ueries and keys are turned by their place." in told
 
 
 def test_a_window_that_is_not_reached_is_told_of_the_rows_of_those_attentions_alone():

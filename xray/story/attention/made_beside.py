@@ -10,6 +10,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
 from xray.story.charts.chart import Edge, Node, describe_params
+from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import Scored
 
@@ -118,10 +119,17 @@ def tell_other_way(
     for node in nodes:
         works = list_put_beside(flow, node, inside) if node.key.startswith("tail") else []
         if any(is_linear(flow, one) for one in works):
-            extra = node.extra or describe_params(flow, *works)
+            extra = node.extra or describe_new(flow, works, nodes)
             node = beside.stand_for(flow, replace(node, extra=extra), works, edges, feet)
         found.append(node)
     return found
+
+
+def describe_new(flow: Flow, works: Sequence[int], nodes: Sequence[Node]) -> str:
+    """The parameters of what works out rows beside; not again those of boxes that work with them, too (ProphetNet)."""
+    told = {step.path for node in nodes for step in node.steps if step.params}
+    new = [one for one in works if flow.steps[one].path not in told]
+    return describe_params(flow, *new) or SAME_WEIGHTS * (len(new) < len(works))
 
 
 def list_put_beside(flow: Flow, node: Node, inside: Collection[int]) -> list[int]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Positions
+from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Positions, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points
 
@@ -26,6 +26,8 @@ def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
 
 def describe_rotary(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, "rotary")
+    if some == "" and any(isinstance(one, Recurrence) and one.heads for one in branches(anatomy)):
+        some = " in softmax attention"  # a state has queries and keys too, and nothing turns them (Qwen 3.5)
     there = "there " if some else ""
     return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place."
 
