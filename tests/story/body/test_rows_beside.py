@@ -141,12 +141,13 @@ def test_rows_that_gate_between_layers_are_worked_out_beside_the_streams():
     assert not any("Not drawn" in text for text in texts_of(trace))
 
 
-def test_rows_beside_are_led_to_each_gate_between_frames_and_behind_the_last_layer():
+def test_rows_beside_are_led_to_each_gate_and_to_each_closed_box_that_holds_one():
     layout = compose_poster(record_streams("sliding", "full", "full"), text_width)
 
-    gates = [box for box in layout.boxes if box.lines and box.lines[0][0].text == "× ROWS FROM BESIDE"]
+    names = ("× ROWS FROM BESIDE", "GATED ROWS FROM BESIDE")
+    gates = [box for box in layout.boxes if box.record and box.lines and box.lines[0][0].text in names]
     led = {(round(x), round(y)) for curve in layout.curves if curve.kind == "condition" for x, y in curve.points[-1:]}
-    assert len(gates) > 1
+    assert len(gates) == len(names)
     assert {(round(box.right), round(box.y)) for box in gates} <= led
 
 

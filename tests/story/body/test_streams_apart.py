@@ -7,8 +7,10 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention, Experts, FeedForward, StreamMixing
 from xray.story.body.reading import read_pass
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
 
 NARROW = 8
@@ -236,3 +238,36 @@ def test_streams_that_a_matrix_of_their_own_mixes_are_told_to_be_mixed(of, of_on
     assert tower.branches[0] == StreamMixing(3, of_one)
     assert f"3 streams side by side, {told}" in list_sentences(found)
     assert "unknown" not in {branch.part for branch in tower.branches}
+
+
+class AddsToSome(Mixed):
+    """Streams that a layer mixes, and at the end adds to all but the first what it makes of this one."""
+
+    def __init__(self, read, back=slice(1, None)):
+        super().__init__(read)
+        self.scale, self.back = nn.Parameter(torch.rand(WIDTH)), back
+        self.wide, self.narrow = nn.Linear(WIDTH, 41), nn.Linear(41, WIDTH)
+
+    def forward(self, streams):
+        streams = super().forward(streams)
+        made = self.narrow(nn.functional.gelu(self.wide(streams[0].clone() * self.scale)))
+        streams = streams.clone()
+        streams[self.back] = streams[1:] + made
+        return streams
+
+
+@pytest.mark.parametrize(("back", "parts"), [(slice(1, None), 3), (slice(0, 2), 2)], ids=["back", "elsewhere"])
+def test_what_is_added_to_some_streams_is_a_part_of_the_layer_where_they_are_put_back(back, parts):
+    model = InThree(lambda streams: streams[0])
+    model.layers = nn.Sequential(*(AddsToSome(lambda streams: streams[0], back) for _ in range(2)))
+    trace = xray.trace(model, torch.randn(2, 5, 7))
+    (tower,) = xray.anatomy(trace).towers
+    boxes = compose_poster(trace, text_width).boxes
+    texts = {"".join(run.text for line in box.lines for run in line) for box in boxes}
+
+    (group,) = tower.groups
+    is_whole = parts == 3
+    assert len(group.stages) == parts
+    assert any(text.startswith("ADD TO 2 OF 3 STREAMS") for text in texts) == is_whole
+    picked = [text for text in texts if text.startswith("1 OF 3 STREAMS, × LEARNED NUMBERS")]
+    assert [f"{WIDTH} parameters" in text for text in picked] == [True] * is_whole

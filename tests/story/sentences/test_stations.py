@@ -6,7 +6,7 @@ import pytest
 from story.sentences.pools import EXPERTS, FALSE, PLAIN, make_tower
 
 from xray.story.anatomy.tree import Group, Stage
-from xray.story.sentences.of_stations import describe_some, describe_stage, describe_station
+from xray.story.sentences.of_stations import describe_stage, describe_station
 
 
 def test_what_happens_several_times_in_a_row_is_told_once_with_its_number() -> None:
@@ -37,7 +37,24 @@ def test_in_how_many_layers_something_is_done_is_told_where_others_do_something_
     groups = (Group((0, 3), (Stage((own,), False, None),)), Group((1, 2, 4), (Stage((other,), False, None),)))
     tower = replace(make_tower(own), groups=groups)
 
-    assert describe_some(tower, groups[0].stages[0]) == f"Every place looks back, never ahead{told}"
+    assert describe_stage(tower, groups[0].stages[0]) == f"Every place looks back, never ahead{told}"
+
+
+def test_what_is_alike_in_all_layers_is_not_said_of_some() -> None:
+    own, other = replace(FALSE, causal=True), replace(FALSE, causal=True, sliding_window=9)
+    groups = (Group((0, 3), (Stage((own, PLAIN), True, None),)), Group((1,), (Stage((other, PLAIN), True, None),)))
+    tower = replace(make_tower(own, PLAIN), groups=groups)
+
+    looks, alone = "Every place looks back, never ahead, in 2 of 3 layers.", describe_station(tower, PLAIN)
+    assert describe_stage(tower, groups[0].stages[0]) == f"{looks} {alone}"
+
+
+def test_what_one_stage_of_each_layer_does_and_another_one_does_not_is_not_said_of_some() -> None:
+    looks, windowed = replace(FALSE, causal=True), replace(FALSE, causal=True, window=9)
+    stages = (Stage((looks,), False, None), Stage((windowed,), False, None))
+    tower = replace(make_tower(looks, windowed), groups=(Group((0, 1), stages),))
+
+    assert describe_stage(tower, stages[0]) == "Every place looks back, never ahead."
 
 
 @pytest.mark.parametrize(

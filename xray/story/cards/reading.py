@@ -12,7 +12,7 @@ def draw_reading(told: Told, canvas: Canvas, top: float) -> float:
     canvas.note(told.left, top, (words("READ IT FROM THE BOTTOM UP", LABEL, "accent:station", "bold"),))
     y = top - 28
     for number, text in told.stations:
-        lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 34, canvas.measure, 2))
+        lines = tuple(words(line, NOTE) for line in wrap(text, NOTE, told.width - 34, canvas.measure, 3))
         more = 6 * (len(lines) - 1)  # a line more makes room above the station as below it
         y -= more
         draw_station(canvas, told.left + 9, y, number, 9, "reading")

@@ -101,7 +101,7 @@ def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
 
     What a network of convolutions adds to its stream are its residual layers: it may have others. Heads are those that
     have a d_k, where some have: deformable attention has no keys. Its words are those that it gives scores, `scored` of
-    them, if it does: its ids may be of more, or of other ones.
+    them, if it does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
@@ -121,7 +121,8 @@ def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
     add("d_model", "d_model", [group.d_model for group in tower.groups])
     add("d_k", "d_k", [branch.d_k for branch in attentions])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]
-    own = [one for one in forwards if isinstance(one, Experts) or not one.gates_beside]
+    bent = [one for one in forwards if isinstance(one, Experts) or one.activation is not None]
+    own = [one for one in bent or forwards if isinstance(one, Experts) or not one.gates_beside]
     sets = [other for one in own for other in ((one,) if isinstance(one, FeedForward) else one.sets)]
     add("d_ff", "d_ff", [one.d_ff for one in sets])
     are_others = bool(scored) and scored != tower.vocab

@@ -41,7 +41,7 @@ from xray.story.charts.norms_apart import lead_norms
 from xray.story.charts.operation_labels import label_step, name_factors
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.state_names import name_state_steps, tell_read
-from xray.story.charts.sum_chart import add_sum
+from xray.story.charts.sum_chart import add_sum, chart_picked
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import find_beside_gate, list_modulation
@@ -77,6 +77,9 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
     if staging.joints[0].since:
         chart = replace(stack_charts(chart_since(flow, staging.joints[0]), chart), feet=())
+    picked = chart_picked(flow, staging)
+    if picked is not None:
+        chart = stack_charts(picked, chart)
     if staging.added is not None:
         chart = stack_charts(chart_added(flow, staging.added), chart)
     chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))

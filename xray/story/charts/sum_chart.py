@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, PLACING, SUMS
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
@@ -11,12 +11,15 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    chart_alone,
     describe_dropout,
+    describe_params,
     list_dropouts,
     steps_at,
 )
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.held_factors import list_shift
+from xray.story.passages.learned_steps import meets_learned
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
@@ -43,6 +46,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     is_weighed = any(joint.weighing is not None for joint in staging.joints)
     label = label.replace("ADD", "EACH × ITS GATE, ADD") if is_weighed else label
     label = "ADD TO THE STREAMS, MIXED" if mixes else "ADD TO EVERY STREAM" if mixings else label
+    label = label.replace("ADD", name_some_streams(flow, last)) if flow.op(last) in PLACING else label
     places += [*mixes, *list_joining(flow, staging)]
     factors = list_factors(flow, staging)
     if staging.stage.stream_scale in STREAM_FACTORS:
@@ -102,6 +106,30 @@ def list_behind(flow: Flow, staging: Staging) -> list[int]:
     """What the box of a stage's sum holds beside it of the stream's own: its bend, and by what it is multiplied."""
     bend = find_own_bend(flow, staging)
     return [*staging.behind, *list_factors(flow, staging), *([] if bend is None else [bend])]
+
+
+def name_some_streams(flow: Flow, place: int) -> str:
+    """To how many of its streams a sum adds, where it puts these back among the others (Gemma 3n)."""
+    added, streams = (flow.output(one).shape[0] for one in (flow.makers[place][-1] or place, place))
+    return f"ADD TO {added} OF {streams} STREAMS"
+
+
+def chart_picked(flow: Flow, staging: Staging) -> Chart | None:
+    """The stream of several that a branch begins with, where it adds to some of them; None for one that reads all."""
+    joint = staging.joints[0]
+    if flow.op(joint.add) not in PLACING:
+        return None
+    inner = sorted(joint.region.inner)
+    picked = [node for node in inner if flow.op(node) == "index" and flow.makers[node][0] == joint.stream]
+    if len(picked) != 1:
+        return None
+    times = [
+        one for one in inner if meets_learned(flow, one) and flow.carried_from(flow.makers[one][0]) == joint.stream
+    ]
+    label = f"1 OF {flow.output(joint.add).shape[0]} STREAMS{', × LEARNED NUMBERS' * bool(times)}"
+    steps = steps_at(flow, *reversed((*picked, *times)))
+    node = Node("picked", label, 0, BROAD, steps, flow.output(picked[0]), describe_params(flow, *times))
+    return chart_alone(node)
 
 
 def list_joining(flow: Flow, staging: Staging) -> list[int]:

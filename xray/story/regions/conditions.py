@@ -56,7 +56,7 @@ def draw_condition(
         way = ((head.x, head.top), (head.x, head.top + LIFT), (x, head.top + LIFT), *way)
     else:
         boxes = (box for _, below in drawn.bridges for box in below.boxes.values())
-        floor = min(drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)) - LIFT
+        floor = min([drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)]) - LIFT
         canvas.note(x, floor - 2, (words("CONDITION", LABEL, "text", "bold"),), align="center")
         way = ((x, floor), *way)
     ways = [way, *(((x, box.y), (box.right, box.y)) for box in readers[:-1])]
@@ -97,13 +97,17 @@ def lane_beside(column: Column, lane: Lane, left: float) -> Lane:
 
 
 def list_readers(column: Column, drawn: Drawn, leaving: Placed | None) -> Iterator[Box]:
-    """The boxes in which the condition scales, shifts or gates, those between two frames among them (Gemma 3n)."""
+    """The boxes in which the condition scales, shifts or gates, closed ones and those between two frames among them."""
     condition = column.towering.condition
     if condition is None:
         return
     steps = {column.reading.flow.steps[place].id for place in condition.readers}
     for shown in drawn.shown:
-        yield from pick_boxes(shown.panels[0].chart, shown.placed[0], steps)
+        panel, placed = shown.panels[0], shown.placed[0]
+        if panel.is_open:
+            yield from pick_boxes(panel.chart, placed, steps)
+        elif not panel.staging.nodes.isdisjoint(condition.readers):
+            yield from placed.boxes.values()
     for bridge, placed in drawn.bridges:
         yield from pick_boxes(bridge, placed, steps)
     final, flow = column.towering.final, column.reading.flow

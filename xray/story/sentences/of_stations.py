@@ -35,7 +35,7 @@ def describe_station(tower: Tower, branch: Branch) -> str:
     return say_first(OF_BRANCHES, branch)
 
 
-def describe_stage(tower: Tower, stage: Stage) -> str:
+def list_told(tower: Tower, stage: Stage) -> list[str]:
     """What happens at the station of a whole stage, in order; what happens several times in a row is told once.
 
     Of branches side by side is told how many do it, not how often each does (pitch and energy in FastSpeech 2).
@@ -43,17 +43,20 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
     told = [describe_station(tower, branch) for branch in stage.branches]
     rows = [(text, len(list(alike))) for text, alike in groupby(told)]
     many = "in {} branches" if stage.parallel else "{} times"
-    return " ".join(f"{text.removesuffix('.')}, {many.format(count)}." if count > 1 else text for text, count in rows)
+    return [f"{text.removesuffix('.')}, {many.format(count)}." if count > 1 else text for text, count in rows]
 
 
-def describe_some(tower: Tower, stage: Stage) -> str:
-    """The same, and in how many layers, where something else happens in such a stage of others (Gemma 3)."""
-    text, kind = describe_stage(tower, stage), name_kinds(stage)
-    counts = Counter[str]()
-    for group in tower.groups:
-        told = {describe_stage(tower, one) for one in group.stages if name_kinds(one) == kind}
-        counts.update(dict.fromkeys(told, group.count))
-    return text if len(counts) < 2 else f"{text.removesuffix('.')}, in {counts[text]} of {tower.layers} layers."
+def describe_stage(tower: Tower, stage: Stage) -> str:
+    """All of it, and in how many layers, of what is otherwise in such a stage of other layers (Gemma 3)."""
+    found, kind = list_told(tower, stage), name_kinds(stage)
+    for number, text in enumerate(found):
+        counts = Counter[str]()
+        for group in tower.groups:
+            alike = (list_told(tower, one) for one in group.stages if name_kinds(one) == kind)
+            counts.update({told[number]: group.count for told in alike if number < len(told)})
+        if len(counts) > 1 and counts[text] < tower.layers:
+            found[number] = f"{text.removesuffix('.')}, in {counts[text]} of {tower.layers} layers."
+    return " ".join(found)
 
 
 def name_kinds(stage: Stage) -> list[tuple[str, object]]:

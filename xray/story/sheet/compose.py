@@ -40,7 +40,7 @@ from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
 from xray.story.sentences.of_models import EARLIER
 from xray.story.sentences.of_runs import list_remarks
-from xray.story.sentences.of_stations import describe_some
+from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.planning import Frame, list_around_layers
 from xray.story.sheet.shares import count_undrawn, list_shares
@@ -324,7 +324,7 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
         for frame in column.frames:
             for panel in frame.panels:
                 if panel.is_open:
-                    found.append((panel.station, describe_some(tower, panel.staging.stage)))
+                    found.append((panel.station, describe_stage(tower, panel.staging.stage)))
         if column.name in memories and found and column.words is not None:
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")

@@ -327,7 +327,8 @@ def describe_sizes(branch: object) -> str:
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
-        return f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}" if branch.d_ff else ""
+        is_bent = branch.activation is not None and not branch.gates_beside
+        return f"{'d_ff ' * is_bent}{branch.d_ff:,}" if branch.d_ff else ""
     if isinstance(branch, Convolution):
         return f"widest {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):

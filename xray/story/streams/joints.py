@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, PLACING, REPEATS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
@@ -64,8 +64,8 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
     found: dict[int, Joint] = {}
     scored = {place for site in sites for place in (*site.scored, *list_asking(flow, site))}
     for place, step in enumerate(flow.steps):
-        if step.op in SUMS and place not in scored:
-            joint = read_joint(flow, place, found)
+        if step.op in SUMS | PLACING and place not in scored:
+            joint = read_joint(flow, place, found) if step.op in SUMS else read_put_back(flow, place)
             if joint is not None:
                 before = [add for add in found if add in joint.region.inner and adds_to_another_row(flow, add, joint)]
                 found[place] = leave_out(flow, joint, before)
@@ -218,6 +218,23 @@ def read_weighed(flow: Flow, place: int) -> Joint | None:
         if region is not None and does_mix(flow, region.inner):
             return Joint(place, stream, replace(region, beside=region.beside | weighing.nodes), weighing=weighing)
     return None
+
+
+def read_put_back(flow: Flow, place: int) -> Joint | None:
+    """The residual sum at a step that puts some of several streams back, the same added to each (Gemma 3n)."""
+    rows, index = flow.carried_from(flow.makers[place][-1]), flow.steps[place].settings.get("index")
+    if rows is None or flow.op(rows) not in SUMS or len(flow.makers[rows]) != 2 or not flow.is_leaf(place):
+        return None
+    cut, branch = flow.makers[rows]
+    if cut is None or branch is None or flow.op(cut) != "index" or flow.steps[cut].settings.get("index") != index:
+        return None
+    stream = strip_plain(flow, flow.makers[cut][0])
+    if stream is None or flow.output(stream).shape != flow.output(place).shape:
+        return None
+    region = find_branch(flow, stream, branch) if flow.output(branch).shape == flow.output(cut).shape[1:] else None
+    if region is None or not does_mix(flow, region.inner):
+        return None
+    return Joint(place, stream, replace(region, beside=region.beside | {cut, rows}))
 
 
 def adds_to_another_row(flow: Flow, add: int, joint: Joint) -> bool:
