@@ -102,6 +102,7 @@ def change_stages(anatomy, **facts):
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
+    "bare norms": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=False, learned=False)),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
@@ -195,7 +196,7 @@ OF_MODELS["convolution"].add("a convolution beside attention")
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
-OF_MODELS["norm"] |= {"adaptive norm"}
+OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
 OF_MODELS["heads of a state"] |= {"queries and keys of length 1", "delta rule", "rows of a piece in order"}
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}

@@ -6,7 +6,7 @@ import pytest
 from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower
 
 from xray.story.anatomy.branches import Recurrence
-from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Untold
+from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Stage, Untold
 from xray.story.sentences.of_attentions import describe_set_window
 from xray.story.sentences.of_links import describe_added_between, describe_earlier
 from xray.story.sentences.of_models import (
@@ -16,7 +16,13 @@ from xray.story.sentences.of_models import (
     describe_untold,
     list_sentences,
 )
-from xray.story.sentences.of_norms import describe_adaptive, describe_inner_norm, describe_norm, describe_scale
+from xray.story.sentences.of_norms import (
+    describe_adaptive,
+    describe_bare_norms,
+    describe_inner_norm,
+    describe_norm,
+    describe_scale,
+)
 
 BEFORE, AFTER = Norm("layer", "before"), Norm("layer", "after", on="stream")
 ROOT = Norm("rms", "before")
@@ -135,6 +141,23 @@ def test_each_way_of_knowing_places_is_told():
         "Rotary places in some attentions",
         "Relative places in some attentions",
     }
+
+
+@pytest.mark.parametrize(
+    ("norms", "is_said"),
+    [
+        ((replace(BEFORE, adaptive=False, learned=False),) * 2, True),
+        ((replace(BEFORE, adaptive=False, learned=False), replace(BEFORE, adaptive=False)), False),
+        ((replace(BEFORE, adaptive=True, learned=False),), False),
+        ((replace(BEFORE, adaptive=False),), False),
+    ],
+    ids=["all", "one of them", "adaptive ones", "none"],
+)
+def test_norms_that_learn_nothing_are_told_where_all_do(norms, is_said):
+    stages = tuple(Stage((FALSE,), False, norm) for norm in norms)
+    tower = replace(make_tower(FALSE), groups=(Group((0,), stages),))
+
+    assert bool(describe_bare_norms(replace(make_anatomy(FALSE), towers=(tower,)))) == is_said
 
 
 @pytest.mark.parametrize(("heads", "where"), [(STATE_HEADS, " in softmax attention: there q"), (None, ": q")])

@@ -24,37 +24,42 @@ def test_what_branches_side_by_side_do_is_told_once_with_how_many_they_are() -> 
     assert describe_stage(tower, Stage((PLAIN, PLAIN), True, None)) == f"{alone}, in 2 branches."
 
 
+SET = "Every place looks back, never ahead; sliding_window = 9 is set"
+
+
 @pytest.mark.parametrize(
     ("others", "told"),
     [
-        ({"causal": True, "sliding_window": 9}, ", in 2 of 5 layers."),
-        ({"causal": True, "heads": 3}, "."),  # told in the same words
-        ({"causal": True, "sliding_window": 9, "source": "encoder"}, "."),  # another kind of stage
+        ({"causal": True}, f"{SET}, in 2 of 5 layers."),
+        ({"causal": True, "sliding_window": 9, "heads": 3}, f"{SET}."),  # told in the same words
+        ({"causal": True, "source": "encoder"}, f"{SET}."),  # another kind of stage
     ],
 )
-def test_in_how_many_layers_something_is_done_is_told_where_others_do_something_else(others, told) -> None:
-    own, other = replace(FALSE, causal=True), replace(FALSE, **others)
+def test_in_how_many_layers_a_window_is_set_is_told_where_others_do_something_else(others, told) -> None:
+    own, other = replace(FALSE, causal=True, sliding_window=9), replace(FALSE, **others)
     groups = (Group((0, 3), (Stage((own,), False, None),)), Group((1, 2, 4), (Stage((other,), False, None),)))
     tower = replace(make_tower(own), groups=groups)
 
-    assert describe_stage(tower, groups[0].stages[0]) == f"Every place looks back, never ahead{told}"
+    assert describe_stage(tower, groups[0].stages[0]) == told
 
 
-def test_what_is_alike_in_all_layers_is_not_said_of_some() -> None:
-    own, other = replace(FALSE, causal=True), replace(FALSE, causal=True, sliding_window=9)
+def test_what_layers_without_a_window_do_is_not_said_of_some_where_the_others_do_it_too() -> None:
+    own, other = replace(FALSE, causal=True), replace(FALSE, causal=True, window=9)
     groups = (Group((0, 3), (Stage((own, PLAIN), True, None),)), Group((1,), (Stage((other, PLAIN), True, None),)))
     tower = replace(make_tower(own, PLAIN), groups=groups)
 
-    looks, alone = "Every place looks back, never ahead, in 2 of 3 layers.", describe_station(tower, PLAIN)
-    assert describe_stage(tower, groups[0].stages[0]) == f"{looks} {alone}"
+    alone = describe_station(tower, PLAIN)
+    assert describe_stage(tower, groups[0].stages[0]) == f"Every place looks back, never ahead. {alone}"
+    windowed = "Every place looks back at no more than 9 places, in 1 of 3 layers."
+    assert describe_stage(tower, groups[1].stages[0]) == f"{windowed} {alone}"
 
 
-def test_what_one_stage_of_each_layer_does_and_another_one_does_not_is_not_said_of_some() -> None:
+def test_a_window_that_each_layer_has_beside_an_attention_without_one_is_not_said_of_some() -> None:
     looks, windowed = replace(FALSE, causal=True), replace(FALSE, causal=True, window=9)
     stages = (Stage((looks,), False, None), Stage((windowed,), False, None))
     tower = replace(make_tower(looks, windowed), groups=(Group((0, 1), stages),))
 
-    assert describe_stage(tower, stages[0]) == "Every place looks back, never ahead."
+    assert describe_stage(tower, stages[1]) == "Every place looks back at no more than 9 places."
 
 
 @pytest.mark.parametrize(

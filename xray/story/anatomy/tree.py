@@ -23,7 +23,8 @@ class Norm:
     `before` the branch, `after` it, `both`, or `none`; None where it stands within the branch. `on` says what a norm
     that stands after normalises: the branch before it is added, or the stream after the sum. `adaptive` ones are scaled
     or shifted by something that is worked out of data, and not learned alone (DiT). `times` says how many the stream
-    goes through one behind the other, where it is not one (Grounding DINO).
+    goes through one behind the other, where it is not one (Grounding DINO). `learned` is False where none of them
+    has numbers of its own (OLMo).
     """
 
     kind: NormKind | None
@@ -31,6 +32,7 @@ class Norm:
     on: Literal["branch", "stream"] | None = None
     adaptive: bool | None = None
     times: int | None = None
+    learned: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -46,7 +46,7 @@ from xray.story.recognition.between import (
     is_scale,
     strip_plain,
 )
-from xray.story.recognition.norms import RUNNING, find_norm, is_parted
+from xray.story.recognition.norms import RUNNING, find_norm, is_of_weights, is_parted
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import RejoinedRows
@@ -289,13 +289,13 @@ def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:
     """The norm that ends at a step, those over the batch or over groups included; weights alone are no rows (BiT)."""
     step = flow.steps[node]
     if step.op.startswith(("batch_norm", "group_norm", "instance_norm")) and flow.makers[node]:
-        if is_of_weights(flow, node):
+        if reads_weights(flow, node):
             return None
         return FoundNorm(node, (node,), flow.makers[node][0], centred=True)
     return find_norm(flow, node)
 
 
-def is_of_weights(flow: Flow, normed: int) -> bool:
+def reads_weights(flow: Flow, normed: int) -> bool:
     """Whether what a step reads is a parameter, laid another way at most."""
     node = normed
     while flow.op(node) in CARRYING or node == normed:
@@ -333,7 +333,16 @@ def describe_norm(
     place = "both" if before and ends else "before" if before else "after"
     on = None if not ends else "branch" if behind else "stream"
     adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
-    return Norm(kind, place, on, adaptive, times=len(after) if len(after) > 1 else None)  # type: ignore[arg-type]
+    learned = None if any(has_learned(flow, norm) for norm in (*before, *ends)) else False
+    many = len(after) if len(after) > 1 else None
+    return Norm(kind, place, on, adaptive, many, learned)  # type: ignore[arg-type]
+
+
+def has_learned(flow: Flow, norm: FoundNorm) -> bool:
+    """Whether a norm has numbers of its own, or what it gives is multiplied by such behind it."""
+    own = any(flow.steps[node].params for node in norm.nodes)
+    behind = (one for one in flow.readers.get(norm.end, ()) if flow.op(one) in SCALINGS)
+    return own or any(is_of_weights(flow, *given) for node in (*norm.nodes, *behind) for given in flow.given(node))
 
 
 def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:

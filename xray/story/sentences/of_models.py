@@ -57,6 +57,7 @@ from xray.story.sentences.of_links import (
 )
 from xray.story.sentences.of_norms import (
     describe_adaptive,
+    describe_bare_norms,
     describe_inner_norm,
     describe_norm,
     describe_scale,
@@ -217,6 +218,7 @@ def reads_one_point(stage: Stage) -> bool:
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     Sentence("adaptive norm", describe_adaptive),
+    Sentence("bare norms", describe_bare_norms),
     Sentence("parallel", describe_parallel),
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),

@@ -65,6 +65,12 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is scaled or shifted."
 
 
+def describe_bare_norms(anatomy: Anatomy) -> str:
+    found = [norm for norm in norms(anatomy) if norm.place not in ("none", None)]
+    bare = bool(found) and all(norm.learned is False and norm.adaptive is False for norm in found)
+    return "Norms of sublayers learn nothing: no numbers of their own multiply or shift what they give." if bare else ""
+
+
 def describe_many_normed(towers: Sequence[Tower]) -> str:
     """Whether each sublayer is known to have a norm, or most of them, or some."""
     found = [

@@ -47,9 +47,12 @@ def list_told(tower: Tower, stage: Stage) -> list[str]:
 
 
 def describe_stage(tower: Tower, stage: Stage) -> str:
-    """All of it, and in how many layers, of what is otherwise in such a stage of other layers (Gemma 3)."""
+    """All of it, and in how many layers places see no more than a window, where others do something else (Gemma 3)."""
     found, kind = list_told(tower, stage), name_kinds(stage)
+    windowed = {describe_station(tower, one) for one in stage.branches if has_window(one)}
     for number, text in enumerate(found):
+        if text not in windowed:
+            continue
         counts = Counter[str]()
         for group in tower.groups:
             alike = (list_told(tower, one) for one in group.stages if name_kinds(one) == kind)
@@ -57,6 +60,11 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
         if len(counts) > 1 and counts[text] < tower.layers:
             found[number] = f"{text.removesuffix('.')}, in {counts[text]} of {tower.layers} layers."
     return " ".join(found)
+
+
+def has_window(branch: Branch) -> bool:
+    """Whether a branch is an attention of which a window is known."""
+    return isinstance(branch, Attention) and (branch.window or branch.sliding_window) is not None
 
 
 def name_kinds(stage: Stage) -> list[tuple[str, object]]:
