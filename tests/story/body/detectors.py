@@ -217,6 +217,7 @@ def sam(c):
         d_k=see.hidden_size // see.num_attention_heads,
         kv_heads=see.num_attention_heads,
         positions="relative",
+        places_by_rows=True,
         fused="qkv",
     )
     think = pre("layer", thinks(see.mlp_dim, see.hidden_act))

@@ -165,7 +165,7 @@ def esm(c):
 )
 def xlnet(c):
     # without a target mapping every place sees every other; places come first, sequences second
-    attend = looks_both_ways(c, heads=c.n_head, d_k=c.d_head, positions="relative", kernel="plain")
+    attend = looks_both_ways(c, heads=c.n_head, d_k=c.d_head, positions="relative", places_by_rows=True, kernel="plain")
     return encoder_only(
         c, post("layer", attend), post("layer", plain(c, d_ff=c.d_inner, activation="gelu")), final=None
     )
@@ -184,7 +184,7 @@ def xlnet(c):
     tiny=True,
 )
 def deberta_v2(c):
-    attend = looks_both_ways(c, positions="relative", kernel="plain")
+    attend = looks_both_ways(c, positions="relative", places_by_rows=True, kernel="plain")
     return encoder_only(c, post("layer", attend), post("layer", plain(c)), final=None, parts=("norm",))
 
 
@@ -192,7 +192,7 @@ def deberta_v2(c):
 def funnel(c):
     # the second block sees half as many places, which are pooled before it (line 277), by a mask that is pooled as
     # well; the decoder sees all again
-    sizes = {"heads": c.n_head, "d_k": c.d_head, "positions": "relative", "kernel": "plain"}
+    sizes = {"heads": c.n_head, "d_k": c.d_head, "positions": "relative", "places_by_rows": True, "kernel": "plain"}
     think = post("layer", plain(c, d_ff=c.d_inner))
     seen, pooled = (post("layer", looks_both_ways(c, **sizes, causal=causal)) for causal in (False, Silent(False)))
     before, halving, behind = (group(layers, c.d_model, seen, think) for layers in ((0, 1), (2,), (4,)))

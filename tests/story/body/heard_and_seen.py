@@ -156,7 +156,7 @@ def granite_docling(c):
 @family("WavLMForCTC", "wavlm:107, 165, 181, 337, 408", named=True, num_hidden_layers=2)
 def wavlm(c):
     # a bias of relative places, of which each query lets a share through
-    look = looks_both_ways(c, positions="relative", kernel="plain")
+    look = looks_both_ways(c, positions="relative", places_by_rows=True, kernel="plain")
     parts = entrance(f"convolution {c.conv_dim[-1]}", "norm", f"projection {c.hidden_size}", "convolution", "norm")
     layers = (group(c.num_hidden_layers, c.hidden_size, post("layer", look), post("layer", plain(c))),)
     return network(tower(c, "audio", "audio", False, parts, layers, None), head=Head("numbers", c.vocab_size))
@@ -189,7 +189,7 @@ def neucodec(c):
     half = replace(pre("layer", plain(hear)), scale="number")
     last = replace(both("layer", plain(hear)), scale="number")
     last = replace(last, norm=replace(last.norm, on="stream"))
-    look = pre("layer", looks_both_ways(hear, positions="relative"))
+    look = pre("layer", looks_both_ways(hear, positions="relative", places_by_rows=True))
     mix = pre("layer", Convolution((hear.conv_depthwise_kernel_size,), hear.hidden_size, causal=True))
     layers = (group(2, hear.hidden_size, half, look, mix, last),)
     parts = entrance("norm", f"projection {hear.hidden_size}")

@@ -317,7 +317,7 @@ def data2vec_audio(c):
 @family("SEWDModel", "sew_d:488, 681, 1109", tiny=True, num_hidden_layers=2)
 def sew_d(c):
     # what comes out of the softmax is masked once more, in place; two places are made one before the layers
-    attend = looks_both_ways(c, positions="relative", kernel="plain")
+    attend = looks_both_ways(c, positions="relative", places_by_rows=True, kernel="plain")
     layers = (
         group(c.num_hidden_layers, c.hidden_size, post("layer", attend), post("layer", plain(c, activation="gelu"))),
     )

@@ -98,7 +98,7 @@ def bert_generation(c):
 @family("BrosModel", "bros:183, 331", named=True, **TWO)
 def bros(c):
     # how far boxes are apart meets the queries in a product, and is added to the scores (line 247)
-    return of_bert(c, head=False, attend=looks_both_ways(c, positions="relative", kernel="plain"))
+    return of_bert(c, head=False, attend=looks_both_ways(c, positions="relative", places_by_rows=True, kernel="plain"))
 
 
 @family("BlenderbotSmallForConditionalGeneration", "blenderbot_small:116, 234, 286", named=True, **LAYERS)
@@ -132,7 +132,7 @@ def of_conformer(c):
     """Feed-forwards of half weight around attention and convolution; a norm ends each layer (Parakeet)."""
     think = Stage((plain(c),), False, Norm("layer", "before", None, False), "number")
     last = Stage((plain(c),), False, Norm("layer", "both", "stream", False), "number")
-    look = pre("layer", looks_both_ways(c, positions="relative"))
+    look = pre("layer", looks_both_ways(c, positions="relative", places_by_rows=True))
     mix = pre("layer", Convolution((c.conv_kernel_size,), c.hidden_size))
     return group(c.num_hidden_layers, c.hidden_size, think, look, mix, last)
 

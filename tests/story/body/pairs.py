@@ -264,7 +264,7 @@ def switch_transformers(c):
 def speecht5(c):
     # sound goes through convolutions, and a table of sines; keys know how far they are away
     sizes = {"heads": c.encoder_attention_heads, "kernel": "plain"}
-    look = looks_both_ways(c, **sizes, positions="relative")
+    look = looks_both_ways(c, **sizes, positions="relative", places_by_rows=True)
     think = plain(c, d_ff=c.encoder_ffn_dim, activation="gelu")
     layers = (group(2, c.hidden_size, post("layer", look), post("layer", think)),)
     places = f"positions {c.max_speech_positions + c.pad_token_id + 3}"

@@ -272,7 +272,7 @@ OTHERS = {
     "streams mixed by one": StreamMixing(4, of_one=True),
     "one context": Context(64),
     "channels": ChannelAttention(16, 32),
-    "channels of one group": ChannelAttention(None, 64),
+    "channels of one group": ChannelAttention(1, 64),
     "no name": Unknown(("mixer",)),
 }
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}

@@ -160,6 +160,20 @@ def test_norms_that_learn_nothing_are_told_where_all_do(norms, is_said):
     assert bool(describe_bare_norms(replace(make_anatomy(FALSE), towers=(tower,)))) == is_said
 
 
+@pytest.mark.parametrize(
+    ("by_rows", "told"),
+    [
+        ((None, None), "apart two are is added"),
+        ((True, True), "apart two are, and on what they hold, is added"),
+        ((True, None), "apart two are, in some also on what they hold, is added"),
+    ],
+)
+def test_relative_places_that_depend_on_rows_are_told_so(by_rows, told):
+    own = [replace(FALSE, positions="relative", places_by_rows=one, heads=2 + n) for n, one in enumerate(by_rows)]
+
+    assert [text for text in list_sentences(make_anatomy(*own)) if told in text]
+
+
 @pytest.mark.parametrize(("heads", "where"), [(STATE_HEADS, " in softmax attention: there q"), (None, ": q")])
 def test_rotary_places_are_not_told_of_the_queries_and_keys_of_a_state(heads, where):
     told = list_sentences(make_anatomy(replace(FALSE, positions="rotary"), Recurrence(None, None, heads=heads)))

@@ -67,7 +67,8 @@ class Attention(Looking):
     angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
     `beginning` is the tower whose stream begins with what keys and values are made of, where these are no end of one
-    (SAM's image, before its first layer): the `source` is then whose end that was made of.
+    (SAM's image, before its first layer): the `source` is then whose end that was made of. `places_by_rows` is True
+    where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
     """
 
     kv_heads: int | None
@@ -104,6 +105,7 @@ class Attention(Looking):
     turned_by_head: bool | None = None
     place_numbers: int | None = None
     beginning: str | None = None
+    places_by_rows: bool | None = None
     part: str = "attention"
 
 
@@ -279,7 +281,7 @@ class ChannelAttention:
     So many `groups` of so many `channels` each; the scores of a group are as many however long the rows are.
     """
 
-    groups: int | None
+    groups: int
     channels: int
     part: str = "channel_attention"
 

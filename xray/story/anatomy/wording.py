@@ -229,7 +229,7 @@ def describe_sizes(branch: Branch) -> str:
     if isinstance(branch, Context):
         return f"{branch.places:,} places in one" if branch.places else ""
     if isinstance(branch, ChannelAttention):
-        return join(branch.groups and count(branch.groups, "group"), count(branch.channels, "channel"))
+        return join(count(branch.groups, "group"), count(branch.channels, "channel"))
     if isinstance(branch, Projection):
         layers = count(branch.layers, "layer") if branch.layers > 1 else ""
         return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")

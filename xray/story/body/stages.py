@@ -29,7 +29,7 @@ from xray.story.branches.distinctions import (
     describe_mixing,
     describe_plain,
     describe_projection,
-    is_across_batch,
+    is_across_channels,
     multiplies_rows,
 )
 from xray.story.branches.others import describe_convolution, describe_recurrence
@@ -213,11 +213,8 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     """What a branch is, by what it computes."""
     nodes = region.inner
     own = [end_within(flow, site, nodes) for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
-    if own and is_across_batch(flow, own[0], region):
-        return Branching(Unknown(list_paths(flow, nodes)), region)
-    channels = describe_channels(flow, own[0], region) if own else None
-    if channels is not None:
-        return Branching(channels, region)
+    if own and is_across_channels(flow, own[0], region):
+        return Branching(describe_channels(flow, own[0], region) or Unknown(list_paths(flow, nodes)), region)
     if own:
         return Branching(describe_attention(flow, own, region, towers), region, own[0])
     sampling = find_sampling(flow, region)

@@ -66,6 +66,7 @@ def describe_attention(
     cut = count_cut_window(flow, site, query, key, region, heads)
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
+    positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
     is_earlier = choice is not None and region.start is not None and choice < region.start
     if source != "self" and scores_own_keys_too(flow, site, region):
@@ -77,7 +78,8 @@ def describe_attention(
         d_k=d_k,
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
         window=window,
-        positions="rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias),
+        positions=positions,
+        places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=count_place_numbers(flow, query.nodes) if turned and not by_head else None,
@@ -119,6 +121,14 @@ def name_positions(flow: Flow, query: Side, key: Side, region: Region, bias: Pos
     if added is not False:
         return "added" if added else None
     return bias if is_plain(flow, query) and is_plain(flow, key) else None
+
+
+def adds_by_rows(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether something that joins the scores is worked out of the rows of the branch, as queries and keys are."""
+    asking = {*flow.makers[site.scores][-2:], *site.scored}  # one step may add to products as well (WavLM)
+    added = {maker for node in site.scored for _, maker in flow.given(node) if maker is not None} - asking
+    ways = [{maker, *flow.behind(maker)} for maker in added]  # not what is made of the scores themselves (LayoutLMv3)
+    return any(way.isdisjoint(site.scored) and not way.isdisjoint(region.inner) for way in ways)
 
 
 def chooses_queries(flow: Flow, query: Side) -> bool:

@@ -143,22 +143,22 @@ def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:
     return False
 
 
-def is_across_batch(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether rows of the batch score each other, and no places (CSATv2)."""
+def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether an attention scores channels by what they are at all places, or rows of the batch, and not places."""
     shape, scores = flow.output(region.end).shape, flow.output(site.scores).shape
-    return len(scores) == 2 < len(shape) - 1 and shape[0] == scores[0] > 1
+    if len(scores) == 2 < len(shape) - 1 and shape[0] == scores[0] > 1:
+        return True  # rows of the batch score each other, and no places (CSATv2)
+    if len(shape) != 3 or scores[-2] != scores[-1] or scores[-1] == shape[1]:
+        return False
+    return site.query.end.shape[-1] == shape[1] and shape[2] % scores[-1] == 0
 
 
 def describe_channels(flow: Flow, site: Site, region: Region) -> ChannelAttention | None:
-    """The facts of an attention that scores channels by what they are at all places; None for one of places (XCiT)."""
+    """The facts of an attention of channels, where each group of them scores its own (XCiT); None for any other."""
     shape, scores = flow.output(region.end).shape, flow.output(site.scores).shape
-    square = scores[-2:]
-    if len(shape) != 3 or len(square) != 2 or square[0] != square[1] or square[0] == shape[1]:
-        return None
-    if site.query.end.shape[-1] != shape[1] or shape[2] % square[0]:
-        return None
-    groups = shape[2] // square[0]
-    return ChannelAttention(groups if scores[:-2] == (shape[0], groups) else None, square[0])
+    groups = shape[-1] // scores[-1]
+    is_grouped = len(shape) == 3 and prod(scores[:-2]) == shape[0] * groups
+    return ChannelAttention(groups, scores[-1]) if is_grouped else None
 
 
 def list_other_scores(flow: Flow, site: Site, steps: Collection[int]) -> list[int]:

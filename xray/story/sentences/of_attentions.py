@@ -39,11 +39,10 @@ def describe_alibi(anatomy: Anatomy) -> str:
 
 def describe_relative(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, "relative")
-    return (
-        ""
-        if some is None
-        else f"Relative places{some}: a number that depends on how far apart two are is added to their score."
-    )
+    by_rows = {one.places_by_rows for one in attentions(anatomy) if one.positions == "relative"}
+    held = {frozenset({True}): ", and on what they hold,", frozenset({True, None}): ", in some also on what they hold,"}
+    told = f"a number that depends on how far apart two are{held.get(frozenset(by_rows), '')} is added to their score."
+    return "" if some is None else f"Relative places{some}: {told}"
 
 
 def tell_some(anatomy: Anatomy, positions: Positions) -> str | None:

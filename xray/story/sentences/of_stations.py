@@ -131,7 +131,7 @@ def describe_channels(branch: Branch) -> str:
     """That channels and not places look at each other, and in how many groups, where that is proven."""
     if not isinstance(branch, ChannelAttention):
         return ""
-    groups = f", in {branch.groups:,} groups of {branch.channels:,}" if branch.groups and branch.groups > 1 else ""
+    groups = f", in {branch.groups:,} groups of {branch.channels:,}" if branch.groups > 1 else ""
     return f"Channels look at each other, by what they are at all places{groups}."
 
 
