@@ -82,10 +82,13 @@ def list_shares(
         own, name = column.look.own, f"{column.name} " if several else ""
         flow, count = column.reading.flow, Count(column.reading.flow)
         pairs = [(one, two) for one, two in zip(firsts, leadings, strict=True) if one.reading is column.reading]
-        for sources, led in leading.between.items() if several else ():
+        onward = [other.onward.get(column.towering.end, {}) for _, other in pairs]
+        for sources in dict.fromkeys(ends for some in (leading.between, *onward) for ends in some) if several else ():
             names = [one.tower.name for one in column.reading.towers if one.end in sources]
-            add(count, f"{' and '.join(names)} to {column.name}", "card", [set(led)])
+            led = [set(some[sources]) for some in (leading.between, *onward) if sources in some]
+            add(count, f"{' and '.join(names)} to {column.name}", "card", led)
         theirs = set[int]().union(*(leading.inside.get(one.towering.end, ()) for one, _ in pairs))
+        theirs = theirs.union(*(led for some in leading.onward.values() for led in some.values()))
         add(count, f"{name}entrance", own, [set(column.towering.entrance) - theirs])
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
         add(count, f"{name}places", own, [{*list_layouts(flow, inside)}])
