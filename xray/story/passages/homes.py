@@ -63,6 +63,7 @@ def read_leading(flow: Flow, towering: Towering, towers: Collection[Towering]) -
     for end, first in begun.items():
         walls = sums.union(*(held for via, held in through.items() if via != end))
         reached[end] = set(flow.ahead(*first, within=lambda node, walls=walls: node not in walls))
+    own = list_own(flow, nodes.difference(led_on, *inside.values()), set[int]().union(*reached.values()))
     between: dict[tuple[int, ...], frozenset[int]] = {}
     for node in sorted(towering.entrance.difference(own, led_on)):
         ends = tuple(end for end, led in reached.items() if node in led)
