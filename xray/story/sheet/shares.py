@@ -9,6 +9,7 @@ from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
+from xray.story.body.towers import Towering
 from xray.story.charts.chart import count_read
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
@@ -61,7 +62,8 @@ def list_shares(
     staged: dict[int, set[int]] = {}
     for column in columns:
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
-        staged.setdefault(id(column.reading.flow), set()).update(inside)
+        many = list_learned_for_many(column.reading.flow, column.towering)
+        staged.setdefault(id(column.reading.flow), set()).update(inside, many)
 
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
         found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
@@ -94,7 +96,7 @@ def list_shares(
         add(count, f"{name}places", own, [{*list_layouts(flow, inside)}])
         condition = column.towering.condition
         add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
-        around = list_around_layers(column.reading.flow, column.towering)
+        around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
         kinds: dict[str, list[set[int]]] = {}
@@ -130,6 +132,23 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
+    """The steps that read learned numbers of no module for several of a tower's layers, with all on the way to these.
+
+    So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
+    """
+    data, found = list_reading_data(flow), set[int]()
+    layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
+    for place, step in enumerate(flow.steps):
+        is_given = any(record.role == "parameter" for record in step.inputs)
+        if not flow.is_leaf(place) or step.params or not is_given or place in data:
+            continue
+        way = set(flow.ahead(place, within=lambda one: one not in data))
+        met = {reader for one in way for reader in flow.readers.get(one, ())} & data
+        found |= way if sum(not met.isdisjoint(layer) for layer in layers) > 1 else set()
+    return frozenset(found)
 
 
 def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collection[str]) -> list[int]:
