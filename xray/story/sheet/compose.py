@@ -13,6 +13,7 @@ from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
 from xray.story.body.stages import Staging
+from xray.story.body.towers import Towering
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
@@ -187,9 +188,16 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
             apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]
             left = [node for node in left if node > max(sums) or node in apart]
-        found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
-        seen.update(flow.steps[node].id for node in left)
+        lead_on = [node for node in left if name == "exit" and any(leads_before(flow, node, one) for one in others)]
+        for part, nodes in (("between towers", lead_on), (name, left)):
+            found.setdefault(part, Counter()).update(count_unsaid(flow, nodes, seen))
+            seen.update(flow.steps[node].id for node in nodes)
     return tuple((name, ops) for name, ops in found.items() if ops)
+
+
+def leads_before(flow: Flow, node: int, other: Towering) -> bool:
+    """Whether a step stands before another tower's first layer, and leads to it: it is no exit (Mask2Former's masks)."""
+    return node < min(other.sums) and node in set(flow.behind(*other.sums, within=lambda one: one >= node))
 
 
 def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:

@@ -14,7 +14,7 @@ from xray.story.charts.chart import count_read
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
-from xray.story.passages.homes import read_leading
+from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
@@ -80,6 +80,7 @@ def list_shares(
 
     firsts = [column for column in columns if column.is_first]
     leadings = [read_leading(one.reading.flow, one.towering, one.reading.towers) for one in firsts]
+    lent = list_lent(columns)
     for column, leading in zip(firsts, leadings, strict=True):
         own, name = column.look.own, f"{column.name} " if several else ""
         flow, count = column.reading.flow, Count(column.reading.flow)
@@ -113,6 +114,8 @@ def list_shares(
         end, places = find_end(column, columns, count, staged[id(flow)], beside)
         end = "head" if end == EXIT and has_head and column is firsts[-1] else end
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
+        given |= {node for (taker, giver), held in lent.items() if giver == column.towering.end for node in held}
+        places -= {node for (taker, giver), held in lent.items() if taker == column.towering.end for node in held}
         ends = {EXIT: places | given} if end == EXIT else {end: places, EXIT: given}
         for what, held in ends.items():
             add(count, f"{name}{what}", own, [held])
@@ -132,6 +135,23 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
+    """The steps behind a tower's layers that stand in the block of one before it alone, by the ends of these two.
+
+    They are what that one gives: so its maps are normed there before finer ones are worked out (Mask2Former).
+    """
+    found: dict[tuple[int, int], set[int]] = {}
+    for column in (one for one in columns if one.exit is not None):
+        flow, end = column.reading.flow, column.towering.end
+        homes = find_homes(flow, column.reading.towers)
+        steps = [step for node in (column.exit.nodes if column.exit else ()) for step in node.steps]
+        for node in (flow.places[step.id] for step in steps):
+            holders = list_holders(flow, homes, node)
+            if len(holders) == 1 and (giver := min(holders)) < end:
+                found.setdefault((end, giver), set()).add(node)
+    return found
 
 
 def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
