@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
@@ -16,12 +17,14 @@ class Leading:
 
     `inside` are those that stand in the block of the tower that they come from, `between` those below the first layer
     that stand in no tower's block. `onward` are those of no block that lead nowhere but to what stands in a tower's
-    block behind its layers, by that tower's end: so finer maps go into the pyramid of an encoder (RT-DETR).
+    block behind its layers, by that tower's end: so finer maps go into the pyramid of an encoder (RT-DETR). With those
+    that stand in the block of the tower that they come from, these are `met` there.
     """
 
     inside: Mapping[int, frozenset[int]]
     between: Mapping[tuple[int, ...], frozenset[int]]
     onward: Mapping[int, Mapping[tuple[int, ...], frozenset[int]]] = field(default_factory=dict)
+    met: Mapping[int, frozenset[int]] = field(default_factory=dict)
 
 
 def read_leading(flow: Flow, towering: Towering, towers: Collection[Towering]) -> Leading:
@@ -46,15 +49,16 @@ def read_leading(flow: Flow, towering: Towering, towers: Collection[Towering]) -
         found = frozenset(flow.behind(*theirs & led, within=(theirs & led | theirs - own).__contains__))
         inside |= {end: found} if found else {}
     onward: dict[int, dict[tuple[int, ...], frozenset[int]]] = {}
-    led_on = set[int]()
+    led_on, met = set[int](), dict[int, frozenset[int]]()
     for via, held in [*inside.items()]:
         others = [one for one in towers if one.end not in (via, towering.end)]
         sources = {one.end: one.nodes | list_results(flow, one) for one in others}
         for node in list_leading_only(flow, towering.entrance, held):
             ends = tuple(end for end, tower in sources.items() if comes_from(flow, node, tower, towering.entrance))
-            theirs = [end for end in ends if end in holders[node]]
-            if len(theirs) == 1:
-                inside[theirs[0]] = inside.get(theirs[0], frozenset()) | {node}
+            givers = [end for end in ends if end in holders[node]]
+            met |= {via: met.get(via, frozenset()) | {node}} if ends else {}
+            if len(givers) == 1:
+                inside[givers[0]] = inside.get(givers[0], frozenset()) | {node}
             elif ends and not holders[node]:
                 groups = onward.setdefault(via, {})
                 groups[ends] = groups.get(ends, frozenset()) | {node}
@@ -62,14 +66,19 @@ def read_leading(flow: Flow, towering: Towering, towers: Collection[Towering]) -
     through = {end: held & reached[end] for end, held in inside.items()}  # what goes on from there, that tower gives
     for end, first in begun.items():
         walls = sums.union(*(held for via, held in through.items() if via != end))
-        reached[end] = set(flow.ahead(*first, within=lambda node, walls=walls: node not in walls))
+        reached[end] = set(flow.ahead(*first, within=partial(is_free, walls)))
     own = list_own(flow, nodes.difference(led_on, *inside.values()), set[int]().union(*reached.values()))
     between: dict[tuple[int, ...], frozenset[int]] = {}
     for node in sorted(towering.entrance.difference(own, led_on)):
         ends = tuple(end for end, led in reached.items() if node in led)
         if ends and not holders[node]:
             between[ends] = between.get(ends, frozenset()) | {node}
-    return Leading(inside, between, onward)
+    return Leading(inside, between, onward, met)
+
+
+def is_free(walls: Collection[int], node: int) -> bool:
+    """Whether a step is none of those behind which nothing is looked for."""
+    return node not in walls
 
 
 def list_leading_only(flow: Flow, nodes: Collection[int], held: Collection[int]) -> set[int]:

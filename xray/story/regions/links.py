@@ -88,7 +88,7 @@ def draw_links(
     for number, way in enumerate(ways):
         highest = max(highest, draw_way(canvas, columns, standing, way, aisle, APART * (number % 4)))
     named: dict[tuple[float, float, tuple[str, ...], str], None] = {}
-    for way in ways:
+    for way in (one for one in ways if not is_told_above(columns, standing, one, ways)):
         named |= dict.fromkeys(name_way(columns, standing, way, [one for one in ways if is_alike(one, way)], links))
     for x, y, told, on in named:
         size = LABEL if len(told) == 1 else NOTE if on == "page" else NOTE - 2
@@ -266,6 +266,15 @@ def is_top(source: Source, columns: Sequence[Column], standing: Sequence[Standin
     if own is None:
         return is_end(source, columns, standing)
     return source.box in own.boxes.values() and source.box.top >= max(box.top for box in own.boxes.values())
+
+
+def is_told_above(columns: Sequence[Column], standing: Sequence[Standing], way: Way, ways: Sequence[Way]) -> bool:
+    """Whether a way begins behind layers, below where another one begins that leads there too and is named."""
+    own = standing[way.source.column].exits[0] if columns[way.source.column].is_last else None
+    if own is None or way.source.box not in own.boxes.values() or is_top(way.source, columns, standing):
+        return False
+    beside = (one for one in ways if (one.source.column, one.target) == (way.source.column, way.target))
+    return any(is_top(one.source, columns, standing) for one in beside)
 
 
 def is_alike(one: Way, other: Way) -> bool:

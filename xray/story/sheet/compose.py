@@ -189,14 +189,14 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
             apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]
             left = [node for node in left if node > max(sums) or node in apart]
         lead_on = [node for node in left if name == "exit" and any(leads_before(flow, node, one) for one in others)]
-        for part, nodes in (("between towers", lead_on), (name, left)):
-            found.setdefault(part, Counter()).update(count_unsaid(flow, nodes, seen))
-            seen.update(flow.steps[node].id for node in nodes)
+        for part, some in (("between towers", lead_on), (name, left)):
+            found.setdefault(part, Counter()).update(count_unsaid(flow, some, seen))
+            seen.update(flow.steps[node].id for node in some)
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 
 def leads_before(flow: Flow, node: int, other: Towering) -> bool:
-    """Whether a step stands before another tower's first layer, and leads to it: it is no exit (Mask2Former's masks)."""
+    """Whether a step stands before another tower's first layer, and leads to it (Mask2Former's first masks)."""
     return node < min(other.sums) and node in set(flow.behind(*other.sums, within=lambda one: one >= node))
 
 
@@ -379,6 +379,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         max((count_met(chart.nodes) for chart in charts), default=0),
         any(node.surface == "condition" for chart in charts for node in chart.nodes),
         count_made(column.reading.flow, charts),
+        tuple(link.source for link in anatomy.links if (link.kind, link.target) == ("met", column.name)),
     )
 
 
