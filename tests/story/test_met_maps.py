@@ -1,5 +1,7 @@
 """Finer maps that meet what an encoder gives, in its block behind its layers, before a decoder begins with both."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -105,13 +107,12 @@ def test_where_they_meet_stands_behind_the_encoders_layers(found):
 
 
 def test_a_ribbon_leads_them_there_from_the_layer_that_gave_them(found):
-    is_met, _, trace = found
-    layout = compose_poster(trace, text_width)
+    layout = compose_poster(found[-1], text_width)
 
     boxes = {step: box for box in layout.boxes for step in box.steps}
     box = boxes["forward/finer#0"]
     ends = [curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"]
-    assert any(abs(x - box.x) < 1 and abs(y - box.bottom) < 1 for x, y in ends)
+    assert any(box.left <= x + 1 and x - 1 <= box.right and box.bottom <= y + 1 and y - 1 <= box.top for x, y in ends)
 
 
 def test_their_weights_are_counted_on_the_way_to_the_encoder(found):
@@ -122,6 +123,6 @@ def test_their_weights_are_counted_on_the_way_to_the_encoder(found):
     def count(*parts):
         return f"{sum(one.numel() for part in parts for one in part.parameters()):,}"
 
-    told = {line: following for line, following in zip(lines, lines[1:], strict=False)}
+    told = dict(pairwise(lines))
     assert told[f"{first} to {second}"] == count(model.coarse, *[model.finer] * is_met)
     assert (f"{first} to {third}" in told) is (not is_met)
