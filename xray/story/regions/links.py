@@ -18,6 +18,8 @@ from xray.story.regions.sources import (
     list_entered,
     list_led_out,
     list_multiplied,
+    list_pointed,
+    list_pointing,
     list_read,
     list_scored,
     list_sources,
@@ -162,6 +164,9 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
                     given.setdefault(source.key, (source, []))[1].append(box)
             for source, boxes in given.values():
                 lead(source, target, boxes, is_memory=is_memory, is_worked_in=is_worked_in)
+        for node, box in list_pointed(column, standing[target]):
+            for source in list_pointing(node, target, columns, standing, drawn[id(column.reading)]):
+                lead(source, target, [box], is_memory=True, is_worked_in=True)
         begun = find_begun(column, own, drawn[id(column.reading)])
         if begun is not None:
             lead(begun, target, [standing[target].drawn.first], is_memory=False)
