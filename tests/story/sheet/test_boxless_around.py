@@ -2,6 +2,7 @@
 
 from itertools import pairwise
 
+import handwritten
 import pytest
 import torch
 from printed import lines_of
@@ -13,7 +14,7 @@ from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_around, list_unsaid
-from xray.story.sheet.shares import list_idle
+from xray.story.sheet.shares import list_idle, list_learned_for_many
 
 
 class Layer(nn.Module):
@@ -103,6 +104,38 @@ def test_rows_of_a_table_that_all_layers_read_are_named_and_are_no_attentions(is
     attention = 4 * WIDTH * (WIDTH + 1) + 2 * WIDTH * (1 if is_shared else 2)  # with its norm, and its own rows
     assert told["self-attention × 3"] == f"{3 * attention:,}"
     assert told.get("around layers") == (f"{2 * WIDTH:,}" if is_shared else None)
+
+
+class Asked(nn.Module):
+    """Learned rows are added to zeros in each layer, which look at words behind their first attention (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.asks = nn.Embedding(12, WIDTH), nn.Parameter(torch.rand(1, 4, WIDTH))
+        self.reader = nn.ModuleList(handwritten.Layer(WIDTH, make_attention(), norm="before") for _ in range(2))
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+        self.looks = nn.ModuleList(handwritten.Layer(WIDTH, make_attention(), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        memory = self.words(ids)
+        for layer in self.reader:
+            memory = layer(memory)
+        x = torch.zeros(2, 4, WIDTH)
+        for layer, look in zip(self.layers, self.looks, strict=True):
+            x = look(layer(x, self.asks), memory)
+        return x
+
+
+def make_attention():
+    return handwritten.Attention(WIDTH, 3)
+
+
+def test_a_layer_that_no_data_has_come_to_so_far_serves_no_others():
+    columns = read_columns(xray.trace(Asked().eval(), torch.arange(10).view(2, 5)))
+
+    flow, towering = columns[-1].reading.flow, columns[-1].towering
+    assert towering.tower.layers == 6
+    assert not any(flow.steps[node].params for node in list_learned_for_many(flow, towering))
 
 
 @pytest.mark.parametrize(

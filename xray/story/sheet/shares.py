@@ -159,7 +159,9 @@ def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
 
     So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
     """
-    data, found = list_reading_data(flow), set[int]()
+    stagings, found = [staging for layer in towering.layers for staging in layer], set[int]()
+    inner = frozenset[int]().union(*(joint.region.inner for staging in stagings for joint in staging.joints))
+    data = list_reading_data(flow) | inner  # be it that no data has come to a layer so far (MaskFormer's first one)
     layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
     for place, step in enumerate(flow.steps):
         is_given = any(record.role == "parameter" for record in step.inputs)
