@@ -120,9 +120,9 @@ class Asked(nn.Module):
         memory = self.words(ids)
         for layer in self.reader:
             memory = layer(memory)
-        x = torch.zeros(2, 4, WIDTH)
+        x, asks = torch.zeros(2, 4, WIDTH), self.asks.expand(2, -1, -1)
         for layer, look in zip(self.layers, self.looks, strict=True):
-            x = look(layer(x, self.asks), memory)
+            x = look(layer(x, asks), memory)
         return x
 
 
