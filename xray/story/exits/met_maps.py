@@ -17,11 +17,13 @@ from xray.story.passages.joined_rows import label_joined_rows
 class MetMaps:
     """The steps of a tower's block behind its layers that alone lead to the next tower, and those whose maps they meet.
 
-    `finer` are the latter: they work on what a third tower gives, and lead nowhere else.
+    `finer` are the latter: they work on what a third tower gives, and lead nowhere else. Those that stand in no tower's
+    block are `between`.
     """
 
     nodes: frozenset[int]
     finer: frozenset[int]
+    between: frozenset[int]
 
 
 def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMaps]:
@@ -32,7 +34,8 @@ def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMap
         for via, finer in leading.met.items():
             nodes = leading.inside[via] - finer
             if any(flow.steps[node].params for node in nodes) and via not in found:
-                found[via] = MetMaps(frozenset(nodes), finer)
+                between = frozenset[int]().union(*leading.onward.get(via, {}).values())
+                found[via] = MetMaps(frozenset(nodes), finer, between)
     return found
 
 
@@ -48,8 +51,8 @@ def chart_met_maps(flow: Flow, towering: Towering, maps: MetMaps) -> Chart | Non
         node.key for node in chart.nodes if node.key in chart.memory and works_in(flow, node.steps, maps.finer)
     )
     own = tuple(key for key in chart.feet if key not in memory)
-    nodes_of = (replace(one, surface="ghost") if works_in(flow, one.steps, maps.finer) else one for one in chart.nodes)
-    return replace(chart, nodes=tuple(nodes_of), feet=own, memory=memory)
+    boxes = (replace(one, surface="ghost") if works_in(flow, one.steps, maps.between) else one for one in chart.nodes)
+    return replace(chart, nodes=tuple(boxes), feet=own, memory=memory)
 
 
 def works_in(flow: Flow, steps: Sequence[Step], nodes: Collection[int]) -> bool:
