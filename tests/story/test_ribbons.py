@@ -3,6 +3,9 @@
 import pytest
 import torch
 from handwritten import Attention, Layer
+from printed import text_of
+from story.body.test_mistaken import WIDTH as SAMPLED
+from story.body.test_sampled import Detector, given
 from torch import nn
 
 import xray
@@ -262,3 +265,36 @@ def test_an_input_leads_to_the_first_box_that_reads_it():
     assert {("IMAGE", "END TO END"), ("END TO END", "PATCHES 4×4")} <= ways
     assert ("IMAGE", "PATCHES 4×4") not in ways
     assert next(node.record.shape for node in chart.nodes if node.label == "IMAGE") == (2, 5, 3, 8, 8)
+
+
+class FromBoxes(Detector):
+    """Queries sample at points near places that were worked out of what the maps became, or that are given."""
+
+    def __init__(self, is_given):
+        super().__init__()
+        self.is_given, self.box = is_given, nn.Linear(SAMPLED, 2)
+
+    def forward(self, maps, queries, where):
+        x, places = self.maps(maps), torch.sin(maps[..., :1])
+        for sample, think in zip(self.own, self.thinks[:2], strict=True):
+            x = think(sample(x, x, places, maps[..., :2]))
+        boxes = self.box(x)
+        best = boxes.mean(-1).topk(queries.shape[1]).indices
+        boxes = boxes.gather(1, best[..., None].expand(-1, -1, 2)).sigmoid()
+        where, y = (where if self.is_given else boxes.detach()), self.queries(queries)
+        for look, sample, think in zip(self.looks, self.asks, self.thinks[2:], strict=True):
+            y = think(sample(look(y), x, queries[..., :1], where))
+        return y, boxes
+
+
+@pytest.mark.parametrize("is_given", [False, True])
+def test_a_ribbon_leads_from_the_places_that_points_are_measured_from_to_these(is_given):
+    torch.manual_seed(0)
+    layout = compose_poster(xray.trace(FromBoxes(is_given).eval(), *given()), text_width)
+
+    boxes = {step: box for box in layout.boxes for step in box.steps}
+    (points,) = (box for box in layout.boxes if "asks" in str(box.steps) and text_of(box.lines[0]) == "POINTS")
+    source = boxes["forward/box#0"]
+    ends = [(points_of[0], points_of[-1]) for points_of in list_ribbons(layout)]
+    led = [start for start, end in ends if abs(end[0] - points.x) < 1 and abs(end[1] - points.bottom) < 1]
+    assert [source.left <= x <= source.right for x, _ in led] == ([] if is_given else [True])

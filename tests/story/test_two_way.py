@@ -1,10 +1,12 @@
 """A picture's rows and a few that ask about it look at each other in turn; finer maps are added behind (SAM 2)."""
 
 from functools import cache
+from itertools import pairwise
 
 import pytest
 import torch
 from handwritten import Attention, Layer
+from printed import lines_of
 from torch import nn
 
 import xray
@@ -65,11 +67,8 @@ class Segments(nn.Module):
         self.lost = nn.Parameter(torch.rand(wide)) if lost else None
 
     def forward(self, image, points, known):
-        rows = self.patches(image).flatten(2).mT
-        for layer in self.eye:
-            rows = layer(rows)
-        seen = rows.mT.unflatten(2, (HIGH, HIGH))
-        fine, _ = self.fine(seen), None if self.lost is None else seen.mean((2, 3)) + self.lost
+        seen, fine = self.see(self.patches(image).flatten(2).mT)
+        _ = None if self.lost is None else seen.mean((2, 3)) + self.lost
         rows = (self.neck(seen) + self.begun if self.neck is not None else seen).flatten(2).mT
         few = torch.where(known, self.none, self.points(points))
         for there, think, back in zip(self.there, self.thinks, self.back, strict=True):
@@ -81,8 +80,37 @@ class Segments(nn.Module):
         masks = torch.stack([head(few[:, place]) for place, head in enumerate(self.heads)], dim=1)
         return self.meet(masks, seen.flatten(2)), self.sure(few[:, 0]), self.more(few[:, 0])
 
+    def see(self, rows):
+        for layer in self.eye:
+            rows = layer(rows)
+        seen = rows.mT.unflatten(2, (HIGH, HIGH))
+        return seen, self.fine(seen)
+
     def meet(self, made, seen):
         return made @ seen
+
+
+class Eye(nn.Module):
+    """The layers of an eye with what makes its finer map, in one block."""
+
+    def __init__(self, layers, fine):
+        super().__init__()
+        self.layers, self.fine = layers, fine
+
+    def forward(self, rows):
+        for layer in self.layers:
+            rows = layer(rows)
+        seen = rows.mT.unflatten(2, (HIGH, HIGH))
+        return seen, self.fine(seen)
+
+
+class SegmentsWithEye(Segments):
+    def __init__(self):
+        super().__init__()
+        self.whole, self.eye, self.fine = Eye(self.eye, self.fine), None, None
+
+    def see(self, rows):
+        return self.whole(rows)
 
 
 @cache
@@ -169,6 +197,14 @@ def test_maps_of_another_tower_are_added_behind_the_last_layer():
         ("TRANSPOSED", "own", False),
     ]
     assert chart.feet == (read[1].key,)
+
+
+@pytest.mark.parametrize(("make", "counted"), [(Segments, ["", "2,370"]), (SegmentsWithEye, ["1,455", "915"])])
+def test_a_map_that_is_made_in_the_block_of_the_eye_is_counted_as_what_that_gives(make, counted):
+    told = dict(pairwise(lines_of(compose_poster(record(make), text_width))))
+
+    assert WIDTH * (4 * WIDE + 1) == 1_455
+    assert [told.get(f"{name} exit", "") for name in ("encoder", "stack")] == counted
 
 
 def test_no_map_is_added_where_none_is():

@@ -66,8 +66,8 @@ def chosen_queries(c, sample, think, kind="layer"):
 
 def joined(first, *behind):
     """A net that an encoder of its smallest map and a decoder of all its maps begin with, these from behind layers."""
-    looked_at = (memory("encoder", "decoder"), Link("joined", "encoder", "decoder"))
-    return (Link("joined", first, "encoder"), *looked_at, Link("joined", first, "decoder", behind))
+    met = Link("met", first, "encoder", behind)
+    return (Link("joined", first, "encoder"), memory("encoder", "decoder"), met, Link("joined", "encoder", "decoder"))
 
 
 def residual_net(c, name):

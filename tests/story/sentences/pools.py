@@ -168,6 +168,7 @@ MODELS = {
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
     "ids of another tower": make_anatomy(FALSE, links=(Link("chosen", "vision", "text"),)),
     "links behind layers": make_anatomy(FALSE, links=(Link("memory", "text", "vision", (0,)),)),
+    "met behind layers": make_anatomy(FALSE, links=(Link("met", "vision", "text"),)),
     "multiplied": make_anatomy(FALSE, links=(Link("multiplied", "vision", "text"),)),
     "scores of another tower": make_anatomy(
         FALSE, links=(Link("scored", "vision", "text"), Link("scored", "text", "vision"))
@@ -435,6 +436,7 @@ LEAVING = {
     "compared": Leaving((), None, meets=1),
     "with what is beside": Leaving((), None, is_joined=True),
     "joined, with a head": Leaving((), VOCABULARY, is_joined=True, times=6),
+    "to meet maps": Leaving((), None, met=("vision",)),
     "as more places": Leaving((), None, times=6),
     "compared with two": Leaving((), Head("none"), meets=2),
     "softmax alone": Leaving(("linear", "softmax"), None),
@@ -448,10 +450,11 @@ OF_EXITS = {
     "signal": {"signal"},
     "leaves to be compared": {"compared", "compared with two"},
     "leaves with what is beside": {"with what is beside"},
+    "leaves to meet maps": {"to meet maps"},
     "leaves as more places": {"as more places"},
     "leaves": {
         *("nothing", "no head", "softmax alone", "signal", "compared", "compared with two"),
-        *("with what is beside", "as more places"),
+        *("with what is beside", "as more places", "to meet maps"),
     },
 }
 LOOPS = {

@@ -1,7 +1,11 @@
 """What works around the layers of a tower and stands in no box is named, and what others of a list are unused."""
 
+from itertools import pairwise
+
+import handwritten
 import pytest
 import torch
+from printed import lines_of
 from story.body.test_kept_waist import WIDTH
 from torch import nn
 
@@ -10,7 +14,7 @@ from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_around, list_unsaid
-from xray.story.sheet.shares import list_idle
+from xray.story.sheet.shares import list_idle, list_learned_for_many
 
 
 class Layer(nn.Module):
@@ -48,11 +52,90 @@ def test_what_makes_places_for_all_layers_and_stands_in_no_box_is_named():
     trace = xray.trace(Placed().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.rand(2, 3, 5))
     columns = read_columns(trace)
 
-    assert [one.path for one in list_around(columns)] == ["place"]
+    assert [one.path for one in list_around(columns, {})] == ["place"]
     assert dict(list_unsaid(columns))["around layers"] == {"linear": 2, "tanh": 1}
     layout = compose_poster(trace, text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
     assert "Not drawn, with parameters: place (" in text
+
+
+class Levelled(Layer):
+    """The same, with a learned row for each half of the places, its own or those that it is given."""
+
+    def __init__(self):
+        super().__init__()
+        self.levels = nn.Parameter(torch.rand(2, WIDTH))
+
+    def forward(self, x, levels=None):
+        levels = self.levels if levels is None else levels
+        grid = torch.linspace(0, 1, 4 * WIDTH).view(4, WIDTH).sin()
+        places = torch.cat([grid[:1] + levels[0].view(1, -1), grid[1:] + levels[1].view(1, -1)])
+        return super().forward(x, places[None])
+
+
+class Mapped(nn.Module):
+    """Layers over the places of two maps, which a row of one table tells apart for all of them, or one of each."""
+
+    def __init__(self, is_shared):
+        super().__init__()
+        self.words, self.head = nn.Embedding(12, WIDTH), nn.Linear(WIDTH, 12)
+        self.layers = nn.ModuleList((Layer if is_shared else Levelled)() for _ in range(3))
+        self.levels = nn.Parameter(torch.rand(2, WIDTH)) if is_shared else None
+
+    def forward(self, ids):
+        x, places = self.words(ids), None
+        if self.levels is not None:
+            grid = torch.linspace(0, 1, 4 * WIDTH).view(4, WIDTH).sin()
+            levels = [self.levels[number].view(1, 1, -1) for number in (0, 1)]
+            places = torch.cat([grid[None, :1] + levels[0], grid[None, 1:] + levels[1]], 1)
+        for layer in self.layers:
+            x = layer(x, places)
+        return self.head(x)
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_rows_of_a_table_that_all_layers_read_are_named_and_are_no_attentions(is_shared):
+    trace = xray.trace(Mapped(is_shared).eval(), torch.arange(8).view(2, 4))
+    columns = read_columns(trace)
+    lines = lines_of(compose_poster(trace, text_width))
+
+    told = dict(pairwise(lines))
+    assert [one.params for one in list_around(columns, {})] == [2 * WIDTH] * is_shared
+    attention = 4 * WIDTH * (WIDTH + 1) + 2 * WIDTH * (1 if is_shared else 2)  # with its norm, and its own rows
+    assert told["self-attention × 3"] == f"{3 * attention:,}"
+    assert told.get("around layers") == (f"{2 * WIDTH:,}" if is_shared else None)
+
+
+class Asked(nn.Module):
+    """Learned rows are added to zeros in each layer, which look at words behind their first attention (DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.asks = nn.Embedding(12, WIDTH), nn.Parameter(torch.rand(1, 4, WIDTH))
+        self.reader = nn.ModuleList(handwritten.Layer(WIDTH, make_attention(), norm="before") for _ in range(2))
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+        self.looks = nn.ModuleList(handwritten.Layer(WIDTH, make_attention(), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        memory = self.words(ids)
+        for layer in self.reader:
+            memory = layer(memory)
+        x, asks = torch.zeros(2, 4, WIDTH), self.asks.expand(2, -1, -1)
+        for layer, look in zip(self.layers, self.looks, strict=True):
+            x = look(layer(x, asks), memory)
+        return x
+
+
+def make_attention():
+    return handwritten.Attention(WIDTH, 3)
+
+
+def test_a_layer_that_no_data_has_come_to_so_far_serves_no_others():
+    columns = read_columns(xray.trace(Asked().eval(), torch.arange(10).view(2, 5)))
+
+    flow, towering = columns[-1].reading.flow, columns[-1].towering
+    assert towering.tower.layers == 6
+    assert not any(flow.steps[node].params for node in list_learned_for_many(flow, towering))
 
 
 @pytest.mark.parametrize(

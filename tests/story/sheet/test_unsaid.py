@@ -1,5 +1,6 @@
 """What is worked out and stands in no box is said, and nothing is said where every step has a box."""
 
+import handwritten
 import pytest
 import torch
 from story.body.test_kept_waist import WIDTH
@@ -193,3 +194,39 @@ def test_what_leads_from_layers_of_one_tower_to_those_of_another_is_said():
 
     told = "layer_norm × 2, add × 2 (between layers); linear (behind earlier layers)."  # the others have boxes
     assert f"Worked out, and in no box: {told}" in text
+
+
+class InPieces(nn.Module):
+    """Pieces of what words became with a learned row each: they are looked at by turns, or handed out at last."""
+
+    def __init__(self, *, is_looked_at):
+        super().__init__()
+        self.words, self.asks, self.is_looked_at = nn.Embedding(12, WIDTH), nn.Embedding(11, WIDTH), is_looked_at
+        self.reader, self.looker = (
+            nn.ModuleList(handwritten.Layer(WIDTH, handwritten.Attention(WIDTH, 3), norm="after") for _ in range(4))
+            for _ in range(2)
+        )
+        self.levels = nn.Parameter(torch.rand(2, WIDTH))
+
+    def forward(self, ids, asks):
+        rows = self.words(ids)
+        for layer in self.reader:
+            rows = layer(rows)
+        pieces = rows[:, :2], rows[:, 2:]
+        memory = self.tell_apart(pieces) if self.is_looked_at else pieces
+        x = self.asks(asks)
+        for number, layer in enumerate(self.looker):
+            x = layer(x, memory[number % 2])
+        return (x,) if self.is_looked_at else (x, *self.tell_apart(pieces))
+
+    def tell_apart(self, pieces):
+        return [piece + self.levels[number].view(1, 1, -1) for number, piece in enumerate(pieces)]
+
+
+@pytest.mark.parametrize("is_looked_at", [True, False])
+def test_what_is_worked_out_before_another_tower_for_it_is_of_no_exit(is_looked_at):
+    model = InPieces(is_looked_at=is_looked_at).eval()
+    layout = compose_poster(xray.trace(model, torch.arange(10).view(2, 5), torch.arange(6).view(2, 3)), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert f"Worked out, and in no box: add × 2 ({'between towers' if is_looked_at else 'exit'})." in text

@@ -200,13 +200,14 @@ class Link:
 
     It may also be "multiplied" with that stream inside of layers that look at nothing (UnivNet), or ids are "chosen" of
     it, whose rows of a table that stream begins with (X-Codec), or what its layers "scored" is added to the scores of
-    the other's layers (LiLT).
+    the other's layers (LiLT). What it gives may have "met" what the other gives, behind that one's layers and in its
+    block, on the way to a third (RT-DETR's finer maps).
 
     `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
     end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none.
     """
 
-    kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored"]
+    kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored", "met"]
     source: str
     target: str
     behind: tuple[int, ...] = ()

@@ -35,6 +35,7 @@ LINKS = {
     "multiplied": "is multiplied with",
     "chosen": "gives ids to",
     "scored": "adds its scores to those of",
+    "met": "is put together with what leaves",
 }
 OVER = {"head": ", head by head", "width": ", over all heads"}
 SCALES = {

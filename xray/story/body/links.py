@@ -1,6 +1,6 @@
 """Links between towers: what one takes from another, and behind which layers of it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -18,6 +18,7 @@ from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.branches.distinctions import list_other_scores
 from xray.story.entrance.tables import PICKING
+from xray.story.passages.homes import read_leading
 
 MOST_TO_IDS = 2000
 """So many steps are gone back to what ids were worked out of: each of many codes is of what the others left over."""
@@ -63,8 +64,12 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
             if other is not one and looks_beside(flow, one, other, other.tower.name):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
         begun = list_ends_behind(flow, one.chains[0].start, ends)
+        led_in = list_led_in(flow, one, towers, [place for place in begun if ends[place] != one.tower.name], ends)
+        for place, name in led_in.items():
+            found.setdefault(Link("met", ends[place], name), set()).add(place)
+            looked.get((ends[place], one.tower.name), set()).discard(place)
         for place in (*begun, *(rows.source for rows in one.added)):
-            if ends[place] != one.tower.name:
+            if ends[place] != one.tower.name and place not in led_in:
                 found.setdefault(Link("joined", ends[place], one.tower.name), set()).add(place)
         chosen = list_ends_behind(flow, one.chains[0].start, ends, through_ids=True)
         known = {one.tower.name, *(ends[place] for place in begun)}
@@ -76,7 +81,7 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         if place in fresh:  # be it that one of several that meet there reaches the other in another way too (OneFormer)
             found[Link("compared", first, second)] = set()
     pairs = {(link.source, link.target) for link in found}
-    for pair, places in looked.items():
+    for pair, places in ((pair, places) for pair, places in looked.items() if places):
         if (link := Link("memory", *pair)) in found or (pair not in pairs and pair[0] != pair[1]):
             found.setdefault(link, set()).update(places)  # memory is of layers of other towers too (Mllama)
     named = {one.tower.name: one for one in towers}
@@ -89,6 +94,23 @@ def list_taken(flow: Flow, branching: Branching, ends: Collection[int]) -> list[
     starts: list[int | None] = [] if site is None else [site.key.origin, *flow.makers[site.scores][-1:]]
     starts += [] if sampling is None else [sampling.origin]
     return [place for place in flow.behind(*starts, most=MOST_BEHIND, ends=ends.__contains__) if place in ends]
+
+
+def list_led_in(
+    flow: Flow, one: Towering, towers: Sequence[Towering], begun: Sequence[int], ends: Mapping[int, str]
+) -> dict[int, str]:
+    """The ends and sums that a tower begins with through the block of another tower alone, and what that is called.
+
+    They meet there what that one gives, behind its layers: finer maps in the pyramid of an encoder (RT-DETR).
+    """
+    found: dict[int, str] = {}
+    if len({ends[place] for place in begun}) < 2:
+        return found
+    names = {other.end: other.tower.name for other in towers}
+    for end, held in read_leading(flow, one, towers).inside.items():
+        straight = list_ends_behind(flow, one.chains[0].start, ends.keys() | held)
+        found |= {place: names[end] for place in begun if ends[place] != names[end] and place not in straight}
+    return found
 
 
 def list_multiplied(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
@@ -29,15 +30,19 @@ def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, 
 
 
 def list_held_alone(
-    told: Sequence[tuple[Flow, Collection[int]]], unused: Mapping[str, int], known: Sequence[Untold]
+    told: Sequence[tuple[Flow, Collection[int]]],
+    unused: Mapping[str, int],
+    known: Sequence[Untold],
+    boxless: Mapping[int, Collection[int]] = MappingProxyType({}),
 ) -> tuple[Untold, ...]:
     """The learned numbers that are in no module inside a block, and that no told step works with, in no pass.
 
     They are called after the step that reads them first, as they have no other name. None of a block that is `known`
-    to be told nowhere, nor of one that does not hold as many as its own steps read: some of these read the same.
+    to be told nowhere, nor of one that does not hold as many as its own steps read: some of these read the same. Steps
+    of a pass that are `boxless`, by its flow's identity, read theirs untold, be it that a told one works with them.
     """
     above = {one.path for one in known}
-    found = [list_held_apart(flow, nodes, unused) for flow, nodes in told]
+    found = [list_held_apart(flow, nodes, unused, boxless.get(id(flow), ())) for flow, nodes in told]
     met = frozenset[str]().union(*(ids for _, ids in found))
     counts: dict[str, int] = {}
     for step in {step.id: step for apart, _ in found for step in apart}.values():
@@ -46,7 +51,9 @@ def list_held_alone(
     return tuple(Untold(path, params) for path, params in counts.items())
 
 
-def list_held_apart(flow: Flow, nodes: Collection[int], unused: Mapping[str, int]) -> tuple[list[Step], frozenset[str]]:
+def list_held_apart(
+    flow: Flow, nodes: Collection[int], unused: Mapping[str, int], boxless: Collection[int]
+) -> tuple[list[Step], frozenset[str]]:
     """The steps of one pass that read such for steps that are not among some, and the ids of those that do for them."""
     blocks: dict[str, list[int]] = {}
     for place, step in enumerate(flow.steps):
@@ -55,7 +62,11 @@ def list_held_apart(flow: Flow, nodes: Collection[int], unused: Mapping[str, int
             blocks.setdefault(step.parent, []).append(place)
     found, met = list[Step](), set[str]()
     for block, readers in blocks.items():
-        apart = [place for place in readers if (met_at := list_met(flow, place)) and met_at.isdisjoint(nodes)]
+        apart = [
+            place
+            for place in readers
+            if (met_at := list_met(flow, place)) and (place in boxless or met_at.isdisjoint(nodes))
+        ]
         met |= {flow.steps[place].id for place in readers if place not in apart}
         read = sum(count_parameters(flow.steps[place]) for place in readers)
         if apart and read == count_held(flow, flow.places[block], unused):
@@ -64,8 +75,10 @@ def list_held_apart(flow: Flow, nodes: Collection[int], unused: Mapping[str, int
 
 
 def count_parameters(step: Step) -> int:
-    """How many learned numbers a step is given."""
-    return sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
+    """How many learned numbers a step is given; of a table of which it takes one row, those of that row."""
+    takes_a_row = type(step.settings.get("index")) is int
+    shapes = (record.shape for record in step.inputs if record.role == "parameter")
+    return sum(prod(shape[1:] if takes_a_row else shape) for shape in shapes)
 
 
 def list_met(flow: Flow, reader: int) -> set[int]:

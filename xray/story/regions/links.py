@@ -18,6 +18,8 @@ from xray.story.regions.sources import (
     list_entered,
     list_led_out,
     list_multiplied,
+    list_pointed,
+    list_pointing,
     list_read,
     list_scored,
     list_sources,
@@ -88,7 +90,7 @@ def draw_links(
     for number, way in enumerate(ways):
         highest = max(highest, draw_way(canvas, columns, standing, way, aisle, APART * (number % 4)))
     named: dict[tuple[float, float, tuple[str, ...], str], None] = {}
-    for way in ways:
+    for way in (one for one in ways if not is_told_above(columns, standing, one, ways)):
         named |= dict.fromkeys(name_way(columns, standing, way, [one for one in ways if is_alike(one, way)], links))
     for x, y, told, on in named:
         size = LABEL if len(told) == 1 else NOTE if on == "page" else NOTE - 2
@@ -162,6 +164,9 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
                     given.setdefault(source.key, (source, []))[1].append(box)
             for source, boxes in given.values():
                 lead(source, target, boxes, is_memory=is_memory, is_worked_in=is_worked_in)
+        for node, box in list_pointed(column, standing[target]):
+            for source in list_pointing(node, target, columns, standing, drawn[id(column.reading)]):
+                lead(source, target, [box], is_memory=True, is_worked_in=True)
         begun = find_begun(column, own, drawn[id(column.reading)])
         if begun is not None:
             lead(begun, target, [standing[target].drawn.first], is_memory=False)
@@ -266,6 +271,15 @@ def is_top(source: Source, columns: Sequence[Column], standing: Sequence[Standin
     if own is None:
         return is_end(source, columns, standing)
     return source.box in own.boxes.values() and source.box.top >= max(box.top for box in own.boxes.values())
+
+
+def is_told_above(columns: Sequence[Column], standing: Sequence[Standing], way: Way, ways: Sequence[Way]) -> bool:
+    """Whether a way begins behind layers, below where another one begins that leads there too and is named."""
+    own = standing[way.source.column].exits[0] if columns[way.source.column].is_last else None
+    if own is None or way.source.box not in own.boxes.values() or is_top(way.source, columns, standing):
+        return False
+    beside = (one for one in ways if (one.source.column, one.target) == (way.source.column, way.target))
+    return any(is_top(one.source, columns, standing) for one in beside)
 
 
 def is_alike(one: Way, other: Way) -> bool:

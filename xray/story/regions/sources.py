@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.anatomy.branches import Looking
+from xray.story.attention.sampled import find_points
 from xray.story.body.links import list_products, list_taken_from
 from xray.story.branches.distinctions import list_other_scores
 from xray.story.charts.chart import Chart, Node
@@ -182,6 +183,44 @@ def list_scored(column: Column, standing: Standing) -> list[list[tuple[Node, Box
         own = ((node, [step for step in node.steps if step.id in adds]) for node in panel.chart.nodes)
         rows += [[(replace(node, steps=tuple(found)), boxes[node.key])] for node, found in own if found]
     return rows
+
+
+def list_pointed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
+    """The boxes in which points of maps are worked out, as those of the step that adds offsets to places."""
+    flow, found = column.reading.flow, list[tuple[Node, Box]]()
+    for shown in standing.drawn.shown:
+        panel, boxes = shown.panels[0], shown.placed[0].boxes
+        sampling = [(one, one.sampling) for one in panel.staging.branches if one.sampling is not None]
+        points = {place for one, sampled in sampling if (place := find_points(flow, one, sampled)) is not None}
+        ids = {flow.steps[place].id for place in points} if panel.is_open else set()
+        nodes = (node for node in panel.chart.nodes if any(step.id in ids for step in node.steps))
+        found += [(node, boxes[node.key]) for node in nodes if node.key in boxes]
+    return found
+
+
+def list_pointing(
+    node: Node,
+    reader: int,
+    columns: Sequence[Column],
+    standing: Sequence[Standing],
+    drawn: Mapping[int, Source | None],
+) -> list[Source]:
+    """The boxes behind another tower's layers whose numbers are the places that points of a column are measured from.
+
+    None where something learned works on these in between, in no box (LW-DETR's boxes).
+    """
+    flow = columns[reader].reading.flow
+    own = [flow.places[step.id] for step in node.steps]
+    before = [maker for place in own for maker in flow.makers[place]]
+    if any(
+        flow.steps[one].params
+        for one in flow.behind(*before, most=MOST_BEHIND, ends=drawn.__contains__)
+        if one not in drawn
+    ):
+        return []
+    found = list_sources(flow, node, reader, columns, drawn)
+    exits = {number: one.exits[0] for number, one in enumerate(standing) if columns[number].is_last}
+    return [one for one in found if (leaving := exits.get(one.column)) and one.box in leaving.boxes.values()]
 
 
 def list_entered(column: Column, standing: Standing) -> list[tuple[Node, Box]]:

@@ -20,7 +20,7 @@ class Leaving:
     `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last, and
     `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared,
     `is_joined` that what is made beside the tower is put to it, `times` how many places transposed convolutions make of
-    each.
+    each, and `met` are the towers whose maps meet those of this one.
     """
 
     ops: tuple[str, ...]
@@ -32,6 +32,7 @@ class Leaving:
     meets: int = 0
     is_joined: bool = False
     times: int = 1
+    met: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,13 @@ def describe_meeting(leaving: Leaving) -> str:
     return f"What leaves the tower is compared with {others}." if leaving.meets else ""
 
 
+def describe_met_maps(leaving: Leaving) -> str:
+    """That finer maps of other towers meet what leaves (RT-DETR)."""
+    named = " and ".join(leaving.met)
+    more = "towers give" if len(leaving.met) > 1 else "tower gives"
+    return f"What leaves the tower is put together with what the {named} {more}." if leaving.met else ""
+
+
 OF_EXITS: tuple[Sentence[Leaving], ...] = (
     Sentence("next word", describe_choice),
     Sentence("scores of words", describe_head),
@@ -199,6 +207,7 @@ OF_EXITS: tuple[Sentence[Leaving], ...] = (
         "What leaves the tower, with what is made beside it.",
         lambda leaving: leaving.is_joined and has_no_head(leaving),
     ),
+    Sentence("leaves to meet maps", describe_met_maps),
     Sentence("leaves as more places", describe_growth),
     fixed("leaves", "What leaves the tower.", lambda leaving: has_no_head(leaving)),
 )

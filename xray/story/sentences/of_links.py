@@ -55,6 +55,15 @@ def describe_links(anatomy: Anatomy) -> str:
     return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
 
 
+def describe_met(anatomy: Anatomy) -> str:
+    """What meets what another tower gives, behind its layers; of layers it is told behind which ones."""
+    return " ".join(
+        f"What the {link.source} tower gives is also put together with what the {link.target} tower gives."
+        for link in anatomy.links
+        if link.kind == "met" and not link.behind
+    )
+
+
 def describe_multiplied(anatomy: Anatomy) -> str:
     given: dict[str, list[str]] = {}
     for link in anatomy.links:
@@ -106,6 +115,8 @@ def describe_earlier(anatomy: Anatomy) -> str:
         behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
         if link.kind == "joined":
             told.append(f"What {behind} is put into the {link.target} tower's stream.")
+        elif link.kind == "met":
+            told.append(f"What {behind} is put together with what the {link.target} tower gives.")
         else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
             told.append(f"The {link.target} tower reads what {behind}.")
     return " ".join(told)

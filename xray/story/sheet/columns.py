@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
+from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention, Branch, Looking
 from xray.story.anatomy.tree import Link
@@ -22,6 +23,7 @@ from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
+from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_parts import describe_weights_between
@@ -346,13 +348,18 @@ def make_column(
     passes = (flow.one_pass, *(one for one in trace.passes if one.kind == kind and one is not flow.one_pass))
     given = find_input(flow, towering) if towering.tower.reads == "ids" else None
     words = find_words(flow, passes, *given) if given is not None else None
-    entrance = chart_entrance(flow, towering, has_words=words is not None)
+    met = read_met_maps(reading)
+    apart = frozenset[int]().union(*(maps.nodes | maps.finer for end, maps in met.items() if end != towering.end))
+    below = replace(towering, entrance=towering.entrance - apart)
+    entrance = chart_entrance(flow, below, has_words=words is not None)
     entrance = tell_own_width(entrance, towering.tower.d_model)
     in_rows = all_layers or words is not None
     frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers, in_rows=in_rows)
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))
-    if leaving is not None:
+    if towering.end in met and leaving is None:
+        leaving = chart_met_maps(flow, towering, met[towering.end])
+    elif leaving is not None:
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_last_meetings(reading))
     leaving = tell_own_width(leaving, towering.tower.d_model)
     wide = any(frame.is_wide for frame in frames)
@@ -371,6 +378,18 @@ def make_column(
         (single or words is not None) and not wide,
         words=words,
     )
+
+
+@once
+def read_met_maps(reading: Reading) -> dict[int, MetMaps]:
+    """The finer maps that are met behind the layers of towers behind which nothing else is drawn, by their ends."""
+    flow, ends = reading.flow, {one.end: one for one in reading.towers}
+    met = [(ends[end], maps) for end, maps in list_met_maps(flow, reading.towers).items()]
+    return {
+        one.end: maps
+        for one, maps in met
+        if ends_with_later(reading, one) or chart_exit(flow, one, list_others(reading, one)) is None
+    }
 
 
 def list_last_meetings(reading: Reading) -> dict[tuple[str, str], int]:

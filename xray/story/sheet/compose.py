@@ -1,7 +1,7 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import prod, sqrt
@@ -13,6 +13,7 @@ from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
 from xray.story.body.stages import Staging
+from xray.story.body.towers import Towering
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
@@ -29,6 +30,7 @@ from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused
 from xray.story.layout import Layout, Measure
+from xray.story.passages.added_places import list_layouts
 from xray.story.passages.bridges import list_between
 from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
@@ -43,7 +45,7 @@ from xray.story.sentences.of_runs import list_remarks
 from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.planning import Frame, list_around_layers
-from xray.story.sheet.shares import count_undrawn, list_shares
+from xray.story.sheet.shares import count_undrawn, list_learned_for_many, list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN
@@ -102,8 +104,11 @@ def list_drawn(columns: Sequence[Column]) -> dict[int, set[str]]:
     return found
 
 
-def list_around(columns: Sequence[Column]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters that work around layers and of which no box of any chart tells."""
+def list_around(columns: Sequence[Column], unused: Mapping[str, int]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters that work around layers and of which no box of any chart tells.
+
+    With the learned numbers of no module that several layers read, and no box (the rows of Mask2Former's maps).
+    """
     drawn = list_drawn(columns)
     beside: dict[int, set[int]] = {}
     for phase in (phase for column in columns for phase in column.phases):
@@ -112,8 +117,22 @@ def list_around(columns: Sequence[Column]) -> tuple[Untold, ...]:
         beside.setdefault(id(flow), set()).update(find_boxless(flow, around, drawn[id(flow)]))
     told = list_told(columns)
     found = list_undrawn([(flow, nodes - beside[id(flow)]) for flow, nodes in told])
-    known = {one.path for one in list_undrawn(told)}
-    return tuple(one for one in found if one.path not in known)
+    undrawn = list_undrawn(told)
+    held = list_held_alone(told, unused, undrawn, list_boxless_readers(columns, drawn))
+    known = {one.path for one in (*undrawn, *list_held_alone(told, unused, undrawn))}
+    return tuple(one for one in (*found, *held) if one.path not in known)
+
+
+def list_boxless_readers(columns: Sequence[Column], drawn: Mapping[int, Collection[str]]) -> dict[int, set[int]]:
+    """The steps of each pass that read learned numbers of no module for several layers, and stand in no box."""
+    found: dict[int, set[int]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow = phase.reading.flow
+        many = list_learned_for_many(flow, phase.towering) | list_around_layers(flow, phase.towering)
+        inside = set[int]().union(*(staging.nodes for staging in phase.towering.stagings))
+        many = many.difference(list_layouts(flow, inside))  # boxes that add places tell of them
+        found.setdefault(id(flow), set()).update(one for one in many if flow.steps[one].id not in drawn[id(flow)])
+    return found
 
 
 def list_added_steps(phase: Column) -> set[int]:
@@ -169,9 +188,16 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
             apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]
             left = [node for node in left if node > max(sums) or node in apart]
-        found.setdefault(name, Counter()).update(count_unsaid(flow, left, seen))
-        seen.update(flow.steps[node].id for node in left)
+        lead_on = [node for node in left if name == "exit" and any(leads_before(flow, node, one) for one in others)]
+        for part, some in (("between towers", lead_on), (name, left)):
+            found.setdefault(part, Counter()).update(count_unsaid(flow, some, seen))
+            seen.update(flow.steps[node].id for node in some)
     return tuple((name, ops) for name, ops in found.items() if ops)
+
+
+def leads_before(flow: Flow, node: int, other: Towering) -> bool:
+    """Whether a step stands before another tower's first layer, and leads to it (Mask2Former's first masks)."""
+    return node < min(other.sums) and node in set(flow.behind(*other.sums, within=lambda one: one >= node))
 
 
 def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:
@@ -194,7 +220,7 @@ def stands_on(canvas: Canvas, marks: Marks) -> bool:
 def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     """All that the cards tell of."""
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
-    around = drop_unused(trace, list_around(columns))
+    around = drop_unused(trace, list_around(columns, find_unused(trace) or {}))
     return Told(
         trace,
         replace(whole, untold=(*whole.untold, *around)),
@@ -353,6 +379,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         max((count_met(chart.nodes) for chart in charts), default=0),
         any(node.surface == "condition" for chart in charts for node in chart.nodes),
         count_made(column.reading.flow, charts),
+        tuple(link.source for link in anatomy.links if (link.kind, link.target) == ("met", column.name)),
     )
 
 

@@ -9,11 +9,12 @@ from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
+from xray.story.body.towers import Towering
 from xray.story.charts.chart import count_read
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
-from xray.story.passages.homes import read_leading
+from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
@@ -61,7 +62,8 @@ def list_shares(
     staged: dict[int, set[int]] = {}
     for column in columns:
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
-        staged.setdefault(id(column.reading.flow), set()).update(inside)
+        many = list_learned_for_many(column.reading.flow, column.towering)
+        staged.setdefault(id(column.reading.flow), set()).update(inside, many)
 
     def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
         found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
@@ -78,20 +80,24 @@ def list_shares(
 
     firsts = [column for column in columns if column.is_first]
     leadings = [read_leading(one.reading.flow, one.towering, one.reading.towers) for one in firsts]
+    lent = list_lent(columns)
     for column, leading in zip(firsts, leadings, strict=True):
         own, name = column.look.own, f"{column.name} " if several else ""
         flow, count = column.reading.flow, Count(column.reading.flow)
         pairs = [(one, two) for one, two in zip(firsts, leadings, strict=True) if one.reading is column.reading]
-        for sources, led in leading.between.items() if several else ():
+        onward = [other.onward.get(column.towering.end, {}) for _, other in pairs]
+        for sources in dict.fromkeys(ends for some in (leading.between, *onward) for ends in some) if several else ():
             names = [one.tower.name for one in column.reading.towers if one.end in sources]
-            add(count, f"{' and '.join(names)} to {column.name}", "card", [set(led)])
+            led = [set(some[sources]) for some in (leading.between, *onward) if sources in some]
+            add(count, f"{' and '.join(names)} to {column.name}", "card", led)
         theirs = set[int]().union(*(leading.inside.get(one.towering.end, ()) for one, _ in pairs))
+        theirs = theirs.union(*(led for some in leading.onward.values() for led in some.values()))
         add(count, f"{name}entrance", own, [set(column.towering.entrance) - theirs])
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
         add(count, f"{name}places", own, [{*list_layouts(flow, inside)}])
         condition = column.towering.condition
         add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
-        around = list_around_layers(column.reading.flow, column.towering)
+        around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
         kinds: dict[str, list[set[int]]] = {}
@@ -108,6 +114,8 @@ def list_shares(
         end, places = find_end(column, columns, count, staged[id(flow)], beside)
         end = "head" if end == EXIT and has_head and column is firsts[-1] else end
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
+        given |= {node for (taker, giver), held in lent.items() if giver == column.towering.end for node in held}
+        places -= {node for (taker, giver), held in lent.items() if taker == column.towering.end for node in held}
         ends = {EXIT: places | given} if end == EXIT else {end: places, EXIT: given}
         for what, held in ends.items():
             add(count, f"{name}{what}", own, [held])
@@ -127,6 +135,42 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
+    """The steps behind a tower's layers that stand in the block of one before it alone, by the ends of these two.
+
+    They are what that one gives: so its maps are normed there before finer ones are worked out (Mask2Former).
+    """
+    found: dict[tuple[int, int], set[int]] = {}
+    for column in (one for one in columns if one.exit is not None):
+        flow, end = column.reading.flow, column.towering.end
+        homes = find_homes(flow, column.reading.towers)
+        steps = [step for node in (column.exit.nodes if column.exit else ()) for step in node.steps]
+        for node in (flow.places[step.id] for step in steps):
+            holders = list_holders(flow, homes, node)
+            if len(holders) == 1 and (giver := min(holders)) < end:
+                found.setdefault((end, giver), set()).add(node)
+    return found
+
+
+def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
+    """The steps that read learned numbers of no module for several of a tower's layers, with all on the way to these.
+
+    So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
+    """
+    stagings, found = [staging for layer in towering.layers for staging in layer], set[int]()
+    inner = frozenset[int]().union(*(joint.region.inner for staging in stagings for joint in staging.joints))
+    data = list_reading_data(flow) | inner  # be it that no data has come to a layer so far (MaskFormer's first one)
+    layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
+    for place, step in enumerate(flow.steps):
+        is_given = any(record.role == "parameter" for record in step.inputs)
+        if not flow.is_leaf(place) or step.params or not is_given or place in data:
+            continue
+        way = set(flow.ahead(place, within=lambda one: one not in data))
+        met = {reader for one in way for reader in flow.readers.get(one, ())} & data
+        found |= way if sum(not met.isdisjoint(layer) for layer in layers) > 1 else set()
+    return frozenset(found)
 
 
 def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collection[str]) -> list[int]:

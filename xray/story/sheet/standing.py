@@ -20,6 +20,9 @@ CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 9.0, 7.0
 """What a caption takes, the way from the entrance up into the frames, from the frames up to the exit, and by how much a
 caption is lower where a way from another tower runs above it."""
 
+KNEE_BELOW = 21.0
+"""By how much a way to a box beside the middle of a frame is lower, where ways from other towers come in above it."""
+
 TALLEST = 1900.0
 """A column that would stand higher goes on in another one beside it."""
 
@@ -241,7 +244,7 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
     for key in chart.feet:
         foot = placed.boxes[key]
         if look.phase == look.own and is_aside(last, foot, placed.boxes.values()):
-            knee = foot.bottom - KNEE  # above what is written over the frame
+            knee = foot.bottom - (KNEE_BELOW if chart.memory else KNEE)  # above what is written over the frame
             points = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
             canvas.line(*points, role=look.own, width=2, radius=5, head_size=0.6)
             continue

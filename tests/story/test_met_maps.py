@@ -1,0 +1,128 @@
+"""Finer maps that meet what an encoder gives, in its block behind its layers, before a decoder begins with both."""
+
+from itertools import pairwise
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from printed import lines_of
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.tree import Link
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+EYE, WIDTH, LATER = 24, 15, 12
+
+
+def make_layers(width, count):
+    return nn.ModuleList(Layer(width, Attention(width, 3), norm="after") for _ in range(count))
+
+
+class Block(nn.Module):
+    """Two convolutions over neighbouring places, added to the map."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(EYE, EYE, 3, padding=1) for _ in range(2))
+
+    def forward(self, x):
+        return x + self.second(self.first(x).relu())
+
+
+class Encoder(nn.Module):
+    """Layers over a small map, and what they give, as large as a finer one, beside that, where it is to do that."""
+
+    def __init__(self, is_whole):
+        super().__init__()
+        self.layers = make_layers(WIDTH, 2)
+        self.merge = nn.Conv2d(2 * WIDTH, WIDTH, 1) if is_whole else None
+
+    def forward(self, x, finer):
+        height, width = x.shape[2:]
+        rows = x.flatten(2).mT
+        for layer in self.layers:
+            rows = layer(rows)
+        x = nn.functional.interpolate(rows.mT.reshape(-1, WIDTH, height, width), scale_factor=2.0)
+        return x if self.merge is None else self.merge(torch.cat([x, finer], 1)).relu()
+
+
+class Finder(nn.Module):
+    """An eye, an encoder of its last map, and a decoder that begins with rows of both, put together somewhere."""
+
+    def __init__(self, is_whole):
+        super().__init__()
+        self.is_whole = is_whole
+        self.patches = nn.Conv2d(3, EYE, 4, stride=4)
+        self.eye, self.layers = nn.ModuleList(Block() for _ in range(4)), make_layers(LATER, 3)
+        self.coarse, self.finer = nn.Conv2d(EYE, WIDTH, 2, stride=2), nn.Conv2d(EYE, WIDTH, 1)
+        self.encoder = Encoder(is_whole)
+        self.merge = nn.Conv2d(WIDTH if is_whole else 2 * WIDTH, LATER, 1)
+        self.score = nn.Linear(LATER, 1)
+
+    def forward(self, image):
+        maps = [self.patches(image)]
+        for block in self.eye:
+            maps.append(block(maps[-1]))
+        finer = self.finer(maps[2])
+        memory = self.encoder(self.coarse(maps[-1]), finer)
+        memory = self.merge(memory if self.is_whole else torch.cat([memory, finer], 1)).flatten(2).mT
+        best = self.score(memory).squeeze(-1).topk(3).indices
+        x = memory.gather(1, best[..., None].expand(-1, -1, LATER))
+        for layer in self.layers:
+            x = layer(x, memory)
+        return x
+
+
+def paths_of(chart):
+    return [step.path for node in chart.nodes for step in node.steps]
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["in the encoder", "behind it"])
+def found(request):
+    torch.manual_seed(0)
+    model = Finder(request.param).eval()
+    return request.param, model, xray.trace(model, torch.rand(2, 3, 16, 32))
+
+
+def test_maps_that_meet_an_encoders_rows_in_its_block_are_joined_into_no_other_stream(found):
+    is_met, _, trace = found
+    first, second, third = (tower.name for tower in xray.anatomy(trace).towers)
+
+    links = {one for one in xray.anatomy(trace).links if one.source == first and one.kind != "memory" and one.behind}
+    assert links == {Link("met", first, second, (1,)) if is_met else Link("joined", first, third, (1,))}
+
+
+def test_where_they_meet_stands_behind_the_encoders_layers(found):
+    is_met, _, trace = found
+    _, encoder, decoder = read_columns(trace)
+
+    leaves, enters = [] if encoder.exit is None else paths_of(encoder.exit), paths_of(decoder.entrance)
+    assert [one for one in ("finer", "encoder.merge") if one in leaves] == (
+        ["finer", "encoder.merge"] if is_met else []
+    )
+    assert [one for one in ("finer", "merge") if one in enters] == (["merge"] if is_met else ["finer", "merge"])
+
+
+def test_a_ribbon_leads_them_there_from_the_layer_that_gave_them(found):
+    layout = compose_poster(found[-1], text_width)
+
+    boxes = {step: box for box in layout.boxes for step in box.steps}
+    box = boxes["forward/finer#0"]
+    ends = [curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"]
+    assert any(box.left <= x + 1 and x - 1 <= box.right and box.bottom <= y + 1 and y - 1 <= box.top for x, y in ends)
+
+
+def test_their_weights_are_counted_on_the_way_to_the_encoder(found):
+    is_met, model, trace = found
+    lines = lines_of(compose_poster(trace, text_width))
+    first, second, third = (tower.name for tower in xray.anatomy(trace).towers)
+
+    def count(*parts):
+        return f"{sum(one.numel() for part in parts for one in part.parameters()):,}"
+
+    told = dict(pairwise(lines))
+    assert told[f"{first} to {second}"] == count(model.coarse, *[model.finer] * is_met)
+    assert (f"{first} to {third}" in told) is (not is_met)

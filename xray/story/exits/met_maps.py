@@ -1,0 +1,60 @@
+"""What stands behind a tower's layers, in its block, before another one begins: finer maps are met there (RT-DETR)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.trace import Step
+from xray.story.body.towers import Towering, list_results
+from xray.story.charts.chart import Chart
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.entrance.entry_labels import label_entry
+from xray.story.passages.homes import read_leading
+from xray.story.passages.joined_rows import label_joined_rows
+
+
+@dataclass(frozen=True)
+class MetMaps:
+    """The steps of a tower's block behind its layers that alone lead to the next tower, and those whose maps they meet.
+
+    `finer` are the latter: they work on what a third tower gives, and lead nowhere else. Those that stand in no tower's
+    block are `between`.
+    """
+
+    nodes: frozenset[int]
+    finer: frozenset[int]
+    between: frozenset[int]
+
+
+def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMaps]:
+    """What is met behind the layers of towers, by their ends."""
+    found: dict[int, MetMaps] = {}
+    for one in towers if len(towers) > 2 else ():
+        leading = read_leading(flow, one, towers)
+        for via, finer in leading.met.items():
+            nodes = leading.inside[via] - finer
+            if any(flow.steps[node].params for node in nodes) and via not in found:
+                between = frozenset[int]().union(*leading.onward.get(via, {}).values())
+                found[via] = MetMaps(frozenset(nodes), finer, between)
+    return found
+
+
+def chart_met_maps(flow: Flow, towering: Towering, maps: MetMaps) -> Chart | None:
+    """The steps behind a tower's layers in which it meets finer maps, which are led there from their own tower."""
+    nodes = maps.nodes | maps.finer
+    labels = label_joined_rows(flow, nodes) | {node: label for node in nodes if (label := label_entry(flow, node))}
+    begins = list_results(flow, towering)
+    chart = chart_operations(flow, nodes, max(nodes), labels, "out", is_entrance=True, begins=begins)
+    if chart is None:
+        return None
+    memory = tuple(
+        node.key for node in chart.nodes if node.key in chart.memory and works_in(flow, node.steps, maps.finer)
+    )
+    own = tuple(key for key in chart.feet if key not in memory)
+    boxes = (replace(one, surface="ghost") if works_in(flow, one.steps, maps.between) else one for one in chart.nodes)
+    return replace(chart, nodes=tuple(boxes), feet=own, memory=memory)
+
+
+def works_in(flow: Flow, steps: Sequence[Step], nodes: Collection[int]) -> bool:
+    """Whether any of a box's steps is among some."""
+    return any(flow.places[step.id] in nodes for step in steps)
