@@ -56,7 +56,7 @@ def draw_condition(
         way = ((head.x, head.top), (head.x, head.top + LIFT), (x, head.top + LIFT), *way)
     else:
         boxes = (box for _, below in drawn.bridges for box in below.boxes.values())
-        floor = min(drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)) - LIFT
+        floor = min([drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)]) - LIFT
         canvas.note(x, floor - 2, (words("CONDITION", LABEL, "text", "bold"),), align="center")
         way = ((x, floor), *way)
     ways = [way, *(((x, box.y), (box.right, box.y)) for box in readers[:-1])]
