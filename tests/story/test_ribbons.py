@@ -1,5 +1,7 @@
 """Ribbons between towers: they begin at the box whose steps made what is read, and pass no other tower."""
 
+from math import dist
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -10,6 +12,7 @@ from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
+from xray.story.regions.links import TIP
 
 WIDTH, OTHER, WIDE = 15, 12, 21
 
@@ -262,3 +265,24 @@ def test_an_input_leads_to_the_first_box_that_reads_it():
     assert {("IMAGE", "END TO END"), ("END TO END", "PATCHES 4×4")} <= ways
     assert ("IMAGE", "PATCHES 4×4") not in ways
     assert next(node.record.shape for node in chart.nodes if node.label == "IMAGE") == (2, 5, 3, 8, 8)
+
+
+def test_every_ribbon_ends_straight_for_as_long_as_its_head_is_and_its_casing_within_that(drawn):
+    ribbons = [curve for curve in drawn[1].curves if curve.kind == "ribbon"]
+    casings = [curve.points for curve in ribbons if curve.role == "casing"]
+
+    for way, casing in zip(list_ribbons(drawn[1]), casings, strict=True):
+        assert dist(way[-4], way[-1]) >= TIP
+        assert 0 < dist(casing[-1], way[-1]) < TIP
+        assert casing[0] == way[0]
+
+
+def test_the_name_of_a_ribbon_keeps_clear_of_what_is_written_over_a_frame():
+    _, layout = draw(4)
+    written = [box for box in layout.boxes if not box.filled]
+    named = [box for box in written if box.lines[0][0].text.startswith("FROM THE")]
+
+    assert len(named) == 2
+    for name in named:
+        below = [box.top for box in written if box.y < name.y and box.left < name.right and name.left < box.right]
+        assert name.bottom >= max(below) + 4

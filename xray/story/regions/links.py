@@ -5,10 +5,10 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 
 from xray.story.anatomy.tree import Link
-from xray.story.canvas import Canvas, words
+from xray.story.canvas import Canvas, between, distance, words
 from xray.story.charts.chart import Node
 from xray.story.exits.meeting_chart import find_compared, find_meeting, key_meeting
-from xray.story.layout import Box, Point
+from xray.story.layout import LEADING, Box, Point
 from xray.story.regions.sources import (
     Source,
     is_end,
@@ -25,14 +25,18 @@ from xray.story.regions.sources import (
 from xray.story.sheet.columns import Column
 from xray.story.sheet.routing import CLEAR, choose_way
 from xray.story.sheet.standing import EXIT, Standing
-from xray.story.type_sizes import LABEL, MARGIN, NOTE
+from xray.story.type_sizes import LABEL, MARGIN, NOTE, PANEL_PAD
 
 MEMORY = "MEMORY"
 """What a ribbon is called that leads to keys and values alone."""
 BEGINNING = frozenset({"joined", "chosen"})
 """The kinds of links by which what a tower begins with is made of what another one gives."""
-APART, OVER, UNDER = 7.0, 24.0, 15.0
+APART, OVER, UNDER = 7.0, 24.0, 20.0
 """How far ribbons run from each other, above what they pass, and below what they lead to."""
+TIP, IN_TIP = 12.0, 8.0
+"""How long the head of a ribbon is, and how much of that is wide enough to hide the end of the casing."""
+LEAVING, NAME_UNDER = 33.0, 8.0
+"""How high above the last frame a ribbon turns aside that leaves it there, and how far under its roof its name is."""
 BESIDE_SKIP = 0.3
 """By which part of its height a ribbon leaves a layer's sum higher than where the stream's way past it comes in."""
 
@@ -60,7 +64,7 @@ def draw_turns(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Sta
             continue
         last, first = standing[number - 1].drawn.last, standing[number].drawn.first
         roof, lane = standing[number - 1].drawn.top + 34, standing[number].left - aisle / 2
-        floor = first.bottom - 40
+        floor = min([first.bottom - 40, *(one.bottom - 2 * PANEL_PAD for one in standing[number].drawn.shown[:1])])
         way = (
             (last.x, last.top),
             (last.x, roof),
@@ -117,8 +121,7 @@ def draw_meetings(
         over = OVER + 2 * APART * met.index(box)
         roof = max(start.top, box.top, *(one.top for one in standing[source + 1 : target])) + over
         way = [(start.x, start.top), (start.x, roof), (box.x, roof), (box.x, box.top)]
-        canvas.line(*way, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
-        canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
+        draw_ribbon(canvas, way)
         highest = max(highest, roof)
     return highest
 
@@ -222,22 +225,21 @@ def draw_way(
     into = MARGIN * 0.3 + shift / 2 if source == target == len(columns) - 1 else into  # no aisle is right of it
     right = standing[source].left + columns[source].width + out
     entered = standing[target].left - into if goes_right else standing[target].left + columns[target].width + into
-    between = range(min(source, target) + 1, max(source, target))
-    roof = max((standing[one].top + OVER + shift for one in between), default=0.0)
-    above = standing[source].drawn.top
+    passed = range(min(source, target) + 1, max(source, target))
+    roof = max((standing[one].top + OVER + shift for one in passed), default=0.0)
     if is_top(way.source, columns, standing):
-        roof = max(roof, box.top + OVER, above + 40)
+        roof = max(roof, roof_over(box, standing[source]))
         start: list[Point] = [(box.x, box.top), (box.x, roof), (entered, roof)]
     elif is_end(way.source, columns, standing):
-        level = above + EXIT - UNDER + 4
+        level = standing[source].drawn.top + LEAVING
         start = [(box.x, box.top), (box.x, level)]
-        start += [(right, level), (right, roof), (entered, roof)] if between else [(entered, level)]
+        start += [(right, level), (right, roof), (entered, roof)] if passed else [(entered, level)]
     else:
-        side = entered if not between else right if goes_right else standing[source].left - out
+        side = entered if not passed else right if goes_right else standing[source].left - out
         leaves_right = goes_right or source == target
         level = box.y if leaves_right or way.source.layer is None else box.y + box.height * BESIDE_SKIP
         start = [(box.right if leaves_right else box.left, level), (side, level)]
-        start += [(side, roof), (entered, roof)] if between else []
+        start += [(side, roof), (entered, roof)] if passed else []
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
     for row in way.aims:
         level = min(one.bottom for one in row) - UNDER
@@ -246,18 +248,29 @@ def draw_way(
             is_free = not any(stands_between(one, aim, entered) for one in entering)
             ending = [(entered, aim.y), (side, aim.y)]
             if not way.is_whole and (way.is_memory or not is_free):
-                level = level if way.is_memory else aim.bottom - UNDER * 0.9
+                level = level if way.is_memory else aim.bottom - UNDER
                 ending = [(entered, level), (aim.x, level), (aim.x, aim.bottom)]
-            points = [*start, *ending]
-            canvas.line(*points, role="casing", width=8.5, radius=16, head=False, kind="ribbon")
-            canvas.line(*points, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon")
+            draw_ribbon(canvas, [*start, *ending])
     return max(roof, *(y for _, y in start))
+
+
+def draw_ribbon(canvas: Canvas, way: Sequence[Point]) -> None:
+    """A ribbon along a way, with a head at its end, where its casing goes no further than the head is wide."""
+    end = between(way[-1], way[-2], IN_TIP / distance(way[-1], way[-2]))
+    canvas.line(*way[:-1], end, role="casing", width=8.5, radius=16, head=False, kind="ribbon", tip=TIP - IN_TIP)
+    canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon", tip=TIP)
 
 
 def stands_between(box: Box, aim: Box, lane: float) -> bool:
     """Whether a box stands between another one and a lane beside it."""
     low, high = sorted((lane, aim.x))
     return box is not aim and low < box.x < high and box.bottom < aim.y < box.top
+
+
+def roof_over(box: Box, standing: Standing) -> float:
+    """How high a ribbon turns aside from the top of a column, so that its name has room above what stands there."""
+    low = max(box.top, standing.drawn.written)
+    return low + CLEAR + LABEL * LEADING + NAME_UNDER
 
 
 def is_top(source: Source, columns: Sequence[Column], standing: Sequence[Standing]) -> bool:
@@ -281,17 +294,18 @@ def name_way(
     own = standing[way.source.column]
     own_ways = [one for one in alike if one.source.key == way.source.key]
     is_memory = all(one.is_memory and not one.is_worked_in for one in own_ways)
+    told: tuple[str, ...]
     if is_top(way.source, columns, standing):
-        roof = max(box.top + OVER, own.drawn.top + 40)
-        return [(box.x + 14, roof - 8, (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",), "page")]
-    told: tuple[str, ...] = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
+        told = (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",)
+        return [(box.x + 14, roof_over(box, own) - NAME_UNDER, told, "page")]
+    told = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
     leaving = own.exits[0].boxes.values() if own.exits[0] is not None else ()
     if box in leaving:
         return [(box.right + 8, box.y + 6 + NOTE * 1.12 * len(told), told, "page")]
     if is_end(way.source, columns, standing):
         low, told = own.drawn.top + EXIT, (MEMORY,) if is_memory else ("FROM THE", column.name.upper(), "TOWER")
         if all(one.is_whole for one in own_ways) and way.target == way.source.column - 1:
-            return [(own.left + 2, low - UNDER + 10 + NOTE * 1.12, told[:1], "page")]
+            return [(own.left + 2, low - 5 + NOTE * 1.12, told[:1], "page")]
         right = max((one.right for one in leaving if one.bottom < low + 40), default=box.right)
         return [(right + 8, low + 2 + NOTE * 1.12 * len(told), told, "page")]
     if layer is None:

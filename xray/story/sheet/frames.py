@@ -24,7 +24,7 @@ class Drawn:
     """What a tower's frames have become on the canvas: for each lane the first and last box, and what memory feeds.
 
     `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several;
-    `bridges` are those of the first lane, each with its boxes.
+    `bridges` are those of the first lane, each with its boxes. So high is `written` over the last frame.
     """
 
     firsts: tuple[Box, ...]
@@ -34,6 +34,7 @@ class Drawn:
     top: float
     besides: tuple[Box, ...] = ()
     bridges: tuple[tuple[Chart, Placed], ...] = ()
+    written: float = 0.0
 
     @property
     def first(self) -> Box:
@@ -68,6 +69,7 @@ def draw_frames(
     bridges: list[tuple[Chart, Placed]] = []
     own = lanes[0].look.own
     y = floor
+    written = floor
     together = list(zip(*frames, strict=True))
     rows = [group for group in together if group[0].is_compact]
     panels_in_full = [panel for frame in frames[0] if not frame.is_compact for panel in frame.panels]
@@ -96,14 +98,22 @@ def draw_frames(
             y = panel.top + PANEL_PAD
         canvas.panel(left, bottom, left + width, y, f"{own}_frame", 24, "casing", 2.4)
         canvas.panels.insert(before, canvas.panels.pop())
-        draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre)
+        written = draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre)
         y += 34 if number + 1 < len(frames[0]) else 0
     for place in range(0, len(rows) if is_paired else 0, 2):
         y, lasts = draw_pair(canvas, rows[place : place + 2], lanes, left, width, y, lasts)
     if not firsts:
         raise ValueError("a tower without a frame")
-    fed_boxes = tuple(map(tuple, memory))
-    return Drawn(tuple(firsts), tuple(lasts), fed_boxes, tuple(shown), y, tuple(besides), tuple(bridges))
+    return Drawn(
+        tuple(firsts),
+        tuple(lasts),
+        tuple(map(tuple, memory)),
+        tuple(shown),
+        y,
+        tuple(besides),
+        tuple(bridges),
+        max(y, written),
+    )
 
 
 def draw_bridge(
@@ -129,10 +139,11 @@ def draw_bridge(
 
 def draw_frame_title(
     canvas: Canvas, frame: Frame, left: float, width: float, top: float, name: str, layers: int, centre: float
-) -> None:
+) -> float:
     """Which layers a frame is of, how many, and their parameters: on one line, or on two where there is a name.
 
-    The stream leaves a frame at the `centre` of its charts: what is written above it ends before.
+    The stream leaves a frame at the `centre` of its charts: what is written above it ends before. Gives how high what
+    is written behind that goes.
     """
     count, room = frame.group.count, centre - left - 24
     times = (
@@ -160,11 +171,12 @@ def draw_frame_title(
         canvas.note(left + 14, top + 22, (tuple(beside if fits else runs),))
         if told or not fits:
             lines = [line for line in ((words(shared, NOTE, "quiet") if shared and not fits else ()), told) if line]
-            canvas.note(left + width - 10, top + (30 if len(lines) > 1 else 19), tuple(lines), align="right")
-        return
+            return canvas.note(left + width - 10, top + (30 if len(lines) > 1 else 19), tuple(lines), align="right").top
+        return top
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
     note = canvas.note(left + 14, top + TITLE_TOP, (tuple(runs), told) if told else (tuple(runs),))
     canvas.boxes[-1] = replace(note, id=f"layer_name_{name.lower()}_{frame.group.layers[0]}")
+    return note.top
 
 
 def count_parameters(frame: Frame) -> str:

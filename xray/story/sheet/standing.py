@@ -16,7 +16,7 @@ from xray.story.sheet.planning import Frame
 from xray.story.sheet.routing import between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
-CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 9.0, 7.0
+CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 17.0, 7.0
 """What a caption takes, the way from the entrance up into the frames, from the frames up to the exit, and by how much a
 caption is lower where a way from another tower runs above it."""
 
