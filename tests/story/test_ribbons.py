@@ -80,6 +80,39 @@ class Following(nn.Module):
         return x, rows[-1]
 
 
+class Taking(nn.Module):
+    """An eye, and words whose layers take turns: each has so many heads, and looks at the eye or at words alone."""
+
+    def __init__(self, *kinds):
+        super().__init__()
+        self.patches, self.words, self.kinds = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH), kinds
+        self.eye, attentions = make_layers(WIDTH, 3), [Attention(WIDTH, heads) for heads, _ in (*kinds, *kinds)]
+        self.reader = nn.ModuleList(Layer(WIDTH, one, norm="before") for one in attentions)
+
+    def forward(self, ids, image):
+        x, seen = self.words(ids), self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer, (_, looks) in zip(self.reader, (*self.kinds, *self.kinds), strict=True):
+            x = layer(x, seen if looks else None)
+        return x
+
+
+class Mutual(nn.Module):
+    """A picture's rows and words that look at each other in every layer but the first two (LXMERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.eye, self.reader = make_layers(WIDTH, 4), make_layers(WIDTH, 4)
+
+    def forward(self, ids, image):
+        x, seen = self.words(ids), self.patches(image).flatten(2).mT
+        for number, (one, other) in enumerate(zip(self.eye, self.reader, strict=True)):
+            seen, x = (one(seen, x), other(x, seen)) if number > 1 else (one(seen), other(x))
+        return seen, x
+
+
 class Beginning(nn.Module):
     """An eye, and words that take in what is made of what it gives, and look at that too (RT-DETR)."""
 
@@ -286,3 +319,25 @@ def test_the_name_of_a_ribbon_keeps_clear_of_what_is_written_over_a_frame():
     for name in named:
         below = [box.top for box in written if box.y < name.y and box.left < name.right and name.left < box.right]
         assert name.bottom >= max(below) + 4
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name", "is_led"),
+    [
+        (((3, True), (5, True)), "CROSS-ATTENTION", True),
+        (((3, True), (3, False), (5, False)), "SELF-ATTENTION", False),
+    ],
+)
+def test_a_ribbon_leads_to_layers_that_are_drawn_closed_where_these_look_at_another_tower(kinds, name, is_led):
+    _, layout = draw_model(Taking(*kinds))
+    (closed,) = (box for box in layout.boxes if box.filled and box.lines and box.lines[0][0].text == name)
+    ends = [points[-1] for points in list_ribbons(layout)]
+
+    assert ((closed.left, closed.y) in ends) == is_led
+    assert len(ends) == 2 + is_led
+
+
+def test_towers_that_look_at_each_other_are_joined_both_ways():
+    ways = list_ribbons(draw_model(Mutual())[1])
+
+    assert {points[0][0] < points[-1][0] for points in ways} == {True, False}
