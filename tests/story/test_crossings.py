@@ -1,11 +1,13 @@
 """Lines and cells on the composed page: none of them runs through a remark."""
 
-from itertools import pairwise
+from functools import cache
+from itertools import combinations, pairwise
 from math import dist
 
 import pytest
 from poster_cases import make_case
 from recorded import FAMILIES, recorded
+from story.body.elsewhere import NAMES, kept
 
 from xray.renderers.fonts import text_width
 from xray.renderers.sheet.dashes import flattened
@@ -45,17 +47,48 @@ def layout(request):
     return compose_poster(trace, text_width, **options)
 
 
-@pytest.mark.sampled(3)
-def test_no_line_runs_through_a_remark(layout):
+def list_struck(layout):
+    """The remarks through which a line runs."""
     areas = list(remark_areas(layout))
-    struck = {
+    return {
         words
         for curve in layout.curves
         for x, y in points_along(curve)
         for left, bottom, right, top, words in areas
         if left < x < right and bottom < y < top
     }
-    assert struck == set()
+
+
+@pytest.mark.sampled(3)
+def test_no_line_runs_through_a_remark(layout):
+    assert list_struck(layout) == set()
+
+
+@cache
+def compose(name):
+    """The sheet of a model of which a trace is kept; None where it has none."""
+    trace = kept(name)[0] if name in NAMES else recorded(f"{name}, inference")
+    return compose_poster(trace, text_width)
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [*FAMILIES, *NAMES])
+def test_no_line_runs_through_what_is_written_beside_boxes(name):
+    layout = compose(name)
+    assert layout is None or list_struck(layout) == set()
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [*FAMILIES, *NAMES])
+def test_nothing_is_written_on_what_is_written_elsewhere(name):
+    layout = compose(name)
+    areas = [] if layout is None else list(remark_areas(layout))
+    covered = [
+        (one[-1], other[-1])
+        for one, other in combinations(areas, 2)
+        if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+    ]
+    assert covered == []
 
 
 def test_no_cells_stand_on_a_remark(layout):

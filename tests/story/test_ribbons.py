@@ -1,5 +1,7 @@
 """Ribbons between towers: they begin at the box whose steps made what is read, and pass no other tower."""
 
+from math import dist
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -13,6 +15,7 @@ from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
+from xray.story.regions.links import TIP
 
 WIDTH, OTHER, WIDE = 15, 12, 21
 
@@ -78,6 +81,39 @@ class Following(nn.Module):
         for layer, memory in zip(self.reader, rows, strict=False):
             x = layer(x, memory)
         return x, rows[-1]
+
+
+class Taking(nn.Module):
+    """An eye, and words whose layers take turns: each has so many heads, and looks at the eye or at words alone."""
+
+    def __init__(self, *kinds):
+        super().__init__()
+        self.patches, self.words, self.kinds = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH), kinds
+        self.eye, attentions = make_layers(WIDTH, 3), [Attention(WIDTH, heads) for heads, _ in (*kinds, *kinds)]
+        self.reader = nn.ModuleList(Layer(WIDTH, one, norm="before") for one in attentions)
+
+    def forward(self, ids, image):
+        x, seen = self.words(ids), self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        for layer, (_, looks) in zip(self.reader, (*self.kinds, *self.kinds), strict=True):
+            x = layer(x, seen if looks else None)
+        return x
+
+
+class Mutual(nn.Module):
+    """A picture's rows and words that look at each other in every layer but the first two (LXMERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.eye, self.reader = make_layers(WIDTH, 4), make_layers(WIDTH, 4)
+
+    def forward(self, ids, image):
+        x, seen = self.words(ids), self.patches(image).flatten(2).mT
+        for number, (one, other) in enumerate(zip(self.eye, self.reader, strict=True)):
+            seen, x = (one(seen, x), other(x, seen)) if number > 1 else (one(seen), other(x))
+        return seen, x
 
 
 class Beginning(nn.Module):
@@ -298,3 +334,46 @@ def test_a_ribbon_leads_from_the_places_that_points_are_measured_from_to_these(i
     ends = [(points_of[0], points_of[-1]) for points_of in list_ribbons(layout)]
     led = [start for start, end in ends if abs(end[0] - points.x) < 1 and abs(end[1] - points.bottom) < 1]
     assert [source.left <= x <= source.right for x, _ in led] == ([] if is_given else [True])
+
+
+def test_every_ribbon_ends_straight_for_as_long_as_its_head_is_and_its_casing_within_that(drawn):
+    ribbons = [curve for curve in drawn[1].curves if curve.kind == "ribbon"]
+    casings = [curve.points for curve in ribbons if curve.role == "casing"]
+
+    for way, casing in zip(list_ribbons(drawn[1]), casings, strict=True):
+        assert dist(way[-4], way[-1]) >= TIP
+        assert 0 < dist(casing[-1], way[-1]) < TIP
+        assert casing[0] == way[0]
+
+
+def test_the_name_of_a_ribbon_keeps_clear_of_what_is_written_over_a_frame():
+    _, layout = draw(4)
+    written = [box for box in layout.boxes if not box.filled]
+    named = [box for box in written if box.lines[0][0].text.startswith("FROM THE")]
+
+    assert len(named) == 2
+    for name in named:
+        below = [box.top for box in written if box.y < name.y and box.left < name.right and name.left < box.right]
+        assert name.bottom >= max(below) + 4
+
+
+@pytest.mark.parametrize(
+    ("kinds", "name", "is_led"),
+    [
+        (((3, True), (5, True)), "CROSS-ATTENTION", True),
+        (((3, True), (3, False), (5, False)), "SELF-ATTENTION", False),
+    ],
+)
+def test_a_ribbon_leads_to_layers_that_are_drawn_closed_where_these_look_at_another_tower(kinds, name, is_led):
+    _, layout = draw_model(Taking(*kinds))
+    (closed,) = (box for box in layout.boxes if box.filled and box.lines and box.lines[0][0].text == name)
+    ends = [points[-1] for points in list_ribbons(layout)]
+
+    assert ((closed.left, closed.y) in ends) == is_led
+    assert len(ends) == 2 + is_led
+
+
+def test_towers_that_look_at_each_other_are_joined_both_ways():
+    ways = list_ribbons(draw_model(Mutual())[1])
+
+    assert {points[0][0] < points[-1][0] for points in ways} == {True, False}

@@ -106,9 +106,10 @@ class Canvas:
         kind: str = "flow",
         tooltip: str = "",
         radius: float = 0,
+        tip: float = 0.0,
     ) -> None:
-        """A path along straight pieces, its corners rounded."""
-        path = through(points, radius)
+        """A path along straight pieces, its corners rounded; so much of its end stays straight for the `tip`."""
+        path = through(points, radius, tip)
         dash = (1.4, 3.6) if dotted else (max(5.0, width * 2.0), max(3.0, width * 1.3)) if dashed else None
         self.curves.append(Curve(path, role, width, dash, head, head_size, kind, tooltip))
 
@@ -182,11 +183,13 @@ def polygon(*corners: Point) -> tuple[Point, ...]:
     return path
 
 
-def through(points: tuple[Point, ...], radius: float) -> tuple[Point, ...]:
-    """A path along the points, each inner corner cut by a curve of the given radius."""
+def through(points: tuple[Point, ...], radius: float, tip: float = 0.0) -> tuple[Point, ...]:
+    """A path along the points, each inner corner cut by a curve of the given radius; the `tip` of it is straight."""
     path: tuple[Point, ...] = (points[0],)
     for before, corner, after in zip(points, points[1:], points[2:], strict=False):
-        reach = min(radius, distance(before, corner) / 2, distance(corner, after) / 2)
+        room = distance(corner, after)
+        room = room - tip if tip and after is points[-1] else room / 2
+        reach = min(radius, distance(before, corner) / 2, room)
         if reach <= 0:
             path += straight(path[-1], corner)
             continue

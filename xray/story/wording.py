@@ -46,6 +46,22 @@ def wrap_words(
     return tuple(lines)
 
 
+def wrap_evenly(
+    words: Sequence[str], size: int, width: float, measure: Measure, most: int, weight: Weight = "regular"
+) -> tuple[str, ...]:
+    """The words on as many lines as they need, none of them wider than it has to be: no word is left alone."""
+    lines = wrap_words(words, size, width, measure, most, weight)
+    if " ".join(lines) != " ".join(words):
+        return lines
+    while len(lines) > 1:
+        narrower = max(measure(line, size, weight) for line in lines) - 1
+        closer = wrap_words(words, size, narrower, measure, most, weight)
+        if len(closer) > len(lines) or " ".join(closer) != " ".join(words):
+            break
+        lines = closer
+    return lines
+
+
 def wrap(text: str, size: int, width: float, measure: Measure, most: int = 99) -> tuple[str, ...]:
     """A sentence broken into lines."""
     return wrap_words(text.split(" "), size, width, measure, most)

@@ -11,10 +11,11 @@ from xray.story.sheet.planning import Frame, spell_layers
 GROUP = Group((33, 34, 35), (), 35, dropouts=(0.1417, 0.1823))
 
 
-def write_title(width, group=GROUP, centre=None):
+def write_title(width, group=GROUP, centre=None, passed=None):
     canvas = Canvas(text_width)
     middle = 10 + width / 2 if centre is None else centre
-    draw_frame_title(canvas, Frame(group, (), 7919, is_only=False), 10, width, 100, "", 48, middle)
+    high = draw_frame_title(canvas, Frame(group, (), 7919, is_only=False), 10, width, 100, "", 48, middle, passed)
+    assert high == canvas.boxes[-1].top
     return canvas.boxes
 
 
@@ -38,6 +39,14 @@ def test_what_has_no_room_beside_the_layers_stands_above_their_parameters(width,
 
     assert [len(one.lines) for one in boxes] == lines
     assert sum("dropout 0.142 to 0.182" in run.text for one in boxes for line in one.lines for run in line) == 1
+
+
+@pytest.mark.parametrize(("passed", "lines"), [(None, 1), (400, 1), (500, 2), (560, 1)])
+def test_parameters_keep_clear_of_a_line_that_goes_up_beside_the_charts(passed, lines):
+    count = write_title(600, Group((1, 2, 3), ()), 280, passed)[-1]
+
+    assert len(count.lines) == lines
+    assert passed is None or count.left > passed or 280 < count.left < count.right < passed
 
 
 @pytest.mark.parametrize(

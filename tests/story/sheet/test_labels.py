@@ -87,19 +87,43 @@ def test_parameters_that_are_wider_than_a_box_stand_on_two_lines(rows):
 
 
 @pytest.mark.parametrize(
-    ("more", "told"), [(900, ("A BRANCH THEN", "ANOTHER THEN A THIRD")), (90, ("A BRANCH,", "ANOTHER, A THIRD"))]
+    ("title", "lines"),
+    [
+        ("SELF-ATTENTION", ("SELF-ATTENTION",)),
+        ("SELF-ATTENTION IN ROLLED WINDOWS OF 49", ("SELF-ATTENTION IN", "ROLLED WINDOWS OF 49")),
+        (
+            "SELF-ATTENTION IN WINDOWS OF 196, POOLED 4 TO 1",
+            ("SELF-ATTENTION IN", "WINDOWS OF 196,", "POOLED 4 TO 1"),
+        ),
+    ],
 )
-def test_a_title_that_has_no_room_tells_what_follows_with_commas(more, told):
+def test_a_title_that_has_no_room_on_one_line_stands_on_more(title, lines):
     canvas = Canvas(lambda text, size, weight: 5.0 * len(text))
 
-    assert spell_title(canvas, "A BRANCH THEN ANOTHER THEN A THIRD", 65, more) == told
+    assert spell_title(canvas, title, 115) == lines
 
 
-def test_an_attention_that_has_no_room_for_its_name_is_not_said_to_be_one_to_itself():
+@pytest.mark.parametrize(
+    ("room", "told"), [(75, ("A BRANCH", "THEN ANOTHER", "THEN A THIRD")), (55, ("A BRANCH,", "ANOTHER,", "A THIRD"))]
+)
+def test_a_title_of_many_lines_tells_what_follows_with_commas(room, told):
     canvas = Canvas(lambda text, size, weight: 5.0 * len(text))
 
-    told = spell_title(canvas, "SELF-ATTENTION IN WINDOWS OF 196, POOLED 4 TO 1", 100, 110)
-    assert told == ("ATTENTION IN WINDOWS", "OF 196, POOLED 4 TO 1")
+    assert spell_title(canvas, "A BRANCH THEN ANOTHER THEN A THIRD", room) == told
+
+
+@pytest.mark.parametrize(
+    ("label", "told"),
+    [
+        ("676 OF 1,352 ROWS Q", ("676 OF 1,352", "ROWS Q")),
+        ("676 OF 1,352 ROWS KV", ("676 OF 1,352 ROWS", "KV")),
+        ("UNPARTITIONEDROWS Q", ("UNPARTITIONEDROWS", "Q")),
+    ],
+)
+def test_a_letter_at_the_end_of_a_name_stands_alone_only_where_it_has_to(label, told):
+    canvas = Canvas(lambda text, size, weight: 5.0 * len(text))
+
+    assert break_label(canvas, Node("some_q", label, 0, (0.5, 1.0), (), None), 98) == told
 
 
 def test_a_name_in_a_box_that_is_a_third_as_wide_is_told_in_full():

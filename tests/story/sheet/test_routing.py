@@ -76,3 +76,18 @@ def test_a_line_that_can_keep_apart_from_none_goes_the_shortest_way():
     join(Canvas(lambda text, size, weight: 0.0), *boxes, boxes, "line", drawn=drawn)
 
     assert drawn[-1].points == ((40.0, 20.0), (40.0, 45.0))
+
+
+def test_a_line_out_of_a_frame_turns_aside_above_what_is_written_over_it():
+    drawn: list[Way] = []
+    beside = make_box("beside", 110.0, 100.0)
+    for upper in (beside, TOP):
+        join(
+            Canvas(lambda text, size, weight: 0.0), LOWER, upper, (LOWER, UPPER, upper), "line", drawn=drawn, above=60.0
+        )
+
+    for way in drawn:
+        assert way.points[0] == (LOWER.x, LOWER.top)
+        assert way.points[1][0] == LOWER.x
+        assert way.points[1][1] > 60.0
+    assert [way.points[-1] for way in drawn] == [(beside.x, beside.bottom), (TOP.x, TOP.bottom)]

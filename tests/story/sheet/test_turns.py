@@ -8,7 +8,7 @@ from xray.renderers.fonts import text_width
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.layout import Box
-from xray.story.regions.links import draw_turns
+from xray.story.regions.links import choose_lane, draw_turns
 from xray.story.sheet.frames import Drawn, draw_bridge
 from xray.story.sheet.panels import Lane
 from xray.story.sheet.placing import Look
@@ -36,3 +36,10 @@ def test_a_turn_leads_to_every_box_of_a_bridge_that_reads_the_stream(rows):
     ends = {curve.points[-1] for curve in canvas.curves if curve.role == "boundary"}
     assert ends == {(box.x, box.bottom) for box in [*firsts, *besides]}
     assert len(ends) == 2
+
+
+@pytest.mark.parametrize(
+    ("ribbons", "lane"), [((), 170.0), ((150.0, 195.0), 170.0), ((165.0,), 174.0), ((165.0, 179.0), 156.0)]
+)
+def test_a_turn_goes_up_the_middle_of_an_aisle_or_where_no_ribbon_is_near(ribbons, lane):
+    assert choose_lane(200.0, 60.0, ribbons) == lane

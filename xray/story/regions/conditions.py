@@ -49,7 +49,7 @@ def draw_condition(
     readers = sorted(list_readers(column, drawn, leaving), key=lambda box: box.y)
     if not readers:
         return
-    x = readers[0].x + column.detail / 2 + BESIDE
+    x = pass_beside(column, readers[0].x)
     way: tuple[Point, ...] = ((x, readers[-1].y), (readers[-1].right, readers[-1].y))
     if placed is not None and chart is not None:
         head = placed.boxes[chart.head]
@@ -64,6 +64,11 @@ def draw_condition(
         canvas.line(*points, role="casing", width=4.8, radius=8, head=False, kind="casing")
     for points in ways:
         canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition")
+
+
+def pass_beside(column: Column, centre: float) -> float:
+    """Where a condition goes up beside the charts of a column."""
+    return centre + column.detail / 2 + BESIDE
 
 
 def list_taken(column: Column, placed: Placed, entrance: Placed | None) -> list[tuple[Box, Box]]:

@@ -145,12 +145,11 @@ def list_read(column: Column, standing: Standing, beside: Collection[str]) -> li
 
 
 def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
-    """The boxes of whole attentions of one layer that look at another tower, as those of the steps that do so."""
+    """The boxes of whole attentions that look at another tower, as those of the steps that do so in the first layer."""
     flow, found = column.reading.flow, []
-    single = {id(panel) for frame in column.frames if frame.group.count == 1 for panel in frame.panels}
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
-        if panel.is_open or id(panel) not in single:
+        if panel.is_open:
             continue
         looking = (
             one for one in panel.staging.branches if isinstance(one.branch, Looking) and one.branch.leaves_stream

@@ -35,7 +35,7 @@ from xray.story.passages.bridges import list_between
 from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
 from xray.story.regions.heat_maps import read_pictures
-from xray.story.regions.links import draw_links, draw_turns
+from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
@@ -308,7 +308,6 @@ def draw_beside(
     for column in columns:
         standing.append(stand(canvas, column, left, floor, gap, base))
         left += column.width + aisle
-    draw_turns(canvas, columns, standing, aisle)
     roof = draw_links(canvas, columns, standing, list_links(columns, whole.links), aisle)
     height = max(height, roof + MARGIN / 2)
     return width, height, draw_cards(canvas, info, height, marks), columns

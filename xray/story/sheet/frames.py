@@ -10,11 +10,12 @@ from xray.story.sentences.of_models import OF_GROUPS
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
 from xray.story.sheet.placing import Placed
 from xray.story.sheet.planning import Frame, spell_layers
-from xray.story.sheet.routing import join
+from xray.story.sheet.routing import CLEAR, join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
+from xray.story.wording import wrap_evenly
 
-TITLE_TOP, BRIDGE = 34.0, 24.0
+TITLE_TOP, BRIDGE, BESIDE, LEAST_BESIDE = 34.0, 24.0, 8.0, 60.0
 MOST_HIGH, MOST_ROWS = 4, 25
 """So many high rows of single layers, and rows of nodes a tower may have before it is drawn closer."""
 
@@ -24,7 +25,7 @@ class Drawn:
     """What a tower's frames have become on the canvas: for each lane the first and last box, and what memory feeds.
 
     `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several;
-    `bridges` are those of the first lane, each with its boxes.
+    `bridges` are those of the first lane, each with its boxes. So high is `written` over the last frame.
     """
 
     firsts: tuple[Box, ...]
@@ -34,6 +35,7 @@ class Drawn:
     top: float
     besides: tuple[Box, ...] = ()
     bridges: tuple[tuple[Chart, Placed], ...] = ()
+    written: float = 0.0
 
     @property
     def first(self) -> Box:
@@ -58,8 +60,12 @@ def draw_frames(
     remarks: bool,
     name: str = "",
     layers: int = 0,
+    passed: float | None = None,
 ) -> Drawn:
-    """All frames of a tower, one above the other, and the streams through them; `frames` has those of every lane."""
+    """All frames of a tower, one above the other, and the streams through them; `frames` has those of every lane.
+
+    Where a line goes up beside the charts, frames are `passed` by it.
+    """
     lasts: list[Box] = []
     firsts: list[Box] = []
     besides: list[Box] = []
@@ -68,6 +74,7 @@ def draw_frames(
     bridges: list[tuple[Chart, Placed]] = []
     own = lanes[0].look.own
     y = floor
+    written = floor
     together = list(zip(*frames, strict=True))
     rows = [group for group in together if group[0].is_compact]
     panels_in_full = [panel for frame in frames[0] if not frame.is_compact for panel in frame.panels]
@@ -96,14 +103,22 @@ def draw_frames(
             y = panel.top + PANEL_PAD
         canvas.panel(left, bottom, left + width, y, f"{own}_frame", 24, "casing", 2.4)
         canvas.panels.insert(before, canvas.panels.pop())
-        draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre)
+        written = draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre, passed)
         y += 34 if number + 1 < len(frames[0]) else 0
     for place in range(0, len(rows) if is_paired else 0, 2):
         y, lasts = draw_pair(canvas, rows[place : place + 2], lanes, left, width, y, lasts)
     if not firsts:
         raise ValueError("a tower without a frame")
-    fed_boxes = tuple(map(tuple, memory))
-    return Drawn(tuple(firsts), tuple(lasts), fed_boxes, tuple(shown), y, tuple(besides), tuple(bridges))
+    return Drawn(
+        tuple(firsts),
+        tuple(lasts),
+        tuple(map(tuple, memory)),
+        tuple(shown),
+        y,
+        tuple(besides),
+        tuple(bridges),
+        max(y, written),
+    )
 
 
 def draw_bridge(
@@ -120,7 +135,18 @@ def draw_bridge(
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=False):
         others, ways, look = list(one.boxes.values()), [*one.ways], lane.look
         for foot in chart.feet:
-            join(canvas, last, one.boxes[foot], others, look.phase, width=2, dashed=look.is_dashed, drawn=ways)
+            above = floor - 2 * CLEAR
+            join(
+                canvas,
+                last,
+                one.boxes[foot],
+                others,
+                look.phase,
+                width=2,
+                dashed=look.is_dashed,
+                drawn=ways,
+                above=above,
+            )
     feet = [one.boxes[chart.feet[0]] for chart, one in zip(charts, placed, strict=True)]
     beside = [placed[0].boxes[foot] for foot in charts[0].feet[1:]]
     heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
@@ -128,11 +154,20 @@ def draw_bridge(
 
 
 def draw_frame_title(
-    canvas: Canvas, frame: Frame, left: float, width: float, top: float, name: str, layers: int, centre: float
-) -> None:
+    canvas: Canvas,
+    frame: Frame,
+    left: float,
+    width: float,
+    top: float,
+    name: str,
+    layers: int,
+    centre: float,
+    passed: float | None = None,
+) -> float:
     """Which layers a frame is of, how many, and their parameters: on one line, or on two where there is a name.
 
-    The stream leaves a frame at the `centre` of its charts: what is written above it ends before.
+    The stream leaves a frame at the `centre` of its charts: what is written above it ends before. Gives how high what
+    is written behind that goes, on more lines where it has no room beside a line by which the frame is `passed`.
     """
     count, room = frame.group.count, centre - left - 24
     times = (
@@ -153,18 +188,32 @@ def draw_frame_title(
     ]
     runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < room), titles[-1])
     shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
-    told = words(count_parameters(frame), NOTE, "quiet") if frame.params else ()
+    counted = count_parameters(frame) if frame.params else ""
     if not name:
         beside = [*runs, Run(f"  {shared}", NOTE, "quiet")] if shared else runs
         fits = line_width(tuple(beside), canvas.measure) < room
         canvas.note(left + 14, top + 22, (tuple(beside if fits else runs),))
-        if told or not fits:
-            lines = [line for line in ((words(shared, NOTE, "quiet") if shared and not fits else ()), told) if line]
-            canvas.note(left + width - 10, top + (30 if len(lines) > 1 else 19), tuple(lines), align="right")
-        return
+        right, pieces = break_count(canvas, counted, centre, left + width - 10, passed)
+        lines = tuple(words(one, NOTE, "quiet") for one in (shared if not fits else "", *pieces) if one)
+        return canvas.note(right, top + 19 + 11 * (len(lines) - 1), lines, align="right").top if lines else top
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
-    note = canvas.note(left + 14, top + TITLE_TOP, (tuple(runs), told) if told else (tuple(runs),))
+    told = (words(counted, NOTE, "quiet"),) if counted else ()
+    note = canvas.note(left + 14, top + TITLE_TOP, (tuple(runs), *told))
     canvas.boxes[-1] = replace(note, id=f"layer_name_{name.lower()}_{frame.group.layers[0]}")
+    return note.top
+
+
+def break_count(
+    canvas: Canvas, counted: str, centre: float, right: float, passed: float | None
+) -> tuple[float, tuple[str, ...]]:
+    """Where what is told of parameters ends, and its lines: right of a line that passes by, else left of it."""
+    if passed is None:
+        return right, (counted,)
+    room = right - passed - BESIDE
+    if room < LEAST_BESIDE:
+        right = min(right, passed - BESIDE)
+        room = right - centre - BESIDE
+    return right, wrap_evenly(counted.split(), NOTE, room, canvas.measure, 3)
 
 
 def count_parameters(frame: Frame) -> str:

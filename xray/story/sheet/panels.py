@@ -3,21 +3,24 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
+from re import split
 
 from xray.story.canvas import Canvas, words
 from xray.story.charts.between_chart import REJOINED, TAKEN
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_names import name_stage
-from xray.story.layout import Box, Point
+from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
 from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
 from xray.story.sheet.planning import Panel
 from xray.story.sheet.routing import between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
-from xray.story.wording import fit_text, plural, wrap
+from xray.story.wording import plural, wrap, wrap_evenly
 
 SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
+USUAL_LINES, MOST_LINES = 3, 4
+"""On so many lines a title is told as it is, and on so many it may stand at all."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +61,9 @@ def draw_panel(
     """One stage in every lane; gives it as it stands, and the boxes that are entered first."""
     panel, look = panels[0], lanes[0].look
     before = len(canvas.panels)
-    y = floor + TITLE_ROW
+    title = spell_title(canvas, name_stage(panel.staging), lanes[0].centre - 8 - (left + 20)) if panel.is_open else ()
+    ceiling = floor + TITLE_ROW + LABEL * LEADING * max(0, len(title) - 1)
+    y = ceiling
     entered: list[Box] = []
     if not lasts:
         charts = [chart_input(one, lane.look) for one, lane in zip(panels, lanes, strict=True)]
@@ -70,7 +75,7 @@ def draw_panel(
         y += gap * 0.6
     charts = [one.chart for one in panels]
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
-    above = floor + TITLE_ROW - 3
+    above = ceiling - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
         feet = [one.boxes[key] for key in chart.feet if key in one.boxes]
         enter(canvas, last, feet, one.boxes.values(), lane.look, above)
@@ -83,9 +88,9 @@ def draw_panel(
         if not panel.staging.stage.replaces:
             result, is_apart = find_sum(panel.chart, placed[0]), bool(panel.staging.stage.since)
             begun = placed[0].boxes.get(TAKEN, lasts[0])
-            draw_skip(canvas, begun, result, inner - SKIP * 0.55, floor, look, apart=is_apart)
-        draw_panel_title(canvas, panel, look, left, floor, width, lanes[0].centre, surface)
-        draw_station(canvas, left, floor + TITLE_ROW - 9, panel.station)
+            draw_skip(canvas, begun, result, inner - SKIP * 0.55, ceiling, look, apart=is_apart)
+        draw_panel_title(canvas, panel, title, look, left, ceiling, width, lanes[0].centre, surface)
+        draw_station(canvas, left, ceiling - 9, panel.station)
         if remarks:
             right = left + width - PANEL_PAD - 6
             draw_remarks(canvas, panel.chart, placed[0].boxes, inner + detail + 14, right, surface)
@@ -181,13 +186,16 @@ def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box],
         )
 
 
-def draw_skip(canvas: Canvas, last: Box, result: Box, lane: float, floor: float, look: Look, *, apart: bool) -> None:
-    """The residual line: from where the branch began, past it, to the sum; all of it if the branch is `apart`."""
-    start = max(last.top + 3, floor + TITLE_ROW - 2 if last.top < floor else last.y)
+def draw_skip(canvas: Canvas, last: Box, result: Box, lane: float, title: float, look: Look, *, apart: bool) -> None:
+    """The residual line: from where the branch began, past it, to the sum; all of it if the branch is `apart`.
+
+    It turns aside above the `title` of the panel.
+    """
     points: tuple[Point, ...]
-    if last.top >= floor:
+    if last.y > title:
         points = ((last.left, last.y), (lane, last.y), (lane, result.y), (result.left, result.y))
     else:
+        start = max(last.top + 3, title - 2)
         points = ((last.x, start), (lane, start), (lane, result.y), (result.left, result.y))
         points = ((last.x, last.top), *points) if apart else points
     canvas.line(*points, role=look.own, width=3, radius=10, head_size=0.9, kind="skip")
@@ -207,39 +215,31 @@ def draw_remarks(
 
 
 def draw_panel_title(
-    canvas: Canvas, panel: Panel, look: Look, left: float, floor: float, width: float, centre: float, surface: str
+    canvas: Canvas,
+    panel: Panel,
+    title: Sequence[str],
+    look: Look,
+    left: float,
+    top: float,
+    width: float,
+    centre: float,
+    surface: str,
 ) -> None:
-    """What a panel is called, left of the way in and, where it is long, right of it too; then its parameters."""
-    y, right = floor + TITLE_ROW, left + width - PANEL_PAD - 6
-    x, room = centre + 10, centre - 8 - (left + 20)
-    before, after = spell_title(canvas, name_stage(panel.staging), room, right - x)
-    canvas.note(left + 20, y - 3, (words(before, LABEL, f"accent:{look.own}", "bold"),), surface)
-    if after:
-        after = fit_text(after, LABEL, right - x, canvas.measure, "bold")
-        canvas.note(x, y - 3, (words(after, LABEL, f"accent:{look.own}", "bold"),), surface)
-        x += canvas.text_width(after, LABEL, "bold") + 8
+    """What a panel is called, left of the stream's way in, and right of that its parameters."""
+    lines = tuple(words(line, LABEL, f"accent:{look.own}", "bold") for line in title)
+    canvas.note(left + 20, top - 3, lines, surface)
     counted = plural(panel.params, "parameter")
-    if panel.params and x + canvas.text_width(counted, NOTE) < right:
-        canvas.note(x, y - 4, (words(counted, NOTE, "quiet"),), surface)
+    if panel.params and centre + 10 + canvas.text_width(counted, NOTE) < left + width - PANEL_PAD - 6:
+        canvas.note(centre + 10, top - 4, (words(counted, NOTE, "quiet"),), surface)
 
 
-def spell_title(canvas: Canvas, title: str, room: float, more: float) -> tuple[str, str]:
-    """A title in two pieces; where the second has no room, parts that follow each other are told with commas.
+def spell_title(canvas: Canvas, title: str, room: float) -> tuple[str, ...]:
+    """A title in lines that end before the stream's way in; where those are many, what follows is told with commas.
 
-    Where that is too long still, an attention is not said to be one to itself (SAM 2's pooled windows).
+    A number stays with the word before it.
     """
-    with_commas = title.replace(" THEN ", ", ")
     told = [
-        cut_title(canvas, one, room) for one in (title, with_commas, with_commas.replace("SELF-ATTENTION", "ATTENTION"))
+        wrap_evenly(split(r" (?!\d)", one), LABEL, room, canvas.measure, MOST_LINES, "bold")
+        for one in (title, title.replace(" THEN ", ", "))
     ]
-    return next((pair for pair in told if canvas.text_width(pair[1], LABEL, "bold") <= more), told[-1])
-
-
-def cut_title(canvas: Canvas, title: str, room: float) -> tuple[str, str]:
-    """As many words of a title as there is room for, and the others."""
-    listed = title.split(" ")
-    for count in range(len(listed), 0, -1):
-        before = " ".join(listed[:count])
-        if canvas.text_width(before, LABEL, "bold") <= room:
-            return before, " ".join(listed[count:])
-    return fit_text(listed[0], LABEL, room, canvas.measure, "bold"), " ".join(listed[1:])
+    return told[0] if len(told[0]) <= USUAL_LINES else told[1]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from re import split
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -102,6 +103,8 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     own = node.place[1] * width
     more = LINE * marks_below(canvas, node, own)
     if node.told:
+        is_broken = node.record is not None and node.steps and not node.value
+        more += LINE * (len(break_label(canvas, node, own)) - 1) if is_broken else 0.0
         return TWO_LINES + (24 if node.value else 4) + LINE * len(wrap_told(canvas, node, own)) + more
     if node.record is None or not node.steps:
         return GHOST
@@ -269,10 +272,18 @@ def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> li
 
 
 def break_label(canvas: Canvas, node: Node, own: float) -> tuple[str, ...]:
-    """The label of a node, on up to three lines where it is too wide for one in the smallest type."""
+    """The label of a node, on up to three lines where it is too wide for one in the smallest type.
+
+    A letter at its end stands with the word before, where both have room beside each other.
+    """
     if line_width(op_line(node.label, size=SYMBOL), canvas.measure) <= own - 8 or " " not in node.label:
         return (node.label,)
-    return wrap_words(node.label.replace("^", "").split(), SYMBOL, own - 8, canvas.measure, 3, "semibold")
+    label = node.label.replace("^", "")
+    together, apart = (
+        wrap_words(pieces, SYMBOL, own - 8, canvas.measure, 3, "semibold")
+        for pieces in (split(r" (?=\S)(?!\S$)", label), label.split())
+    )
+    return together if len(together) == len(apart) and " ".join(together) == label else apart
 
 
 def marks_below(canvas: Canvas, node: Node, own: float) -> bool:

@@ -1,7 +1,7 @@
 """Lines between boxes that touch no box on their way, and run along no line between others."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise, product
 
 from xray.story.canvas import Canvas
@@ -35,10 +35,12 @@ def join(
     width: float = 1.2,
     dashed: bool = False,
     drawn: list[Way] | None = None,
+    above: float | None = None,
 ) -> None:
     """A line from the top of one box to the bottom of a higher one, around whatever stands between them.
 
-    It keeps apart from lines that are `drawn` already, and is put behind these.
+    It keeps apart from lines that are `drawn` already, and is put behind these. Out of a frame it leads from the middle
+    of the lower box, and turns aside only so far `above`, over what is written there.
     """
     small, large = sorted((lower, upper), key=lambda box: box.width)
     is_over = large.left - 1 < small.left and small.right < large.right + 1
@@ -49,7 +51,9 @@ def join(
             canvas.line((x, lower.top), (x, upper.bottom), role=role, head_size=0.45)
         return
     ways = [] if drawn is None else drawn
-    points = choose_way(lower, upper, others, ways)
+    start = lower if above is None else replace(lower, y=above, width=0.0, height=0.0)
+    points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower])
+    points = ((points[0][0], lower.top), *points[1:])
     ways.append(Way(lower, upper, points))
     canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6)
 

@@ -7,16 +7,16 @@ from itertools import zip_longest
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Measure, Run
-from xray.story.regions.conditions import draw_condition, lane_beside, make_room
+from xray.story.regions.conditions import draw_condition, lane_beside, make_room, pass_beside
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn, draw_frames
 from xray.story.sheet.panels import SKIP, Lane, place_charts
 from xray.story.sheet.placing import Placed, draw_station, place_chart
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.routing import between, join
+from xray.story.sheet.routing import CLEAR, Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
-CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 9.0, 7.0
+CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 17.0, 7.0
 """What a caption takes, the way from the entrance up into the frames, from the frames up to the exit, and by how much a
 caption is lower where a way from another tower runs above it."""
 
@@ -175,6 +175,7 @@ def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float,
         remarks=column.remarks,
         name=name,
         layers=column.towering.tower.layers,
+        passed=pass_beside(column, lanes[0].centre) if column.towering.condition is not None else None,
     )
     for lane, phase, entrance, first in zip(lanes, column.phases, entrances, drawn.firsts, strict=False):
         if phase.entrance is not None:
@@ -247,9 +248,11 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
             knee = foot.bottom - (KNEE_BELOW if chart.memory else KNEE)  # above what is written over the frame
             points = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
             canvas.line(*points, role=look.own, width=2, radius=5, head_size=0.6)
+            ways.append(Way(last, foot, points))
             continue
         if look.phase == look.own:
-            join(canvas, last, foot, list(placed.boxes.values()), look.own, width=2, drawn=ways)
+            above = floor - 2 * CLEAR
+            join(canvas, last, foot, list(placed.boxes.values()), look.own, width=2, drawn=ways, above=above)
             continue
         inside = ((last.x, last.top), (last.x, drawn.top - 9))
         canvas.line(*inside, role=look.line, width=2, dashed=dashed, head=False)
@@ -262,7 +265,7 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
             draw_station(canvas, head.right - 6, head.top - 4, column.last_station)
         else:
             draw_station(canvas, min(beside) - 22, head.y, column.last_station)
-    return placed
+    return replace(placed, ways=tuple(ways))
 
 
 def is_aside(last: Box, foot: Box, boxes: Iterable[Box]) -> bool:
