@@ -113,6 +113,7 @@ MODELS = {
     "rotary places": make_anatomy(replace(FALSE, positions="rotary")),
     "slopes of places": make_anatomy(replace(FALSE, positions="alibi")),
     "relative places": make_anatomy(replace(FALSE, positions="relative")),
+    "relative places of a kind": make_anatomy(replace(FALSE, positions="relative", within_a_kind=True)),
     "added places": make_anatomy(replace(FALSE, positions="added")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
@@ -198,6 +199,7 @@ OF_MODELS["norm"] |= {"adaptive norm"}
 OF_MODELS["heads of a state"] |= {"queries and keys of length 1", "delta rule", "rows of a piece in order"}
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
+OF_MODELS["relative places"] |= {"relative places of a kind"}
 OF_MODELS["windows"] |= {"rolled windows"}
 
 ATTENTIONS = {
@@ -229,6 +231,7 @@ ATTENTIONS = {
     "rotary": replace(FALSE, positions="rotary"),
     "alibi": replace(FALSE, positions="alibi"),
     "relative": replace(FALSE, positions="relative"),
+    "relative of a kind": replace(FALSE, positions="relative", within_a_kind=True),
     "norms": replace(FALSE, qk_norm=True),
     "norms of heads": replace(FALSE, qk_norm=True, qk_norm_over="head"),
     "norms of rows": replace(FALSE, qk_norm=True, qk_norm_over="width"),
@@ -307,7 +310,8 @@ OF_PARTS = {
     "turned keys": set(ATTENTIONS),
     "scores": set(ATTENTIONS),
     "mask": set(ATTENTIONS),
-    "bias": {"alibi", "relative"},
+    "bias of kinds": {"relative of a kind"},
+    "bias": {"alibi", "relative", "relative of a kind"},
     "rows sum to 1": set(ATTENTIONS) - {"not known", "sinks"},
     "a sink's share": {"sinks"},
     "with a sink": {"sinks"},

@@ -66,6 +66,8 @@ class Attention(Looking):
     those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
     angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
+    `within_a_kind` is True where a number for how far apart two places are is added to their score if both are of one
+    kind, and else one for their two kinds, whatever lies between them (the segments of CPM-Ant).
     `beginning` is the tower whose stream begins with what keys and values are made of, where these are no end of one
     (SAM's image, before its first layer): the `source` is then whose end that was made of.
     """
@@ -103,6 +105,7 @@ class Attention(Looking):
     turned: int | None = None
     turned_by_head: bool | None = None
     place_numbers: int | None = None
+    within_a_kind: bool | None = None
     beginning: str | None = None
     part: str = "attention"
 

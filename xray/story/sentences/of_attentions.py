@@ -37,10 +37,12 @@ def describe_alibi(anatomy: Anatomy) -> str:
 
 def describe_relative(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, "relative")
+    kinds = {branch.within_a_kind for branch in attentions(anatomy) if branch.positions == "relative"}
+    far = "how far apart two are, or on their kinds," if True in kinds else "how far apart two are"
+    far = "how far apart two of one kind are" if kinds == {True} else far
+    apart = "; for two of different kinds, one that depends on the kinds alone" * (kinds == {True})
     return (
-        ""
-        if some is None
-        else f"Relative places{some}: a number that depends on how far apart two are is added to their score."
+        "" if some is None else f"Relative places{some}: a number that depends on {far} is added to their score{apart}."
     )
 
 
