@@ -5,6 +5,7 @@ import torch
 from torch import nn
 
 import xray
+from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
 
 HEADS, WIDTH, KINDS, BUCKETS = 3, 21, 4, 13
@@ -50,7 +51,7 @@ def both_by_distance(far, asking, asked):
 def tell(picks):
     torch.manual_seed(0)
     anatomy = xray.anatomy(xray.trace(Biased(picks), torch.arange(14).view(2, 7) % 11))
-    (kind,) = {(one.positions, one.within_a_kind) for tower in anatomy.towers for one in tower.branches}
+    (kind,) = {(one.positions, one.within_a_kind) for one in attentions(anatomy)}
     return kind, next(text for text in list_sentences(anatomy) if text.startswith("Relative places"))
 
 

@@ -28,6 +28,7 @@ from xray.story.wording import plural
 
 MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 FITTING = {"interpolate": "RESIZED", "tile": "REPEATED", "repeat": "REPEATED"}
+LOOKUP = "TABLE LOOKUP"
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
@@ -164,7 +165,7 @@ def label_lookup(flow: Flow, node: int) -> str:
         return f"LOOKUP IN {plural(held, 'row').upper()}"
     if shares_rows(flow, node):
         return "LOOKUP BY HASH"
-    return "LOOKUP OF SHIFTED IDS" if shifts_ids(flow, node) else "TABLE LOOKUP"
+    return "LOOKUP OF SHIFTED IDS" if shifts_ids(flow, node) else LOOKUP
 
 
 def shifts_ids(flow: Flow, lookup: int) -> bool:
