@@ -11,6 +11,19 @@ from xray.story.sentences.of_models import list_sentences
 HEADS, WIDTH, KINDS, BUCKETS = 3, 21, 4, 13
 
 
+class Look(nn.Module):
+    """Attention with numbers that are added to its scores."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.back = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x, bias):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.query, self.key, self.value))
+        weights = (q @ k.transpose(-1, -2) * 7**-0.5 + bias).softmax(-1)
+        return self.back((weights @ v).transpose(1, 2).flatten(2))
+
+
 class Biased(nn.Module):
     """Three layers whose scores get a number of a table: picked by distance, or by the kinds of two places."""
 
@@ -19,7 +32,7 @@ class Biased(nn.Module):
         self.picks = picks
         self.words, self.kinds = nn.Embedding(11, WIDTH), nn.Embedding(KINDS, WIDTH)
         self.table = nn.Embedding(BUCKETS + KINDS * KINDS, HEADS)
-        self.linears = nn.ModuleList(nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4)) for _ in range(3))
+        self.looks = nn.ModuleList(Look() for _ in range(3))
 
     def forward(self, ids):
         kinds = torch.where(ids > 5, 2, 1)
@@ -29,10 +42,8 @@ class Biased(nn.Module):
         rows = self.picks(far, asking, asked)
         bias = self.table(rows).permute(0, 3, 1, 2)
         x = self.words(ids) + self.kinds(kinds)
-        for query, key, value, back in self.linears:
-            q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (query, key, value))
-            weights = (q @ k.transpose(-1, -2) * 7**-0.5 + bias).softmax(-1)
-            x = x + back((weights @ v).transpose(1, 2).flatten(2))
+        for look in self.looks:
+            x = x + look(x, bias)
         return x
 
 
