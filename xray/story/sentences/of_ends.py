@@ -89,7 +89,10 @@ def describe_rows(tower: Tower) -> str:
 
 def describe_places(tower: Tower) -> str:
     places = part_of(tower, "positions")
-    return "" if places is None else "Learned places are added." if places.learned else "Places are added."
+    if places is None:
+        return ""
+    known = "Sines of places" if places.sines else "Learned places" if places.learned else "Places"
+    return f"{known} are added."
 
 
 OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
