@@ -397,11 +397,12 @@ TOWERS = {
     "not known": replace(TOWER, reads=None),
     "learned rows": replace(TOWER, reads=None, entrance=(EntrancePart("learned rows", 5, learned=True),)),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
+    "attention first": replace(TOWER, before="attention"),
     "memory": make_tower(replace(FALSE, source="encoder")),
     "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),
     "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
 }
-READ_IDS = {"ids", "places", "memory", "sampled memory", "some memory"}
+READ_IDS = {"ids", "places", "attention first", "memory", "sampled memory", "some memory"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
     "image": {"image", "image and ids", "video"},
@@ -412,6 +413,7 @@ OF_ENTRANCES = {
     "learned rows": {"learned rows"},
     "entrance": {"not known"},
     "places": {"places"},
+    "attention first": {"attention first"},
 }
 OF_MEMORIES = {
     "memory of every layer": {"memory"},

@@ -105,6 +105,11 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     Sentence("learned rows", describe_rows),
     fixed("entrance", "What goes in.", lambda tower: tower.reads is None and not describe_rows(tower)),
     Sentence("places", describe_places),
+    fixed(
+        "attention first",
+        "Places look at each other, and nothing goes past that.",
+        lambda tower: tower.before == "attention",
+    ),
 )
 """What a tower reads: all that is proven, one after the other."""
 
