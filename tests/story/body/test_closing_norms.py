@@ -1,4 +1,4 @@
-"""A norm behind the last sum is the last layer's if each other ends so, or another does and its block holds the norm."""
+"""A norm behind the last sum is the last layer's if each other ends so, or another does and its block holds it."""
 
 import pytest
 import torch
