@@ -13,7 +13,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Positions
 from xray.story.branches.caps import find_cap
-from xray.story.branches.visible import count_blocks, hides_from_some
+from xray.story.branches.visible import count_blocks, count_written, hides_from_some
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored, reads_table
@@ -69,6 +69,10 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     sees_both = hiding if causal is False else None
     if window is None:
         window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
+    blocks = None if sees_both is None else count_blocks(sees_both)
+    if hiding is None and not causal:
+        blocks = next((n for one in [*masks, *biases] if (n := count_written(flow, one.maker)) is not None), None)
+        causal = causal if blocks is None else False
     bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks))
     return Scores(
         bias,
@@ -76,7 +80,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         window,
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
-        None if sees_both is None else count_blocks(sees_both),
+        blocks,
         hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(masks, biases),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
