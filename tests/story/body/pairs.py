@@ -246,7 +246,7 @@ def switch_transformers(c):
     ahead = attention(c, **sizes, positions="relative")
     ask = looks_both_ways(c, **sizes, source="encoder")
     think = plain(c, d_ff=c.d_ff, activation="relu")
-    chosen = Experts(c.num_experts, 1, 0, c.d_ff, "relu", False, "router")
+    chosen = Experts(c.num_experts, 1, 0, c.d_ff, "relu", False, "router", capacity=c.expert_capacity)
 
     def layers(*branches):
         return tuple(

@@ -176,7 +176,8 @@ class Experts:
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
     for the places that do not go through these (ERNIE 4.5 VL). `neighbours` says that what they give is mixed with that
     of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
-    that chose them as they are (the zero experts of LongCat).
+    that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
+    takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
     """
 
     experts: int | None
@@ -190,6 +191,7 @@ class Experts:
     others: "Experts | None" = None
     neighbours: bool = False
     handing_on: int | None = None
+    capacity: int | None = None
     part: str = "experts"
 
     @property
