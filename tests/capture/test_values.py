@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from xray.capture.masks.facts import MAX_CELLS, look_at_mask
-from xray.capture.values import count_zeros, preview_everything_small, take_preview
+from xray.capture.values import count_zeros, is_of_sines, preview_everything_small, take_preview
 from xray.ir.json_form import preview_fits
 
 
@@ -126,3 +126,42 @@ def test_zeros_are_counted_in_a_row_that_holds_no_places(constants, zeros):
 @pytest.mark.parametrize("constants", [torch.empty(3, device="meta"), torch.zeros(3).to(torch.float8_e4m3fn)])
 def test_zeros_that_nobody_can_tell_are_not_counted(constants):
     assert count_zeros(constants) == 0
+
+
+TURNS = torch.arange(40)[:, None] * torch.tensor([1.0, 0.3, 0.05, 1.0, 0.3, 0.05])
+SINES = torch.cat((TURNS[:, :3].sin(), TURNS[:, 3:].cos()), 1)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        SINES,
+        SINES[None],
+        SINES.bfloat16(),
+        3 * SINES[11:],
+        torch.cat((SINES[:1], torch.zeros(1, 6), SINES[2:])),
+        torch.cat((SINES, torch.zeros(40, 1)), 1),
+    ],
+    ids=["sines", "of one sequence", "in half", "of later places", "with a row for padding", "with a column of zeros"],
+)
+def test_a_table_of_sines_is_known_by_its_numbers(table):
+    assert is_of_sines(table)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        torch.rand(40, 6, generator=torch.Generator().manual_seed(0)),
+        SINES + 0.01 * torch.rand(40, 6, generator=torch.Generator().manual_seed(0)),
+        torch.arange(40.0)[:, None].expand(40, 6),
+        torch.ones(40, 6),
+        torch.zeros(40, 6),
+        TURNS.exp().clamp(max=1e4),
+        SINES[:5],
+        SINES.to("meta"),
+        torch.arange(240).view(40, 6),
+    ],
+    ids=["chance", "nearly", "lines", "ones", "zeros", "growing", "too few", "unknown", "whole"],
+)
+def test_other_tables_are_none_of_sines(table):
+    assert not is_of_sines(table)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from xray.capture.values import is_readable
+from xray.capture.values import is_of_sines, is_readable
 from xray.sources.known_values import build_on_meta, is_unknown, known_values
 
 
@@ -195,3 +195,25 @@ def test_what_is_known_is_copied_where_its_type_is_changed_or_a_copy_is_asked_fo
         made = copy(known)
     assert made is not known
     assert made.tolist() == known.tolist()
+
+
+class Placed(nn.Module):
+    """A table of places into which sines are written, and then perhaps others."""
+
+    def __init__(self, *, is_kept):
+        super().__init__()
+        turns = torch.arange(30)[:, None] * torch.tensor([1.0, 0.3, 0.1, 0.01])
+        self.places, self.other = nn.Embedding(30, 4), nn.Parameter(turns.cos())
+        with torch.no_grad():
+            self.places.weight.copy_(turns.sin())
+            if not is_kept:
+                self.places.weight.normal_()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_a_table_without_storage_is_known_to_be_of_sines_that_were_written_into_it(is_kept):
+    model = build_on_meta(lambda: Placed(is_kept=is_kept))
+
+    held = dict(model.named_parameters())
+    assert all(one.is_meta for one in held.values())
+    assert {name: is_of_sines(one) for name, one in held.items()} == {"places.weight": is_kept, "other": True}

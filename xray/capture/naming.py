@@ -6,8 +6,9 @@ from enum import Enum
 from functools import lru_cache
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
+from xray.capture.values import is_of_sines
 from xray.ir.records import spell_number
 from xray.ir.trace import Setting
 
@@ -37,7 +38,7 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     """The plain public attributes of a module: a dropout's p, a linear layer's features, a kernel's size as "3x5".
 
     `weight_dtype` is said of a module whose own first parameter is not float32, `config.sliding_window` of one that has
-    it in its configuration alone.
+    it in its configuration alone, `sines` of a table of rows whose columns are sines.
     """
     attributes = vars(module)
     settings: dict[str, Setting] = {}
@@ -50,6 +51,8 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     window = read_window(attributes.get("config"))
     if type(window) is int and "sliding_window" not in attributes:
         settings["config.sliding_window"] = window
+    if isinstance(module, nn.Embedding) and isinstance(module.weight, Tensor) and is_of_sines(module.weight):
+        settings["sines"] = True
     for weight in module._parameters.values():
         if weight is not None and weight.dtype is not torch.float32:
             settings["weight_dtype"] = str(weight.dtype).removeprefix("torch.")

@@ -20,7 +20,7 @@ from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
-from xray.capture.values import count_zeros
+from xray.capture.values import count_zeros, is_of_sines
 
 task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
@@ -29,6 +29,8 @@ CHOICES = frozenset({"argmax", "multinomial"})
 """What chooses the next word, between two calls of a model."""
 ROUTES = frozenset({"topk", "argmax"})
 """What chooses experts, within a model."""
+WORKING = frozenset({"linear", "matmul", "mm", "bmm", "einsum", "addmm", "conv1d"}) | ATTENTIONS
+"""What works on numbers with learned ones, and looks no row up."""
 TORCH = torch.__file__.removesuffix("__init__.py")
 DISTRIBUTED = f"{TORCH}distributed{os.sep}"
 VALUES = frozenset({int, float, bool, str, torch.dtype})
@@ -173,6 +175,9 @@ class Operator:
                 constants = known.tensor()
                 zeros = 0 if constants is None else count_zeros(constants)
                 options += [("zeros", zeros)] if zeros else []
+            elif known.maker is None and name not in WORKING and len(known.shape) in (2, 3):
+                table = known.tensor()
+                options += [("sines", True)] if table is not None and is_of_sines(table) else []
         if options:
             call.options = options
 

@@ -14,6 +14,9 @@ MAX_WEIGHTS = 1 << 18
 """The most values of one attention that are kept where attention is what was asked for."""
 MAX_CONSTANTS = 1 << 12
 """A longer row of constants is not looked through."""
+OF_SINES = "xray_of_sines"
+"""The name of a mark on a tensor without storage whose values were known to be sines when they were written into it."""
+FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS = 8, 64, 4
 
 PreviewRule = Callable[[str, str, Tensor], Preview | None]
 """Which block of a tensor to keep, told the step's path, its op and the tensor."""
@@ -42,6 +45,36 @@ def count_zeros(constants: Tensor) -> int:
         return 0
     zeros = len(constants) - int(constants.count_nonzero())
     return zeros if 0 < zeros < len(constants) and bool((constants != constants.round()).any()) else 0
+
+
+def is_of_sines(table: Tensor) -> bool:
+    """Whether every column of a table is a sine over its rows, as places may be (Vaswani et al. 2017, section 3.5).
+
+    Then a row and the one two behind add up to the row between times a number of the column: 2·cos of how far a row
+    turns it. Some columns have to turn, else they may be lines. Rows as far as one of zeros are those of padding.
+    """
+    if getattr(table, OF_SINES, False):
+        return True
+    shape = table.shape[1:] if table.dim() == 3 and table.shape[0] == 1 else table.shape
+    is_large = len(shape) == 2 and shape[0] >= FEWEST_ROWS and shape[1] >= FEWEST_COLUMNS
+    if not is_large or not table.is_floating_point() or table.element_size() < 2 or not is_readable(table):
+        return False
+    rows = table.detach().reshape(shape)[:MOST_ROWS]
+    exact = 1e-4 + 8 * torch.finfo(table.dtype).eps
+    return all(turn_steadily(rows[:, :width].cpu().double(), exact) for width in (FEWEST_COLUMNS, shape[1]))
+
+
+def turn_steadily(rows: Tensor, exact: float) -> bool:
+    """Whether the columns of some rows are sines, as exactly as is asked for, the first ones too."""
+    empty = (rows == 0).all(1).nonzero()
+    rows = rows[int(empty[-1]) + 1 :] if len(empty) else rows
+    if len(rows) < FEWEST_ROWS:
+        return False
+    around, between = rows[:-2] + rows[2:], rows[1:-1]
+    factor = (between * around).sum(0) / (between * between).sum(0).clamp_min(1e-30)
+    error, size = (around - factor * between).abs().amax(0), rows.abs().amax(0)
+    turning = int((factor.abs() < 1.9).sum())
+    return bool((error <= exact * size).all() and (factor <= 2 + exact).all()) and 32 * turning >= rows.shape[1]
 
 
 def preview_everything_small(path: str, op: str, tensor: Tensor) -> Preview | None:

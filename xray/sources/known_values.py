@@ -14,6 +14,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_any, tree_leaves, tree_map_only
 
+from xray.capture.values import OF_SINES, is_of_sines
+
 aten = torch.ops.aten
 MOST_KNOWN = 1 << 22
 """What has more numbers than this is not worked out; a square mask for 2,048 words still is."""
@@ -101,6 +103,7 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
         if func in MAKERS:
             return make(func, args, kwargs)
         if tree_any(is_unknown, (args, kwargs)):
+            mark_written(func, args)
             return run_without_storage(func, args, kwargs, self.met)
         if is_on_meta(kwargs):
             if func is not aten._to_copy.default:
@@ -118,10 +121,24 @@ def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:
         model = build()
     known = [one for one in model.parameters() if not one.is_meta]
     bare = {id(one): nn.Parameter(shape_of(one.detach()), requires_grad=one.requires_grad) for one in known}
+    for parameter in known:
+        setattr(bare[id(parameter)], OF_SINES, is_of_sines(parameter))
     for module in model.modules():  # a parameter that stands in two places stays one
         for name, one in module._parameters.items():
             module._parameters[name] = bare.get(id(one), one)
     return model
+
+
+def mark_written(func: Any, args: tuple[Any, ...]) -> None:
+    """Mark a tensor without storage into which sines are copied; what else is written into it takes the mark off."""
+    name = func._schema.name.removeprefix("aten::")
+    written = args[0] if name.endswith("_") and args and isinstance(args[0], Tensor) else None
+    if written is not None and is_unknown(written):
+        is_known = func is aten.copy_.default and isinstance(args[1], Tensor) and not is_unknown(args[1])
+        if is_known and args[1].shape == written.shape and is_of_sines(args[1]):
+            setattr(written, OF_SINES, True)
+        elif hasattr(written, OF_SINES):
+            delattr(written, OF_SINES)
 
 
 def is_unknown(value: object) -> bool:

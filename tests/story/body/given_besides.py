@@ -68,7 +68,7 @@ def kosmos2_5(c):
         f"words {read.vocab_size}",
         "scale",
         "table 2",
-        f"frozen positions {read.max_position_embeddings + 2}",
+        f"sines frozen positions {read.max_position_embeddings + 2}",
     )
     ahead = attention(read, heads=read.attention_heads, d_k=width // read.attention_heads, positions="none")
     think = plain(read, d_ff=read.ffn_dim, inner_norm="layer")

@@ -142,7 +142,7 @@ def swin2sr(c):
 @family("Qwen3ASREncoder", "qwen3_asr:175, 320, 349", named=True, encoder_layers=2, num_hidden_layers=2)
 def qwen3_asr_encoder(c):
     # what two recordings sound like lies in one row of places, each window of which attends by itself
-    parts = entrance(f"convolution {c.downsample_hidden_size}", f"projection {c.d_model}", "positions 13")
+    parts = entrance(f"convolution {c.downsample_hidden_size}", f"projection {c.d_model}", "sines positions 13")
     look = looks_both_ways(c, heads=c.encoder_attention_heads, d_k=c.d_model // c.encoder_attention_heads, pieces=2)
     layers = (group(2, c.d_model, pre("layer", look), pre("layer", plain(c, d_ff=c.encoder_ffn_dim))),)
     return network(tower(c, "audio", "audio", False, parts, layers, "layer"), head=Head("none"))

@@ -272,7 +272,7 @@ def cpmant(c):
     # prompts that were counted out stand before the words in one table; a word's kind is added. The mask lets a prompt
     # see all (line 589); its head scores the words without the prompts
     rows = c.vocab_size + c.prompt_types * c.prompt_length
-    attend = attention(c, kernel="plain", positions="relative", causal=False, d_k=c.dim_head)
+    attend = attention(c, kernel="plain", positions="relative", causal=False, d_k=c.dim_head, within_a_kind=True)
     layers = group(2, c.hidden_size, pre("rms", attend), pre("rms", gated(c, d_ff=c.dim_ff, activation="gelu")))
     parts = entrance(f"words {rows}", f"table {c.segment_types}")
     text = tower(c, "text", "ids", False, parts, (layers,), "rms", vocab=rows)

@@ -137,12 +137,12 @@ def mbart(c):
 
 @family("MarianMTModel", "marian:76, 136, 254", tiny=True, pad_token_id=0, decoder_start_token_id=0, **SMALL)
 def marian(c):
-    return of_bart(c, post, parts=(f"frozen positions {c.max_position_embeddings}",), final=None)
+    return of_bart(c, post, parts=(f"sines frozen positions {c.max_position_embeddings}",), final=None)
 
 
 @family("PegasusForConditionalGeneration", "pegasus:78, 138, 256", tiny=True, **SMALL)
 def pegasus(c):
-    return of_bart(c, pre, parts=(f"frozen positions {c.max_position_embeddings}",), final="layer")
+    return of_bart(c, pre, parts=(f"sines frozen positions {c.max_position_embeddings}",), final="layer")
 
 
 @family("BlenderbotForConditionalGeneration", "blenderbot:129, 247", tiny=True, **SMALL)
@@ -153,7 +153,7 @@ def blenderbot(c):
 @family("M2M100ForConditionalGeneration", "m2m_100:215, 333", tiny=True, **SMALL)
 def m2m_100(c):
     # the table of sines has two rows more than there are places
-    return of_bart(c, pre, parts=("scale", f"positions {c.max_position_embeddings + 2}"), final="layer")
+    return of_bart(c, pre, parts=("scale", f"sines positions {c.max_position_embeddings + 2}"), final="layer")
 
 
 @family(
@@ -246,7 +246,7 @@ def switch_transformers(c):
     ahead = attention(c, **sizes, positions="relative")
     ask = looks_both_ways(c, **sizes, source="encoder")
     think = plain(c, d_ff=c.d_ff, activation="relu")
-    chosen = Experts(c.num_experts, 1, 0, c.d_ff, "relu", False, "router")
+    chosen = Experts(c.num_experts, 1, 0, c.d_ff, "relu", False, "router", capacity=c.expert_capacity)
 
     def layers(*branches):
         return tuple(
@@ -267,7 +267,7 @@ def speecht5(c):
     look = looks_both_ways(c, **sizes, positions="relative", places_by_rows=True)
     think = plain(c, d_ff=c.encoder_ffn_dim, activation="gelu")
     layers = (group(2, c.hidden_size, post("layer", look), post("layer", think)),)
-    places = f"positions {c.max_speech_positions + c.pad_token_id + 3}"
+    places = f"sines positions {c.max_speech_positions + c.pad_token_id + 3}"
     before = entrance("norm", f"projection {c.hidden_size}", f"convolution {c.hidden_size}", places, "norm")
     encode = tower(c, "encoder", "audio", False, before, layers, None)
     sizes["heads"] = c.decoder_attention_heads
@@ -275,7 +275,7 @@ def speecht5(c):
     ask = looks_both_ways(c, **sizes, source="encoder")
     think = plain(c, d_ff=c.decoder_ffn_dim, activation="gelu")
     layers = (group(2, c.hidden_size, *(post("layer", branch) for branch in (ahead, ask, think))),)
-    places = f"positions {c.max_text_positions + c.pad_token_id + 3}"
+    places = f"sines positions {c.max_text_positions + c.pad_token_id + 3}"
     decode = tower(c, "decoder", "ids", True, words(c, places), layers, None)
     return network(encode, decode, links=(memory("encoder", "decoder"),), head=Head("vocabulary", c.vocab_size, True))
 

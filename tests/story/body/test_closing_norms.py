@@ -1,4 +1,4 @@
-"""A norm behind the last sum: it ends the last layer if each other has one there, else it is the tower's own."""
+"""A norm behind the last sum is the last layer's if each other ends so, or another does and its block holds it."""
 
 import pytest
 import torch
@@ -26,9 +26,9 @@ class Closed(nn.Module):
 
 @pytest.mark.parametrize(
     ("closes", "final"),
-    [((True, True, True, True), None), ((False, False, False, True), "layer"), ((True, False, True, True), "layer")],
+    [((True, True, True, True), None), ((False, False, False, True), "layer"), ((True, False, True, True), None)],
 )
-def test_a_norm_behind_the_last_sum_ends_the_layer_if_each_other_ends_with_one(closes, final):
+def test_a_norm_behind_the_last_sum_ends_the_layer_if_others_end_with_one(closes, final):
     layers = (Closed(closes=one, guesses=number == 1) for number, one in enumerate(closes))
     model = nn.Sequential(nn.Linear(7, WIDTH), *layers, nn.Linear(WIDTH, 3))
 
@@ -56,6 +56,16 @@ class Merged(nn.Module):
 def test_a_norm_of_places_that_were_put_together_is_not_the_last_of_the_tower(merges, final):
     (tower,) = xray.anatomy(xray.trace(Merged(merges=merges).eval(), torch.rand(BATCH, PLACES, 7))).towers
 
+    assert tower.final_norm == final
+
+
+@pytest.mark.parametrize(("is_held", "final"), [(True, None), (False, "layer")])
+def test_a_norm_that_the_block_of_the_last_layer_holds_is_of_that_where_another_layer_ends_with_one(is_held, final):
+    layers = [Closed(closes=number == 1 or (is_held and number == 3)) for number in range(4)]
+    behind = [] if is_held else [nn.LayerNorm(WIDTH)]
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers, *behind, nn.Linear(WIDTH, 3))
+
+    (tower,) = xray.anatomy(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))).towers
     assert tower.final_norm == final
 
 

@@ -187,3 +187,38 @@ def test_of_a_large_mask_with_a_rule_of_its_own_it_is_not_said_that_every_place_
 
     assert (attention.partial, attention.causal) == (True, False)
     assert describe_station(tower, attention) == "Places look at those that they may see."
+
+
+class Cleared(MaskedPart):
+    """Attention to the places of a piece alone: in a large mask that hides all, the squares of pieces are cleared."""
+
+    def __init__(self, pieces):
+        super().__init__(None)
+        self.pieces = pieces
+
+    def forward(self, x):
+        mask = torch.full((MANY, MANY), torch.finfo(x.dtype).min)
+        for begin, end in self.pieces:
+            mask[begin:end, begin:end] = 0
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
+        made = functional.scaled_dot_product_attention(q, k, v, attn_mask=mask[None, None])
+        return x + self.out(made.transpose(-2, -3).flatten(-2))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "count"),
+    [
+        ([(0, 500), (500, MANY)], 2),
+        ([(0, 7), (400, MANY), (7, 400)], 3),
+        ([(0, 500), (400, MANY)], None),
+        ([(0, 400), (500, MANY)], None),
+        ([(0, MANY)], None),
+    ],
+    ids=["two", "three", "over each other", "with a gap", "one"],
+)
+def test_pieces_that_are_cleared_in_a_large_mask_are_counted(pieces, count):
+    found = read(Reader(Cleared(pieces), FeedForwardPart()), torch.randn(1, MANY, 7))
+    (attention,) = (one for one in found.towers[0].branches if isinstance(one, Attention))
+
+    assert attention.pieces == count

@@ -70,6 +70,12 @@ def take_first(places, curve):
     return torch.cat([angles, angles], -1).unsqueeze(1)
 
 
+def beside_learned(places, curve):
+    """The angles of a row without a place are learned; they stand before those of the places (MLCD)."""
+    made = merge_behind(places[..., 1:], curve)
+    return torch.cat([curve(nn.Parameter(torch.rand(1, 1, 1, D_K))).expand(BATCH, -1, -1, -1), made], 2)
+
+
 def lay_one(places, curve):
     angles = curve(places[0].float().unsqueeze(-1) * torch.rand(NUMBERS))
     return torch.cat([angles, angles], -1).unsqueeze(1)
@@ -77,7 +83,14 @@ def lay_one(places, curve):
 
 @pytest.mark.parametrize(
     ("lay", "numbers"),
-    [(pick, NUMBERS), (merge, NUMBERS), (merge_behind, NUMBERS), (take_first, None), (lay_one, None)],
+    [
+        (pick, NUMBERS),
+        (merge, NUMBERS),
+        (merge_behind, NUMBERS),
+        (beside_learned, NUMBERS),
+        (take_first, None),
+        (lay_one, None),
+    ],
 )
 def test_a_place_has_as_many_numbers_as_give_parts_of_its_angles(lay, numbers):
     torch.manual_seed(0)

@@ -189,13 +189,18 @@ def shortened(widths, depths, stage, *past, first=None):
 
 
 def entrance(*parts):
-    """What stands before the first layer, as in "words 32000", or "frozen positions 1500": those are not learned."""
+    """What stands before the first layer, as in "words 32000", or "frozen positions 1500": those are not learned.
+
+    Those of a table that holds sines in every run are "sines positions 1500", or "sines frozen positions 1500".
+    """
     found = []
     for part in parts:
+        sines = part.startswith("sines ") or None
+        part = part.removeprefix("sines ")
         learned = LEARNED.get(part.split(" positions ")[0])
         part = part if learned is None else part.split(" ", 1)[1]
         name, _, size = part.rpartition(" ") if part.split(" ")[-1].isdecimal() else (part, "", "")
-        found.append(EntrancePart(name, int(size) if size else None, learned))
+        found.append(EntrancePart(name, int(size) if size else None, learned, sines=sines))
     return tuple(found)
 
 

@@ -115,6 +115,7 @@ MODELS = {
     "rotary places": make_anatomy(replace(FALSE, positions="rotary")),
     "slopes of places": make_anatomy(replace(FALSE, positions="alibi")),
     "relative places": make_anatomy(replace(FALSE, positions="relative")),
+    "relative places of a kind": make_anatomy(replace(FALSE, positions="relative", within_a_kind=True)),
     "added places": make_anatomy(replace(FALSE, positions="added")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
@@ -201,6 +202,7 @@ OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
 OF_MODELS["heads of a state"] |= {"queries and keys of length 1", "delta rule", "rows of a piece in order"}
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
+OF_MODELS["relative places"] |= {"relative places of a kind"}
 OF_MODELS["windows"] |= {"rolled windows"}
 
 ATTENTIONS = {
@@ -232,6 +234,7 @@ ATTENTIONS = {
     "rotary": replace(FALSE, positions="rotary"),
     "alibi": replace(FALSE, positions="alibi"),
     "relative": replace(FALSE, positions="relative"),
+    "relative of a kind": replace(FALSE, positions="relative", within_a_kind=True),
     "norms": replace(FALSE, qk_norm=True),
     "norms of heads": replace(FALSE, qk_norm=True, qk_norm_over="head"),
     "norms of rows": replace(FALSE, qk_norm=True, qk_norm_over="width"),
@@ -312,7 +315,8 @@ OF_PARTS = {
     "turned keys": set(ATTENTIONS),
     "scores": set(ATTENTIONS),
     "mask": set(ATTENTIONS),
-    "bias": {"alibi", "relative"},
+    "bias of kinds": {"relative of a kind"},
+    "bias": {"alibi", "relative", "relative of a kind"},
     "rows sum to 1": set(ATTENTIONS) - {"not known", "sinks"},
     "a sink's share": {"sinks"},
     "with a sink": {"sinks"},
@@ -399,11 +403,12 @@ TOWERS = {
     "not known": replace(TOWER, reads=None),
     "learned rows": replace(TOWER, reads=None, entrance=(EntrancePart("learned rows", 5, learned=True),)),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
+    "attention first": replace(TOWER, before="attention"),
     "memory": make_tower(replace(FALSE, source="encoder")),
     "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),
     "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
 }
-READ_IDS = {"ids", "places", "memory", "sampled memory", "some memory"}
+READ_IDS = {"ids", "places", "attention first", "memory", "sampled memory", "some memory"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
     "image": {"image", "image and ids", "video"},
@@ -414,6 +419,7 @@ OF_ENTRANCES = {
     "learned rows": {"learned rows"},
     "entrance": {"not known"},
     "places": {"places"},
+    "attention first": {"attention first"},
 }
 OF_MEMORIES = {
     "memory of every layer": {"memory"},

@@ -77,6 +77,7 @@ CAPTIONS = (
     "the others normed",
     "worked out by attention",
     " parameters in all",
+    "what comes behind its ",
 )
 """What is said of the drawing itself, and what numbers are called."""
 

@@ -66,6 +66,8 @@ class Attention(Looking):
     those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
     angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
+    `within_a_kind` is True where a number for how far apart two places are is added to their score if both are of one
+    kind, and else one for their two kinds, whatever lies between them (the segments of CPM-Ant).
     `beginning` is the tower whose stream begins with what keys and values are made of, where these are no end of one
     (SAM's image, before its first layer): the `source` is then whose end that was made of. `places_by_rows` is True
     where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
@@ -104,6 +106,7 @@ class Attention(Looking):
     turned: int | None = None
     turned_by_head: bool | None = None
     place_numbers: int | None = None
+    within_a_kind: bool | None = None
     beginning: str | None = None
     places_by_rows: bool | None = None
     part: str = "attention"
@@ -175,7 +178,8 @@ class Experts:
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
     for the places that do not go through these (ERNIE 4.5 VL). `neighbours` says that what they give is mixed with that
     of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
-    that chose them as they are (the zero experts of LongCat).
+    that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
+    takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
     """
 
     experts: int | None
@@ -189,6 +193,7 @@ class Experts:
     others: "Experts | None" = None
     neighbours: bool = False
     handing_on: int | None = None
+    capacity: int | None = None
     part: str = "experts"
 
     @property

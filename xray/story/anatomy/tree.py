@@ -100,7 +100,8 @@ class EntrancePart:
     `learned` is true where its numbers are parameters that are trained, false where they are none, or are frozen and
     others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
     `beside` is true of places that only rows get which are put among those of words. `kernel` is how large patches are,
-    in pixels, with pictures of a video first.
+    in pixels, with pictures of a video first. `sines` is true of places whose numbers were known, and are sines: of a
+    table whose columns all are (FSMT's, be it that it may be trained).
     """
 
     part: Literal[
@@ -120,6 +121,7 @@ class EntrancePart:
     learned: bool | None = None
     beside: bool = False
     kernel: tuple[int, ...] = ()
+    sines: bool | None = None
 
 
 @dataclass(frozen=True)

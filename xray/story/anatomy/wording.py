@@ -331,6 +331,7 @@ def describe_attention(branch: Attention) -> str:
     return join(
         {True: "causal", False: "sees both ways", None: ""}[branch.causal],
         positions.get(branch.positions or ""),
+        branch.within_a_kind and "of places of one kind",
         branch.turned and f"{branch.turned:,} numbers of a head turned",
         branch.turned_by_head and "turned by head",
         branch.place_numbers and f"places of {branch.place_numbers} numbers",

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.body.layers import Layer
@@ -99,6 +100,17 @@ def find_own_block(flow: Flow, add: int, adds: Collection[int]) -> int | None:
     """The outermost numbered block that holds one of some sums, and none of the others."""
     alone = (one for one in list_blocks(flow, add) if sum(one < other < flow.ends[one] for other in adds) == 1)
     return min(alone, default=None)
+
+
+def find_begun_block(flow: Flow, layers: Sequence[Layer], nodes: Collection[int]) -> int | None:
+    """The block of the first layer alone, where an attention of it stands among what comes before all layers.
+
+    Nothing goes past that, where it gives wider or narrower rows than it reads (Fun-ASR); None where there is none.
+    """
+    adds = [layer[0].joints[0].add for layer in layers]
+    block = find_own_block(flow, adds[0], adds) if len(adds) > 1 else None
+    inside = (site.weighted_sum for site in list_sites(flow) if site.weighted_sum in nodes)
+    return block if block is not None and any(block < node < flow.ends[block] for node in inside) else None
 
 
 def find_block(flow: Flow, add: int) -> int | None:

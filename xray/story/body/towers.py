@@ -146,7 +146,7 @@ def read_tower(
         final = final or norm_within_skip(flow, chain)
     layers = hold_together(cut_by_blocks(flow, stagings) or join_cuts(stagings, cut))
     layers = leave_between(flow, layers, sites)
-    if final is not None and is_end_of_layer(layers):
+    if final is not None and (is_end_of_layer(layers) or ends_as_another(flow, chains[-1], layers, final)):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
     layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
@@ -253,6 +253,13 @@ def is_end_of_layer(layers: Sequence[Layer]) -> bool:
         for layer in layers[:-1]
     ]
     return bool(ends) and all(ends) and last.norm.on != "stream"
+
+
+def ends_as_another(flow: Flow, chain: Chain, layers: Sequence[Layer], norm: FoundNorm) -> bool:
+    """Whether the block of the last layer holds the norm behind it, and another layer ends with one (Fun-ASR's ear)."""
+    last = layers[-1][-1].stage.norm
+    others = (layer[-1].stage.norm.on == "stream" for layer in layers[:-1])
+    return last.on != "stream" and any(others) and is_of_last_block(flow, chain, norm)
 
 
 def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:

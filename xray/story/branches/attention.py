@@ -83,6 +83,7 @@ def describe_attention(
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=count_place_numbers(flow, query.nodes) if turned and not by_head else None,
+        within_a_kind=scores.within_a_kind or None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         latent=read_latent(flow, query, key, value),

@@ -13,7 +13,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Positions
 from xray.story.branches.caps import find_cap
-from xray.story.branches.visible import count_blocks, hides_from_some
+from xray.story.branches.visible import count_blocks, count_written, hides_from_some
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored, reads_table
@@ -24,6 +24,8 @@ CAUSAL = ("causal", "padding+causal")
 LOWEST = -50
 HIDING = ("gt", "triu", "triu_")
 """They mark the future as what is hidden; other triangles mark the past as what is seen."""
+COUNTED = ("arange", "cumsum")
+FAR = 60
 EITHER = ("or", "logical_or", "bitwise_or")
 Cells = NDArray[np.bool_]
 
@@ -35,7 +37,8 @@ class Scores:
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
     how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
     them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
-    that some places are hidden from some others in another way than by time.
+    that some places are hidden from some others in another way than by time, `within_a_kind` that how far apart two
+    are counts if both are of one kind, and else their kinds alone.
     """
 
     bias: Positions | None
@@ -45,6 +48,7 @@ class Scores:
     is_masked: bool = False
     blocks: int | None = None
     is_partial: bool = False
+    within_a_kind: bool = False
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -65,15 +69,40 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     sees_both = hiding if causal is False else None
     if window is None:
         window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
+    blocks = None if sees_both is None else count_blocks(sees_both)
+    if hiding is None and not causal:
+        blocks = next((n for one in [*masks, *biases] if (n := count_written(flow, one.maker)) is not None), None)
+        causal = causal if blocks is None else False
+    bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks))
     return Scores(
-        name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks)),
+        bias,
         causal,
         window,
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
-        None if sees_both is None else count_blocks(sees_both),
+        blocks,
         hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(masks, biases),
+        bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
+
+
+def counts_within_a_kind(flow: Flow, bias: int | None) -> bool:
+    """Whether rows of a table are added that how far apart two places are picks if their kinds are equal.
+
+    Else their kinds alone do: no place is counted out on the way from these (the segments of CPM-Ant).
+    """
+    table = next((one for one in list_behind(flow, bias) if flow.op(one) in LOOKUPS), None)
+    ids = None if table is None else next((maker for record, maker in flow.given(table) if not record.is_float), None)
+    choice = flow.carried_from(ids)
+    if choice is None or flow.op(choice) != "where" or len(flow.makers[choice]) != len(("equal", "near", "kinds")):
+        return False
+    equal, near, other = map(flow.carried_from, flow.makers[choice])
+    kinds = [] if equal is None or flow.op(equal) != "eq" else [flow.carried_from(one) for one in flow.makers[equal]]
+    if len(kinds) != 2 or kinds[0] is None or kinds[0] != kinds[1]:
+        return False
+    by_place, by_kind = (list(flow.behind(one, most=FAR, ends=kinds.__contains__)) for one in (near, other))
+    counts = [any(flow.op(one) in COUNTED for one in way) for way in (by_place, by_kind)]
+    return counts == [True, False] and kinds[0] in by_kind and kinds[0] not in by_place
 
 
 def hides_by_a_rule(masks: Sequence[Operand], biases: Sequence[Operand]) -> bool:

@@ -1,5 +1,7 @@
 """Which places a mask lets each place see: the same for all, those of one piece, some others, or those it chose."""
 
+import re
+
 import numpy as np
 
 from xray.ir.flow.attention_sites import Site
@@ -12,6 +14,8 @@ from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values, number
 
 FEWEST = 2
+FILLED = frozenset({"full", "full_like", "new_full"})
+SQUARE = re.compile(r"(\d+):(\d+), \1:\2")
 MOST_BEHIND = 60
 NUMBERING = frozenset({"int", "long"})
 """What places of keys may go through, beside casts, before they are written."""
@@ -29,6 +33,26 @@ def count_blocks(squares: Values) -> int | None:
     pieces = np.cumsum(np.concatenate([[True], begins[1:] != begins[:-1]]))
     is_cut = np.array_equal(seen[0], pieces[:, None] == pieces[None, :])
     return int(pieces[-1]) if is_cut and pieces[-1] >= FEWEST else None
+
+
+def count_written(flow: Flow, maker: int | None) -> int | None:
+    """The same of a mask that is too large to be worked out, by how it was made: squares of it were cleared.
+
+    All of it hides, then pieces that lie end to end, each against itself alone, are made to hide nothing (Pixtral).
+    """
+    here, spans = flow.carried_from(maker), list[tuple[int, int]]()
+    while here is not None and flow.op(here) == "index_put_" and number(flow.steps[here], "values") == 0:
+        found = SQUARE.fullmatch(str(flow.steps[here].settings.get("index", "")))
+        if found is None:
+            return None
+        spans.append((int(found[1]), int(found[2])))
+        here = flow.carried_from(flow.makers[here][0])
+    if here is None or maker is None or flow.op(here) not in FILLED or len(spans) < FEWEST:
+        return None
+    hidden = next((one for name in ("fill_value", "other") if (one := number(flow.steps[here], name)) is not None), 0)
+    ends = [0, *(end for _, end in sorted(spans))]
+    are_whole = [begin for begin, _ in sorted(spans)] == ends[:-1] and flow.output(here).shape == (ends[-1], ends[-1])
+    return len(spans) if hidden <= LOW and are_whole and flow.output(maker).shape[-2:] == (ends[-1], ends[-1]) else None
 
 
 def hides_from_some(squares: Values) -> bool:

@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NO
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.turned_rows import WAVES
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
 VECTORS, IDS, PICTURE = "VECTORS", "IDS", "INPUT"
@@ -55,18 +55,46 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
 def lead_to_lookups(flow: Flow, below: list[Node], bare: list[Node]) -> Iterator[Edge]:
     """The arrows from what comes in to lookups of ids that are numbers of it, or are worked out of it.
 
-    So are a patch's row and column cut out of it (Kosmos-2.5), and places counted past the padding (RoBERTa).
+    So are a patch's row and column cut out of it (Kosmos-2.5), and places counted past the padding (RoBERTa). Ids among
+    which others were put are known by those that came in (CPM-Ant).
     """
+    within = [
+        None if one.record is None else find_behind_others(flow, flow.places[one.steps[0].id], one.record)
+        for one in below
+    ]
     for node in bare:
         asked = [record for step in node.steps for record in list_asked(flow, flow.places[step.id], node.key)]
-        for one in below:
-            if any(has_shape(one, record) for record in asked):
+        for one, own in zip(below, within, strict=True):
+            if any(has_shape(one, record) or is_like(own, record) for record in asked):
                 yield Edge(one.key, node.key)
 
 
 def has_shape(node: Node, record: TensorRecord) -> bool:
     """Whether a box shows a tensor that came in, of the same shape."""
     return node.record is not None and (node.record.shape, node.record.role) == (record.shape, record.role)
+
+
+def is_like(one: TensorRecord | None, other: TensorRecord) -> bool:
+    """Whether a tensor that came in is known, and is of another one's shape and role."""
+    return one is not None and (one.shape, one.role) == (other.shape, other.role)
+
+
+def find_behind_others(flow: Flow, reader: int, record: TensorRecord) -> TensorRecord | None:
+    """The ids that came in, of those that a step reads: the last of each row, behind others that no data made.
+
+    None where not so.
+    """
+    maker = next((maker for one, maker in flow.given(reader) if one is record), None)
+    joined = flow.carried_from(maker)
+    given = [] if joined is None or flow.op(joined) not in SIDE_BY_SIDE else list(flow.given(joined))
+    if record.role != "ids" or len(given) != 2 or given[0][1] is None:
+        return None
+    (others, counted), (own, here) = given
+    while here is not None and flow.op(here) in WHOLE and flow.makers[here]:
+        own, here = next(flow.given(here))
+    is_whole = (*own.shape[:-1], own.shape[-1] + others.shape[-1]) == record.shape if own.shape else False
+    is_made = counted not in list_reading_data(flow) and len(own.shape) > 1
+    return own if here is None and own.role == "ids" and is_whole and is_made else None
 
 
 def list_asked(flow: Flow, lookup: int, key: str = "") -> list[TensorRecord]:

@@ -99,7 +99,9 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         if node == alone:  # nothing is added to them: they are no places
             name, rows = "learned rows", flow.output(node).shape[-2]
         learned = judge_training(flow, trains(flow, node), nodes)
-        parts.append((node, EntrancePart(name, rows, learned=learned)))  # type: ignore[arg-type]  # one of four
+        sines = (name == "positions" and flow.steps[node].settings.get("sines") is True) or None
+        part = EntrancePart(name, rows, learned=learned, sines=sines)  # type: ignore[arg-type]  # one of four
+        parts.append((node, part))
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
     resamplers = find_resamplers(flow, nodes, stops)

@@ -1,6 +1,6 @@
 """What stands below the first layer: what comes in, and how it becomes the stream."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import isclose, sqrt
 
@@ -25,9 +25,9 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.entrance.entry_labels import MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
+from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
-from xray.story.entrance.tables import find_lone_rows, looks_up_places
+from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import (
@@ -40,6 +40,8 @@ from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
+
+FAR_LARGER = 8
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -54,6 +56,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
+    labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)
     if chart is None:
         labels |= {one.end: label_resampler(one) for one in towering.resamplers}
@@ -82,6 +85,13 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
     return chart if has_words else add_given(flow, towering, chart)
+
+
+def tell_smaller(flow: Flow, lookups: Sequence[int]) -> dict[int, str]:
+    """What the lookup in the smaller of two tables is called, where the other is far larger (CPM-Ant's segments)."""
+    rows = {node: count for node in lookups if (count := table_rows(flow, node)) is not None}
+    few, many = (min(rows, key=rows.__getitem__), max(rows.values())) if len(rows) == len(lookups) == 2 else (-1, 0)
+    return {few: f"LOOKUP IN {rows[few]:,} ROWS"} if many and rows[few] * FAR_LARGER <= many else {}
 
 
 def chart_zeros(flow: Flow, start: int) -> Chart | None:

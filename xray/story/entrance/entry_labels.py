@@ -17,6 +17,7 @@ from xray.story.passages.added_places import (
     describe_sum,
     is_gated,
     learned_source,
+    name_places,
 )
 from xray.story.passages.channels import find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
@@ -28,6 +29,7 @@ from xray.story.wording import plural
 
 MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 FITTING = {"interpolate": "RESIZED", "tile": "REPEATED", "repeat": "REPEATED"}
+LOOKUP = "TABLE LOOKUP"
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
@@ -47,7 +49,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"PATCHES {'×'.join(map(str, read_sizes(flow, node, 'kernel_size')))}" if is_cut else ""
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
-        return f"+ {'GATED ' * is_gated(flow, node)}{'LEARNED ' * bool(part.learned)}PLACES{tell_fitting(flow, node)}"
+        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}"
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:
@@ -164,7 +166,7 @@ def label_lookup(flow: Flow, node: int) -> str:
         return f"LOOKUP IN {plural(held, 'row').upper()}"
     if shares_rows(flow, node):
         return "LOOKUP BY HASH"
-    return "LOOKUP OF SHIFTED IDS" if shifts_ids(flow, node) else "TABLE LOOKUP"
+    return "LOOKUP OF SHIFTED IDS" if shifts_ids(flow, node) else LOOKUP
 
 
 def shifts_ids(flow: Flow, lookup: int) -> bool:

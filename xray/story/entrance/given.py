@@ -19,7 +19,7 @@ from xray.story.charts.chart import (
     count_given,
     name_learned,
 )
-from xray.story.entrance.also_given import add_others
+from xray.story.entrance.also_given import add_others, find_behind_others
 from xray.story.entrance.inputs import list_worked_out
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
@@ -85,7 +85,14 @@ def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: in
 
 
 def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
-    """How many ids of each row came in, where others that a model makes itself stand behind them (Longformer)."""
+    """How many ids of each row came in, where others that a model makes itself stand behind them (Longformer).
+
+    Or in front of them, the same in every run (the prompts of CPM-Ant).
+    """
+    own = find_behind_others(flow, reader, record)
+    if own is not None:
+        count = own.shape[-1]
+        return (f"{count:,} given, behind {record.shape[-1] - count:,} that are always the same",)
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
     if maker is None or flow.op(maker) not in PADDINGS or record.role != "ids":
         return ()

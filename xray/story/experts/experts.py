@@ -17,7 +17,7 @@ from xray.story.experts.choice import (
     list_stacks,
 )
 from xray.story.experts.neighbours import find_mixed_behind
-from xray.story.experts.routing import read_routing
+from xray.story.experts.routing import read_capacity, read_routing
 from xray.story.experts.sets import list_sets
 from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
 
@@ -36,6 +36,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     chosen_at, router = choice
     experts = count_experts(flow, nodes, chosen_at, router)
     found = describe_each(flow, nodes, experts, router)
+    routing = list_routing(flow, nodes, router)
     return Experts(
         experts=experts,
         chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
@@ -45,11 +46,10 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
         chosen_by="table" if flow.op(chosen_at) == "gather" else "router",
-        routing=read_routing(flow, nodes, list_routing(flow, nodes, router), chosen_at, router)
-        if count_routers(flow, nodes) <= 1
-        else None,
+        routing=read_routing(flow, nodes, routing, chosen_at, router) if count_routers(flow, nodes) <= 1 else None,
         neighbours=find_mixed_behind(flow, region) is not None,
         handing_on=count_handing_on(flow, nodes, experts),
+        capacity=read_capacity(flow, routing),
     )
 
 

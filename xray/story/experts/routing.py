@@ -116,3 +116,22 @@ def find_groups(flow: Flow, routing: Collection[int], choice: int, router: int) 
             kept = flow.output(node).shape[-1]
             return (kept, given[-1]) if kept < given[-1] else None
     return None
+
+
+def read_capacity(flow: Flow, routing: Collection[int]) -> int | None:
+    """How many places of each sequence an expert takes at most: a choice beyond that many is multiplied by 0.
+
+    Along the places of a sequence it is counted how many chose each expert, each place for itself (one-hot).
+    """
+    for node in sorted(routing):
+        most = number(flow.steps[node]) if flow.op(node) in ("le", "less_equal") else None
+        count = flow.carried_from(flow.makers[node][0]) if most is not None and flow.makers[node] else None
+        if most is None or count is None or flow.op(count) != "cumsum" or len(flow.output(count).shape) != 3:
+            continue
+        chosen = flow.makers[count][0]
+        is_along = {number(flow.steps[count], name) for name in ("dim", "other")} & {-2, 1}
+        is_one = chosen is not None and flow.op(chosen) == "one_hot"
+        kept = (one for one in flow.readers.get(node, ()) if flow.op(one) in SCALINGS and chosen in flow.makers[one])
+        if is_along and is_one and next(kept, None) is not None:
+            return int(most)
+    return None

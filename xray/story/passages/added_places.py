@@ -46,7 +46,7 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             if rows != 1 and not (
                 len(source.shape) > len(("rows", "width")) and prod(source.shape) == max(source.shape)
             ):
-                yield EntrancePart("positions", rows, learned=learned)
+                yield EntrancePart("positions", rows, learned=learned, sines=reads_sines(flow, node, maker) or None)
             return
 
 
@@ -79,7 +79,18 @@ def name_addition(flow: Flow, node: int, stream: int | None) -> str:
 def label_places(flow: Flow, node: int, stream: int | None = None) -> str:
     """What a sum is called that adds places; "" for any other step."""
     places = next(describe_sum(flow, node, (), stream), None) if flow.op(node) in SUMS else None
-    return "" if places is None else f"+ {'LEARNED ' * bool(places.learned)}PLACES"
+    return "" if places is None else f"+ {name_places(places)}"
+
+
+def name_places(places: EntrancePart) -> str:
+    """What places are called in a box: sines, where these are known, else learned ones."""
+    return "SINES OF PLACES" if places.sines else f"{'LEARNED ' * bool(places.learned)}PLACES"
+
+
+def reads_sines(flow: Flow, node: int, maker: int | None) -> bool:
+    """Whether a table of sines is read by a step, or by one that what it adds was picked and moved by."""
+    ways = flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING | LOOKUPS)
+    return any(flow.steps[one].settings.get("sines") is True for one in (node, *ways))
 
 
 def find_projected_rows(flow: Flow, maker: int | None, stream: int | None = None) -> TensorRecord | None:

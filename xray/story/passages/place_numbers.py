@@ -17,7 +17,8 @@ def count_place_numbers(flow: Flow, turned: Collection[int]) -> int | None:
     """How many numbers tell each place by which some steps turn rows; None for one, or where that is not known.
 
     Angles are worked out of each number by itself, and each gives its part of them: those parts are picked and laid
-    side by side behind the cosine (Wang et al. 2024, Qwen2-VL, section 2.1), or all laid side by side.
+    side by side behind the cosine (Wang et al. 2024, Qwen2-VL, section 2.1), or all laid side by side. Angles that are
+    learned are those of a row without a place (MLCD's class).
     """
     behind = flow.behind(
         *(maker for node in turned for maker in flow.makers[node] if maker not in turned),
@@ -25,8 +26,15 @@ def count_place_numbers(flow: Flow, turned: Collection[int]) -> int | None:
         within=lambda one: not flow.steps[one].params and (flow.op(one) in LAID or flow.op(one) == "cos"),
         ends=lambda one: flow.op(one) == "cos",
     )
-    found = {read_parts(flow, node) for node in behind if flow.op(node) == "cos"}
+    found = {read_parts(flow, node) for node in behind if flow.op(node) == "cos" and not is_learned(flow, node)}
     return found.pop() if len(found) == 1 else None
+
+
+def is_learned(flow: Flow, cosine: int) -> bool:
+    """Whether a cosine is of learned numbers alone."""
+    ways = [cosine, *flow.behind(*flow.makers[cosine], most=MOST_STEPS)]
+    outer = [record.role for node in ways for record, maker in flow.given(node) if maker is None]
+    return {*outer} == {"parameter"} and all(flow.steps[node].inputs for node in ways)
 
 
 def read_parts(flow: Flow, cosine: int) -> int | None:

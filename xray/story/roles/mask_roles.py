@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
-from xray.story.branches.scores import hides_future
+from xray.story.branches.scores import counts_within_a_kind, hides_future
 from xray.story.facts.mask_names import BACK, BOTH_SIDES, ITSELF, name_mask
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
@@ -34,9 +34,9 @@ def give_masks(given: Given, sites: Collection[Site]) -> None:
             if part.kind == "mask":
                 give_mask(given, part.operand, facts)
             elif (table := flow.carried_from(part.operand.maker)) is not None and flow.op(table) in LOOKUPS:
-                given.part(
-                    list_way(flow, table, part.operand.maker), "relative positions: a bias for each distance", table
-                )
+                kinds = ", or two kinds of places" * counts_within_a_kind(flow, table)
+                told = f"relative positions: a bias for each distance{kinds}"
+                given.part(list_way(flow, table, part.operand.maker), told, table)
 
 
 def list_way(flow: Flow, start: int, end: int) -> list[int]:

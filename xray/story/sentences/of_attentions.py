@@ -39,10 +39,16 @@ def describe_alibi(anatomy: Anatomy) -> str:
 
 def describe_relative(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, "relative")
-    by_rows = {one.places_by_rows for one in attentions(anatomy) if one.positions == "relative"}
-    held = {frozenset({True}): ", and on what they hold,", frozenset({True, None}): ", in some also on what they hold,"}
-    told = f"a number that depends on how far apart two are{held.get(frozenset(by_rows), '')} is added to their score."
-    return "" if some is None else f"Relative places{some}: {told}"
+    found = [one for one in attentions(anatomy) if one.positions == "relative"]
+    kinds, by_rows = {one.within_a_kind for one in found}, {one.places_by_rows for one in found}
+    far = "how far apart two are, or on their kinds," if True in kinds else "how far apart two are"
+    far = "how far apart two of one kind are" if kinds == {True} else far
+    apart = "; for two of different kinds, one that depends on the kinds alone" * (kinds == {True})
+    held = ", in some also on what they hold," if by_rows == {True, None} else ", and on what they hold,"
+    far = far if True not in by_rows else f"{far.removesuffix(',')}{held}"
+    return (
+        "" if some is None else f"Relative places{some}: a number that depends on {far} is added to their score{apart}."
+    )
 
 
 def tell_some(anatomy: Anatomy, positions: Positions) -> str | None:

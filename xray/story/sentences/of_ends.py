@@ -90,7 +90,10 @@ def describe_rows(tower: Tower) -> str:
 
 def describe_places(tower: Tower) -> str:
     places = part_of(tower, "positions")
-    return "" if places is None else "Learned places are added." if places.learned else "Places are added."
+    if places is None:
+        return ""
+    known = "Sines of places" if places.sines else "Learned places" if places.learned else "Places"
+    return f"{known} are added."
 
 
 OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
@@ -103,6 +106,11 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     Sentence("learned rows", describe_rows),
     fixed("entrance", "What goes in.", lambda tower: tower.reads is None and not describe_rows(tower)),
     Sentence("places", describe_places),
+    fixed(
+        "attention first",
+        "Places look at each other, and nothing goes past that.",
+        lambda tower: tower.before == "attention",
+    ),
 )
 """What a tower reads: all that is proven, one after the other."""
 

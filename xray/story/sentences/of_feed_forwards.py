@@ -67,6 +67,11 @@ def describe_experts(anatomy: Anatomy) -> str:
     few_on = {(one.handing_on, one.experts) for one in found}
     handing, whole = few_on.pop() if len(few_on) == 1 else (None, None)
     on = f" {handing} of the {whole} hand it on as it is." if handing else ""
+    most = {one.capacity for one in found}
+    capacity = most.pop() if len(most) == 1 else None
+    on += (
+        f" An expert takes {capacity:,} places of a sequence at most; those beyond go through none." if capacity else ""
+    )
     where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
 

@@ -188,6 +188,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "scores": (of_attention("scores", "how well each query meets each key", any_attention),),
     "mask": (of_attention("mask", "what may not be seen is pushed far down", any_attention),),
     "bias": (
+        of_attention("bias of kinds", "how far apart two of one kind are counts too", lambda part: part.within_a_kind),
         of_attention("bias", "how far apart two are counts too", lambda part: part.positions in ("alibi", "relative")),
     ),
     "softmax": (

@@ -10,7 +10,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, PRODUCTS, SCALINGS, SUMS
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Attention, DeformableAttention
-from xray.story.body.stages import Staging
+from xray.story.body.stages import Branching, Staging
+from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
@@ -295,7 +296,11 @@ def list_run_again(flow: Flow, staging: Staging) -> set[int]:
 
 
 def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
-    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither."""
+    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither.
+
+    A linear layer that makes queries, keys or values is the attention's, be it that a convolution beside it reads these
+    too (Fun-ASR).
+    """
     mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
     found = [("mixing", mixed)] if mixed else []
     gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
@@ -304,16 +309,29 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     apart = staging.branches if staging.stage.parallel else ()
     inner = [one.region.inner for one in apart]
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
+    common -= {node for one in apart for node in list_operand_layers(flow, one)}
     for one in staging.branches:
         name = name_branch(one.branch)
         if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
             name = "SELF-ATTENTION"
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
-        found.append((name, set(one.region.inner | one.region.beside) - common - mixed - gates - other))
+        theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
+        found.append((name, set(one.region.inner | one.region.beside) - common - theirs - mixed - gates - other))
         found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
     found += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
     return found
+
+
+def list_operand_layers(flow: Flow, one: Branching) -> list[int]:
+    """The linear layers of a branch whose numbers are all queries, keys or values of its attention."""
+    if one.site is None or not isinstance(one.branch, Attention):
+        return []
+    made = Counter[int]()
+    for side in read_sides(flow, one.site, one.region):
+        if side.is_own and side.last is not None:
+            made[side.last] += prod(side.end.shape)
+    return [node for node, count in made.items() if node in one.region.inner and count >= prod(flow.output(node).shape)]
 
 
 def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:

@@ -187,7 +187,8 @@ def draw_frame_title(
         for layers_told in spelled
     ]
     runs = next((one for one in titles if name or line_width(tuple(one), canvas.measure) < room), titles[-1])
-    shared = ", ".join(said for sentence in OF_GROUPS if (said := sentence.tell(frame.group)))
+    said = [f"what comes behind its {frame.behind}"] if frame.behind else []
+    shared = ", ".join([*said, *(one for sentence in OF_GROUPS if (one := sentence.tell(frame.group)))])
     counted = count_parameters(frame) if frame.params else ""
     if not name:
         beside = [*runs, Run(f"  {shared}", NOTE, "quiet")] if shared else runs
@@ -225,5 +226,7 @@ def count_parameters(frame: Frame) -> str:
         return f"{frame.together:,} parameters in all"
     if frame.most is not None and any(panel.is_open for panel in frame.panels):
         return f"layer {frame.group.layers[0] + 1} drawn: {frame.params:,} parameters"
+    if frame.whole is not None:
+        return f"{frame.params:,} of its {frame.whole:,} parameters"
     each = " each" if frame.group.count > 1 and not frame.group.shared else ""
     return f"{'up to ' if frame.most else ''}{frame.most or frame.params:,} parameters{each}"

@@ -140,7 +140,7 @@ def chart_input(panel: Panel, look: Look) -> Chart:
         steps, own = (panel.entering,), panel.entering.outputs[0]
     entering = Node(
         "input",
-        "LAYER INPUT",
+        f"BEHIND ITS {panel.behind.upper()}" if panel.behind else "LAYER INPUT",
         0,
         (0.5, 0.62),
         steps,

@@ -12,6 +12,7 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Mask, list_masks
+from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
@@ -42,7 +43,8 @@ UNCHANGING = CARRYING | DROPOUTS
 class Panel:
     """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer.
 
-    `entering` made what the stream is before it becomes shorter or wider in the stage.
+    `entering` made what the stream is before it becomes shorter or wider in the stage. What stands before a first layer
+    and is a part of its block is what it comes `behind`.
     """
 
     staging: Staging
@@ -52,6 +54,7 @@ class Panel:
     params: int
     block: Step | None = None
     entering: Step | None = None
+    behind: str | None = None
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ class Frame:
     A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read, `keys`
     how many keys each of them has, `bridge` is what the stream goes through before it. `params` are those of the layer
     that is drawn, `most` those of the layer with the most, where they have not all as many; `together` are those of all
-    layers, each counted once, where layers share some.
+    layers, each counted once, where layers share some, and `whole` those of a block of which a part stands before it.
     """
 
     group: Group
@@ -74,6 +77,12 @@ class Frame:
     keys: tuple[int, ...] = ()
     most: int | None = None
     together: int | None = None
+    whole: int | None = None
+
+    @property
+    def behind(self) -> str | None:
+        """The part of its block that stands before it."""
+        return self.panels[0].behind if self.panels else None
 
     @property
     def is_wide(self) -> bool:
@@ -123,6 +132,7 @@ def plan_frames(
     frames = []
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     around = list_around_layers(flow, towering)
+    begun_block = find_begun_block(flow, towering.layers, towering.entrance) if towering.tower.before else None
     for number in kept:
         block = find_block(flow, layers[number])
         panels = []
@@ -136,7 +146,9 @@ def plan_frames(
             begun = begun if staging.added is None else staging.added.stream
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
-            panels.append(Panel(staging, chart, is_open, told, counted, block, entering))
+            is_behind = begun_block is not None and groups[number].layers == (0,) and not place
+            behind = towering.tower.before if is_behind else None
+            panels.append(Panel(staging, chart, is_open, told, counted, block, entering, behind))
             station += is_open
         each = [count_layer(count, towering.layers[layer], beside, around) for layer in groups[number].layers]
         params = each[0]
@@ -146,6 +158,8 @@ def plan_frames(
         most = max(each) if len(set(each)) > 1 else None
         seen_keys = tuple(count_keys(flow, layers[number]))
         frame = Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, seen_keys, most)
+        if frame.behind and begun_block is not None:
+            frame = replace(frame, whole=flow.steps[begun_block].params)
         if groups[number].shared_in_part:
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
         frames.append(frame)

@@ -1,5 +1,6 @@
 """Families: the chains of one tower, which follow one another as its stages."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
@@ -19,6 +20,7 @@ from xray.story.streams.replaced import begin_with_replaced
 
 LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 24, 200
 FEWEST_BEFORE = 4
+NUMBERS = re.compile(r"\d+")
 FEATURE_MAP = 4
 """How many axes a picture has: batch, channels, height, width."""
 
@@ -85,7 +87,34 @@ def begins_anew(flow: Flow, family: Sequence[Chain], following: Chain, sites: Se
     is_little = convolves_little(flow, [following]) and any(has_site(one, sites) for one in family)
     if is_little or is_narrower(flow, family, following):
         return True
-    return goes_another_way(flow, family[-1], following) or goes_through_waist(flow, family[-1], following)
+    if goes_another_way(flow, family[-1], following) or goes_through_waist(flow, family[-1], following):
+        return True
+    return is_of_another_block(flow, family, following, sites)
+
+
+def is_of_another_block(flow: Flow, family: Sequence[Chain], following: Chain, sites: Sequence[Site]) -> bool:
+    """Whether the block of the layers before has ended, and linear layers outside of it lead to those of another one.
+
+    So the layers of an adaptor stand behind those of an ear (Fun-ASR). Blocks of one list, or called alike but for
+    their numbers, are stages.
+    """
+    start, end = following.start, family[-1].end
+    if start is None or not all(any(has_site(one, sites) for one in chains) for chains in (family, [following])):
+        return False
+    before, behind = (hold_all(flow, chains) for chains in (family, [following]))
+    first, second = (min(one - other, default=None) for one, other in ((before, behind), (behind, before)))
+    if first is None or second is None or start < flow.ends[first]:
+        return False
+    names = {NUMBERS.sub("", flow.steps[block].path) for block in (first, second)}
+    between = flow.behind(start, most=FAR_BEHIND, ends=lambda here: here <= end)
+    return len(names) > 1 and any(
+        here >= flow.ends[first] and is_linear(flow, here) and flow.steps[here].params for here in between
+    )
+
+
+def hold_all(flow: Flow, chains: Sequence[Chain]) -> set[int]:
+    """The blocks that hold all sums of some chains."""
+    return set.intersection(*(set(flow.parents(add)) for add in list_sums(chains)))
 
 
 def goes_through_waist(flow: Flow, before: Chain, following: Chain) -> bool:
