@@ -1,5 +1,6 @@
 """A stream that goes on with rows of another kind, which look at those that it had before (GroupViT)."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -7,8 +8,9 @@ from torch import nn
 import xray
 from xray.story.anatomy.branches import FORMER_ROWS
 from xray.story.anatomy.branches import Attention as Attended
+from xray.story.sheet.columns import read_columns
 
-WIDTH, PLACES, GROUPS, FEWER = 15, 11, 5, 3
+WIDTH, PLACES, GROUPS, FEWER, MANY = 15, 11, 5, 3, 6
 
 
 class Asking(nn.Module):
@@ -53,3 +55,63 @@ def test_rows_that_are_made_anew_look_at_former_rows_and_make_no_decoder():
     sources = [one.source for group in tower.groups for one in group.stages[0].branches if isinstance(one, Attended)]
     assert sources == ["self", FORMER_ROWS, "self"]
     assert tower.name == "text"
+
+
+class Grouping(nn.Module):
+    """Layers with learned rows beside a stream; a few are made of them, or of all, which ask the rest and go on."""
+
+    def __init__(self, layers, length, groups, fewer, *, cuts=True):
+        super().__init__()
+        self.groups, self.length, self.cuts = nn.Parameter(torch.randn(1, groups, WIDTH)), length, cuts
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(layers))
+        self.of_groups, self.of_places, self.last = (nn.LayerNorm(WIDTH) for _ in range(3))
+        self.fewer, self.asking = nn.Linear(groups if cuts else length + groups, fewer), Asking()
+
+    def forward(self, x):
+        x = torch.cat([x, self.groups.expand(len(x), -1, -1)], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        places, groups = self.of_places(x[:, : self.length]), self.of_groups(x[:, self.length :] if self.cuts else x)
+        return self.asking(self.last(self.fewer(groups.mT).mT), places)
+
+
+class GroupedTwice(nn.Module):
+    """Rows that are grouped, and grouped again, each time within one block with the layers before (GroupViT)."""
+
+    def __init__(self, *, cuts=True):
+        super().__init__()
+        sizes = ((MANY, PLACES, GROUPS, 4), (2, 4, 2, 2))
+        self.words, self.stages = nn.Embedding(31, WIDTH), nn.ModuleList(Grouping(*one, cuts=cuts) for one in sizes)
+        self.end = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for part in (*self.stages, *self.end):
+            x = part(x)
+        return x
+
+
+def trace_twice(**ways):
+    return xray.trace(GroupedTwice(**ways).eval(), torch.arange(22).view(2, PLACES))
+
+
+def test_a_norm_of_rows_that_were_cut_off_is_none_of_the_layer_before():
+    trace = trace_twice()
+
+    (tower,) = xray.anatomy(trace).towers
+    layers = {number: group.stages[-1].norm.place for group in tower.groups for number in group.layers}
+    assert [layers[number] for number in (*range(MANY), MANY + 1, MANY + 2)] == ["before"] * (MANY + 2)
+    assert [bridge.before for bridge in tower.bridges] == [MANY, MANY + 3]
+
+
+@pytest.mark.parametrize(
+    ("cuts", "joined", "told"),
+    [(True, None, ["ALL ROWS BUT THE FIRST 11", "ALL ROWS BUT THE FIRST 4"]), (False, 4, [])],
+)
+def test_what_goes_on_with_some_rows_alone_says_so_and_joins_none(cuts, joined, told):
+    trace = trace_twice(cuts=cuts)
+
+    (tower,) = xray.anatomy(trace).towers
+    assert tower.bridges[0].joined == joined
+    bridges = [frame.bridge for column in read_columns(trace) for frame in column.frames if frame.bridge is not None]
+    assert [node.label for chart in bridges for node in chart.nodes if "ROWS" in node.label] == told

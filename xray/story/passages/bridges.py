@@ -61,7 +61,8 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         if len(leaves) > MOST_STEPS or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
             continue
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
-        joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
+        goes_on = flow.output(find_cut(flow, before, leaves) or before)
+        joined = count_joined(goes_on.shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         is_other = is_other or pools_rows(flow, before, start, leaves)
@@ -101,6 +102,29 @@ def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int
         region = None if start is None or start <= end else find_region(flow, end, start)
         if start is not None and region is not None:
             yield number, end, start, region
+
+
+def find_cut(flow: Flow, before: int, leaves: Collection[int]) -> int | None:
+    """The step that takes some rows of each sequence with which alone a way goes on; None where others do, too."""
+    moved = {before}
+    firsts = list[int]()
+    for node in sorted(leaves):
+        if moved.isdisjoint(flow.makers[node]):
+            continue
+        if flow.op(node) in CARRYING and not takes_some(flow, node):
+            moved.add(node)
+        else:
+            firsts.append(node)
+    return firsts[0] if len(firsts) == 1 and takes_some(flow, firsts[0]) else None
+
+
+def takes_some(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of each sequence, as wide as they are."""
+    if flow.op(node) != "index":
+        return False
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
+    return are_rows and 0 < after[1] < before[1]
 
 
 def find_residual(flow: Flow, before: int, start: int) -> int | None:

@@ -22,10 +22,11 @@ from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_drawn_bend, label_past
+from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import fold_site, label_bridge
+from xray.story.passages.bridges import find_cut, fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.scaled_streams import find_factor_behind
@@ -239,6 +240,8 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     nodes = found.nodes - {bend}  # it is drawn in its layer
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
+    cut = find_cut(flow, found.start, list(filter(flow.is_leaf, nodes)))
+    labels |= {} if cut is None else {cut: label_cut_rows(flow, cut)}
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
     folded, key = fold_site(flow, found), f"bridge{layer}_"
