@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.story.anatomy.branches import FORMER_ROWS
 from xray.story.anatomy.branches import Attention as Attended
+from xray.story.charts.stage_chart import LED_IN
 from xray.story.sheet.columns import read_columns
 
 WIDTH, PLACES, GROUPS, FEWER, MANY = 15, 11, 5, 3, 6
@@ -115,3 +116,51 @@ def test_what_goes_on_with_some_rows_alone_says_so_and_joins_none(cuts, joined, 
     assert tower.bridges[0].joined == joined
     bridges = [frame.bridge for column in read_columns(trace) for frame in column.frames if frame.bridge is not None]
     assert [node.label for chart in bridges for node in chart.nodes if "ROWS" in node.label] == told
+
+
+class Assigning(nn.Module):
+    """Each of some rows goes to one of those of a stream alone, which takes the mean of its own (GroupViT)."""
+
+    def __init__(self, *, looks_back=True):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm, self.looks_back = nn.LayerNorm(WIDTH), looks_back
+        self.think = nn.Sequential(nn.Linear(WIDTH, 29), nn.GELU(), nn.Linear(29, WIDTH))
+
+    def forward(self, x, others):
+        others = others if self.looks_back else x
+        soft = (self.query(x) @ self.key(others).mT).softmax(-2)
+        hard = torch.zeros_like(soft).scatter_(-2, soft.max(-2, keepdim=True)[1], 1.0) - soft.detach() + soft
+        x = x + self.out(hard / (hard.sum(-1, keepdim=True) + 1.0) @ self.value(others))
+        return x + self.think(self.norm(x))
+
+
+class Assigned(Grouped):
+    """The same, where places are given to the few rows once these have asked."""
+
+    def __init__(self, **ways):
+        super().__init__()
+        self.assigning, self.norm = Assigning(**ways), nn.LayerNorm(WIDTH)
+
+    def forward(self, ids):
+        x = torch.cat([self.words(ids), self.groups.expand(len(ids), -1, -1)], dim=1)
+        for layer in self.before:
+            x = layer(x)
+        places, groups = self.of_places(x[:, :PLACES]), self.of_groups(x[:, PLACES:])
+        x = self.assigning(self.norm(self.asking(self.last(self.fewer(groups.mT).mT), places)), places)
+        for layer in self.behind:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("looks_back", [True, False])
+def test_what_an_unknown_part_multiplies_with_is_drawn_be_it_made_of_former_rows(looks_back):
+    trace = xray.trace(Assigned(looks_back=looks_back).eval(), torch.arange(22).view(2, PLACES))
+
+    (column,) = read_columns(trace)
+    charts = [panel.chart for frame in column.frames for panel in frame.panels if panel.is_open]
+    (chart,) = [one for one in charts if any(node.label.startswith("1 AT") for node in one.nodes)]
+    linear = [node for node in chart.nodes if node.label == "LINEAR"]
+    assert [node.record.shape[1] for node in linear] == [FEWER, *([PLACES] * 2 if looks_back else [FEWER] * 2), FEWER]
+    assert [node.told[:1] for node in linear[1:3]] == [(LED_IN,) if looks_back else ()] * 2
+    assert set(chart.feet) == {node.key for node in linear[: 1 if looks_back else 3]}
