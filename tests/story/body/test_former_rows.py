@@ -61,33 +61,40 @@ def test_rows_that_are_made_anew_look_at_former_rows_and_make_no_decoder():
 class Grouping(nn.Module):
     """Layers with learned rows beside a stream; a few are made of them, or of all, which ask the rest and go on."""
 
-    def __init__(self, layers, length, groups, fewer, *, cuts=True):
+    def __init__(self, layers, length, groups, fewer, *, cuts=True, former=0):
         super().__init__()
+        self.project = nn.Linear(former, groups) if former else None
         self.groups, self.length, self.cuts = nn.Parameter(torch.randn(1, groups, WIDTH)), length, cuts
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(layers))
         self.of_groups, self.of_places, self.last = (nn.LayerNorm(WIDTH) for _ in range(3))
         self.fewer, self.asking = nn.Linear(groups if cuts else length + groups, fewer), Asking()
 
-    def forward(self, x):
-        x = torch.cat([x, self.groups.expand(len(x), -1, -1)], dim=1)
+    def forward(self, x, former=None):
+        groups = self.groups.expand(len(x), -1, -1)
+        groups = groups if self.project is None else groups + self.project(former.mT).mT
+        x = torch.cat([x, groups], dim=1)
         for layer in self.layers:
             x = layer(x)
-        places, groups = self.of_places(x[:, : self.length]), self.of_groups(x[:, self.length :] if self.cuts else x)
-        return self.asking(self.last(self.fewer(groups.mT).mT), places)
+        few = x[:, self.length :]
+        places, groups = self.of_places(x[:, : self.length]), self.of_groups(few if self.cuts else x)
+        return self.asking(self.last(self.fewer(groups.mT).mT), places), few
 
 
 class GroupedTwice(nn.Module):
     """Rows that are grouped, and grouped again, each time within one block with the layers before (GroupViT)."""
 
-    def __init__(self, *, cuts=True):
+    def __init__(self, *, cuts=True, projects=False):
         super().__init__()
-        sizes = ((MANY, PLACES, GROUPS, 4), (2, 4, 2, 2))
-        self.words, self.stages = nn.Embedding(31, WIDTH), nn.ModuleList(Grouping(*one, cuts=cuts) for one in sizes)
+        sizes = ((MANY, PLACES, GROUPS, 4, 0), (2, 4, 2, 2, GROUPS * projects))
+        made = (Grouping(*one, cuts=cuts, former=former) for *one, former in sizes)
+        self.words, self.stages = nn.Embedding(31, WIDTH), nn.ModuleList(made)
         self.end = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
 
     def forward(self, ids):
-        x = self.words(ids)
-        for part in (*self.stages, *self.end):
+        x, few = self.words(ids), None
+        for part in self.stages:
+            x, few = part(x, few)
+        for part in self.end:
             x = part(x)
         return x
 
@@ -102,7 +109,7 @@ def test_a_norm_of_rows_that_were_cut_off_is_none_of_the_layer_before():
     (tower,) = xray.anatomy(trace).towers
     layers = {number: group.stages[-1].norm.place for group in tower.groups for number in group.layers}
     assert [layers[number] for number in (*range(MANY), MANY + 1, MANY + 2)] == ["before"] * (MANY + 2)
-    assert [bridge.before for bridge in tower.bridges] == [MANY, MANY + 3]
+    assert [bridge.before for bridge in tower.bridges if not bridge.beside] == [MANY, MANY + 3]
 
 
 @pytest.mark.parametrize(
@@ -114,8 +121,70 @@ def test_what_goes_on_with_some_rows_alone_says_so_and_joins_none(cuts, joined, 
 
     (tower,) = xray.anatomy(trace).towers
     assert tower.bridges[0].joined == joined
-    bridges = [frame.bridge for column in read_columns(trace) for frame in column.frames if frame.bridge is not None]
-    assert [node.label for chart in bridges for node in chart.nodes if "ROWS" in node.label] == told
+    labels = [node.label for chart in list_bridges(trace) for node in chart.nodes]
+    assert [label for label in labels if label.startswith("ALL ROWS BUT THE FIRST")] == told
+
+
+def list_bridges(trace):
+    return [frame.bridge for column in read_columns(trace) for frame in column.frames if frame.bridge is not None]
+
+
+def test_rows_that_later_layers_look_at_stand_beside_those_with_which_a_stream_goes_on():
+    chart, *_ = list_bridges(trace_twice())
+
+    cut, norm = (node for node in chart.nodes if node.record.shape[1] == PLACES)
+    assert (cut.label, norm.label) == ("11 OF 16 ROWS", "LAYER NORM")
+    assert norm.told == (f"for layer {MANY + 1}",)
+    assert cut.key in chart.feet
+    assert norm.key not in chart.feet
+    assert not [edge for edge in chart.edges if edge.source == norm.key]
+
+
+def test_learned_rows_put_beside_a_stream_between_two_layers_are_drawn_and_told():
+    trace = trace_twice()
+
+    (tower,) = xray.anatomy(trace).towers
+    assert [(one.before, one.beside) for one in tower.bridges if one.beside] == [(MANY + 1, 2)]
+    _, chart, _ = list_bridges(trace)
+    assert [(node.label, node.extra) for node in chart.nodes] == [
+        ("LEARNED ROWS BESIDE: 4 + 2", f"{2 * WIDTH} parameters")
+    ]
+
+
+def test_rows_put_beside_a_stream_may_be_made_of_former_rows():
+    _, chart, _ = list_bridges(trace_twice(projects=True))
+
+    assert [node.label for node in chart.nodes] == [
+        "ALL ROWS BUT THE FIRST 11",
+        "LINEAR",
+        "+ 2 LEARNED ROWS",
+        "END TO END: 4 + 2",
+    ]
+    assert chart.nodes[0].told == (f"behind its layer {MANY}",)
+    assert chart.feet == (chart.head,) == (chart.nodes[-1].key,)
+
+
+class PutBack(nn.Module):
+    """Layers, before the last of which a row stands aside, and comes back as it was, or beside a learned one."""
+
+    def __init__(self, *, learns):
+        super().__init__()
+        self.words, self.row = nn.Embedding(31, WIDTH), nn.Parameter(torch.randn(1, 1, WIDTH)) if learns else None
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(4))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers[:3]:
+            x = layer(x)
+        more = x[:, :1] if self.row is None else self.row.expand(len(x), -1, -1)
+        return self.layers[3](torch.cat([x, more], dim=1))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_rows_that_come_back_as_they_were_are_no_bridge(learns):
+    (tower,) = xray.anatomy(xray.trace(PutBack(learns=learns).eval(), torch.arange(22).view(2, PLACES))).towers
+
+    assert [(one.before, one.beside) for one in tower.bridges] == ([(3, 1)] if learns else [])
 
 
 class Assigning(nn.Module):

@@ -262,8 +262,8 @@ def put_highest(x, value=1.0, dim=-2):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda x: put_highest(x) - x.detach() + x, "1 AT THE HIGHEST OF 5, ELSE 0"),
-        (lambda x: x + (put_highest(x) - x), "1 AT THE HIGHEST OF 5, ELSE 0"),
+        (lambda x: put_highest(x) - x.detach() + x, "1 AT THE HIGHEST dim −2, ELSE 0"),
+        (lambda x: x + (put_highest(x) - x), "1 AT THE HIGHEST dim −2, ELSE 0"),
         (lambda x: put_highest(x, 2.0) - x.detach() + x, "ADDED UP"),
         (lambda x: put_highest(x.tanh()) - x.detach() + x, "ADDED UP"),
         (lambda x: put_highest(x, dim=-1) - x.detach() + x, "ADDED UP"),

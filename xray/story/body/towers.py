@@ -224,7 +224,7 @@ def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]
 
     It stands there as nowhere else (codecs), or the stream is of another shape behind it (CANINE).
     """
-    places = [one.bridge.before for one in bridges]
+    places = [one.bridge.before for one in bridges if one.rows is None]
     if len(places) == 1 < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]

@@ -227,7 +227,7 @@ def label_forced(flow: Flow, forced: Sequence[int]) -> str:
     axis = None if put is None else read_axis(flow, put)
     if put is None or axis is None:
         return "ROUNDED"
-    return f"1 AT THE HIGHEST OF {flow.output(put).shape[axis]:,}, ELSE 0"
+    return f"1 AT THE HIGHEST dim −{len(flow.output(put).shape) - axis}, ELSE 0"
 
 
 def list_own_sum(flow: Flow, node: int) -> tuple[int, ...]:

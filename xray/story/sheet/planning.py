@@ -15,7 +15,7 @@ from xray.story.body.layers import Mask, list_masks
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.charts.between_chart import add_parted, chart_added, name_parted
+from xray.story.charts.between_chart import add_parted, chart_added, chart_put_beside, name_parted
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
@@ -23,10 +23,9 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_drawn_bend, label_past
 from xray.story.entrance.cut_rows import label_cut_rows
-from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import find_cut, fold_site, label_bridge
+from xray.story.passages.bridges import find_cut, fold_site, label_bridge, takes_some
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.scaled_streams import find_factor_behind
@@ -236,16 +235,34 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
         return chart_added(flow, towering.added, layer)
+    if found.rows is not None:
+        ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
+        return chart_put_beside(flow, found.rows, layer, ends)
     bend = find_drawn_bend(flow, towering, layer - 1)
     nodes = found.nodes - {bend}  # it is drawn in its layer
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
-    cut = find_cut(flow, found.start, list(filter(flow.is_leaf, nodes)))
-    labels |= {} if cut is None else {cut: label_cut_rows(flow, cut)}
-    labels |= {} if scale is None else {scale: label_scale(flow, scale)}
+    own = [node for node in nodes - found.aside if flow.is_leaf(node)]
+    cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_some(flow, node))]
+    labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
     folded, key = fold_site(flow, found), f"bridge{layer}_"
-    return chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins)
+    chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
+    return chart if chart is None or not found.aside else tell_readers(flow, towering, chart, found.aside)
+
+
+def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection[int]) -> Chart:
+    """The chart in which the last box of rows that stay `aside` says which layers look at these."""
+    reading = [
+        number
+        for number, layer in enumerate(towering.layers)
+        if any(maker in aside for staging in layer for node in staging.nodes for maker in flow.makers[node])
+    ]
+    own = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in aside}
+    last = own.difference(edge.source for edge in chart.edges)
+    told = f"for layer{'s' * (len(reading) > 1)} {spell_layers(reading)}"
+    nodes = (replace(node, told=(*node.told, told)) if node.key in last else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))
 
 
 def name_kind(node: Node) -> str:
