@@ -8,13 +8,13 @@ from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
-from xray.story.sheet.placing import Placed
+from xray.story.sheet.placing import Look, Placed
 from xray.story.sheet.planning import Frame, spell_layers
 from xray.story.sheet.routing import join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
-TITLE_TOP, BRIDGE = 34.0, 24.0
+TITLE_TOP, BRIDGE, FORK = 34.0, 24.0, 9.0
 MOST_HIGH, MOST_ROWS = 4, 25
 """So many high rows of single layers, and rows of nodes a tower may have before it is drawn closer."""
 
@@ -119,12 +119,26 @@ def draw_bridge(
     placed = place_charts(canvas, charts, lanes, floor, gap, None, on_page=True)
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=False):
         others, ways, look = list(one.boxes.values()), [*one.ways], lane.look
+        lowest = [one.boxes[foot] for foot in chart.feet if chart.node(foot).row == 0]
+        fork(canvas, last, lowest, look)
         for foot in chart.feet:
+            if len(lowest) > 1 and one.boxes[foot] in lowest:
+                continue
             join(canvas, last, one.boxes[foot], others, look.phase, width=2, dashed=look.is_dashed, drawn=ways)
     feet = [one.boxes[chart.feet[0]] for chart, one in zip(charts, placed, strict=True)]
     beside = [placed[0].boxes[foot] for foot in charts[0].feet[1:]]
     heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
     return max(one.top for one in placed) + BRIDGE, feet, beside, heads, placed
+
+
+def fork(canvas: Canvas, last: Box, lowest: Sequence[Box], look: Look) -> None:
+    """The stream's way to several boxes beside each other: it parts close below them, above what is written there."""
+    role, is_dashed = look.phase, look.is_dashed
+    for box in lowest if len(lowest) > 1 else ():
+        low = min(one.bottom for one in lowest) - FORK
+        turn = ((last.x, low), (box.x, low)) if abs(box.x - last.x) > 1 else ()
+        way = ((last.x, last.top), *turn, (box.x, box.bottom))
+        canvas.line(*way, role=role, radius=5, width=2, dashed=is_dashed, head_size=0.6)
 
 
 def draw_frame_title(
