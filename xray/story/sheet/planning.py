@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
+from math import prod
 from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
@@ -23,6 +24,7 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_drawn_bend, label_past
 from xray.story.entrance.cut_rows import label_cut_rows
+from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
 from xray.story.passages.bridges import find_cut, fold_site, label_bridge, takes_some
@@ -245,6 +247,7 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     own = [node for node in nodes - found.aside if flow.is_leaf(node)]
     cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_some(flow, node))]
     labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
+    labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
     folded, key = fold_site(flow, found), f"bridge{layer}_"
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
@@ -290,9 +293,18 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
         if does_more(flow, here, nodes):
             break
         given = next((record.shape for record in flow.steps[here].inputs), None)
-        found = here if given == shape or (given == before and first.add < flow.ends[here]) else found
+        is_stream = given == before or is_moved(flow, here, first.stream)
+        found = here if given == shape or (is_stream and first.add < flow.ends[here]) else found
     is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
     return flow.steps[found] if found is not None and is_whole else None
+
+
+def is_moved(flow: Flow, block: int, stream: int | None) -> bool:
+    """Whether a block is given a stream that is laid out another way at most."""
+    maker = next(iter(flow.makers[block]), None)
+    if stream is None or maker is None or flow.carried_from(maker) != stream:
+        return False
+    return prod(flow.steps[block].inputs[0].shape) == prod(flow.output(stream).shape)
 
 
 def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
@@ -309,9 +321,11 @@ def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
 def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[int]) -> bool:
     """Whether a step that learned nothing leads nowhere but to others `apart`, or stands between two of a layer.
 
-    So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE).
+    So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE). Nor does one that stacks
+    what the layer made of the halves of a pair (EfficientLoFTR).
     """
     between = all(one in nodes for one in (*flow.makers[node], *flow.readers.get(node, (None,))))
+    between |= flow.op(node) == "stack" and all(one in nodes for one in flow.makers[node])
     return between or all(one in apart for one in flow.ahead(node))
 
 
