@@ -1,6 +1,7 @@
 """A stream that goes on in several boxes between two frames parts close below these, above the frame's title."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -9,7 +10,7 @@ from xray.story.canvas import Canvas
 from xray.story.layout import Box
 from xray.story.sheet.frames import FORK, fork
 
-LOOK = SimpleNamespace(phase="training", is_dashed=False)
+LOOK: Any = SimpleNamespace(phase="training", is_dashed=False)
 
 
 def box(x, y):
