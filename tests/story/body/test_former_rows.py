@@ -1,5 +1,6 @@
 """A stream that goes on with rows of another kind, which look at those that it had before (GroupViT)."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -7,8 +8,10 @@ from torch import nn
 import xray
 from xray.story.anatomy.branches import FORMER_ROWS
 from xray.story.anatomy.branches import Attention as Attended
+from xray.story.charts.stage_chart import LED_IN
+from xray.story.sheet.columns import read_columns
 
-WIDTH, PLACES, GROUPS, FEWER = 15, 11, 5, 3
+WIDTH, PLACES, GROUPS, FEWER, MANY = 15, 11, 5, 3, 6
 
 
 class Asking(nn.Module):
@@ -53,3 +56,180 @@ def test_rows_that_are_made_anew_look_at_former_rows_and_make_no_decoder():
     sources = [one.source for group in tower.groups for one in group.stages[0].branches if isinstance(one, Attended)]
     assert sources == ["self", FORMER_ROWS, "self"]
     assert tower.name == "text"
+
+
+class Grouping(nn.Module):
+    """Layers with learned rows beside a stream; a few are made of them, or of all, which ask the rest and go on."""
+
+    def __init__(self, layers, length, groups, fewer, *, cuts=True, former=0):
+        super().__init__()
+        self.project = nn.Linear(former, groups) if former else None
+        self.groups, self.length, self.cuts = nn.Parameter(torch.randn(1, groups, WIDTH)), length, cuts
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(layers))
+        self.of_groups, self.of_places, self.last = (nn.LayerNorm(WIDTH) for _ in range(3))
+        self.fewer, self.asking = nn.Linear(groups if cuts else length + groups, fewer), Asking()
+
+    def forward(self, x, former=None):
+        groups = self.groups.expand(len(x), -1, -1)
+        groups = groups if self.project is None else groups + self.project(former.mT).mT
+        x = torch.cat([x, groups], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        few = x[:, self.length :]
+        places, groups = self.of_places(x[:, : self.length]), self.of_groups(few if self.cuts else x)
+        return self.asking(self.last(self.fewer(groups.mT).mT), places), few
+
+
+class GroupedTwice(nn.Module):
+    """Rows that are grouped, and grouped again, each time within one block with the layers before (GroupViT)."""
+
+    def __init__(self, *, cuts=True, projects=False):
+        super().__init__()
+        sizes = ((MANY, PLACES, GROUPS, 4, 0), (2, 4, 2, 2, GROUPS * projects))
+        made = (Grouping(*one, cuts=cuts, former=former) for *one, former in sizes)
+        self.words, self.stages = nn.Embedding(31, WIDTH), nn.ModuleList(made)
+        self.end = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+
+    def forward(self, ids):
+        x, few = self.words(ids), None
+        for part in self.stages:
+            x, few = part(x, few)
+        for part in self.end:
+            x = part(x)
+        return x
+
+
+def trace_twice(**ways):
+    return xray.trace(GroupedTwice(**ways).eval(), torch.arange(22).view(2, PLACES))
+
+
+def test_a_norm_of_rows_that_were_cut_off_is_none_of_the_layer_before():
+    trace = trace_twice()
+
+    (tower,) = xray.anatomy(trace).towers
+    layers = {number: group.stages[-1].norm.place for group in tower.groups for number in group.layers}
+    assert [layers[number] for number in (*range(MANY), MANY + 1, MANY + 2)] == ["before"] * (MANY + 2)
+    assert [bridge.before for bridge in tower.bridges if not bridge.beside] == [MANY, MANY + 3]
+
+
+@pytest.mark.parametrize(
+    ("cuts", "joined", "told"),
+    [(True, None, ["ALL ROWS BUT THE FIRST 11", "ALL ROWS BUT THE FIRST 4"]), (False, 4, [])],
+)
+def test_what_goes_on_with_some_rows_alone_says_so_and_joins_none(cuts, joined, told):
+    trace = trace_twice(cuts=cuts)
+
+    (tower,) = xray.anatomy(trace).towers
+    assert tower.bridges[0].joined == joined
+    labels = [node.label for chart in list_bridges(trace) for node in chart.nodes]
+    assert [label for label in labels if label.startswith("ALL ROWS BUT THE FIRST")] == told
+
+
+def list_bridges(trace):
+    return [frame.bridge for column in read_columns(trace) for frame in column.frames if frame.bridge is not None]
+
+
+def test_rows_that_later_layers_look_at_stand_beside_those_with_which_a_stream_goes_on():
+    chart, *_ = list_bridges(trace_twice())
+
+    cut, norm = (node for node in chart.nodes if node.record.shape[1] == PLACES)
+    assert (cut.label, norm.label) == ("11 OF 16 ROWS", "LAYER NORM")
+    assert norm.told == (f"for layer {MANY + 1}",)
+    assert cut.key in chart.feet
+    assert norm.key not in chart.feet
+    assert not [edge for edge in chart.edges if edge.source == norm.key]
+
+
+def test_learned_rows_put_beside_a_stream_between_two_layers_are_drawn_and_told():
+    trace = trace_twice()
+
+    (tower,) = xray.anatomy(trace).towers
+    assert [(one.before, one.beside) for one in tower.bridges if one.beside] == [(MANY + 1, 2)]
+    _, chart, _ = list_bridges(trace)
+    assert [(node.label, node.extra) for node in chart.nodes] == [
+        ("LEARNED ROWS BESIDE: 4 + 2", f"{2 * WIDTH} parameters")
+    ]
+
+
+def test_rows_put_beside_a_stream_may_be_made_of_former_rows():
+    _, chart, _ = list_bridges(trace_twice(projects=True))
+
+    assert [node.label for node in chart.nodes] == [
+        "ALL ROWS BUT THE FIRST 11",
+        "LINEAR",
+        "+ 2 LEARNED ROWS",
+        "END TO END: 4 + 2",
+    ]
+    assert chart.nodes[0].told == (f"behind its layer {MANY}",)
+    assert chart.feet == (chart.head,) == (chart.nodes[-1].key,)
+
+
+class PutBack(nn.Module):
+    """Layers, before the last of which a row stands aside, and comes back as it was, or beside a learned one."""
+
+    def __init__(self, *, learns):
+        super().__init__()
+        self.words, self.row = nn.Embedding(31, WIDTH), nn.Parameter(torch.randn(1, 1, WIDTH)) if learns else None
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(4))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers[:3]:
+            x = layer(x)
+        more = x[:, :1] if self.row is None else self.row.expand(len(x), -1, -1)
+        return self.layers[3](torch.cat([x, more], dim=1))
+
+
+@pytest.mark.parametrize("learns", [True, False])
+def test_rows_that_come_back_as_they_were_are_no_bridge(learns):
+    (tower,) = xray.anatomy(xray.trace(PutBack(learns=learns).eval(), torch.arange(22).view(2, PLACES))).towers
+
+    assert [(one.before, one.beside) for one in tower.bridges] == ([(3, 1)] if learns else [])
+
+
+class Assigning(nn.Module):
+    """Each of some rows goes to one of those of a stream alone, which takes the mean of its own (GroupViT)."""
+
+    def __init__(self, *, looks_back=True):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.norm, self.looks_back = nn.LayerNorm(WIDTH), looks_back
+        self.think = nn.Sequential(nn.Linear(WIDTH, 29), nn.GELU(), nn.Linear(29, WIDTH))
+
+    def forward(self, x, others):
+        others = others if self.looks_back else x
+        soft = (self.query(x) @ self.key(others).mT).softmax(-2)
+        hard = torch.zeros_like(soft).scatter_(-2, soft.max(-2, keepdim=True)[1], 1.0) - soft.detach() + soft
+        x = x + self.out(hard / (hard.sum(-1, keepdim=True) + 1.0) @ self.value(others))
+        return x + self.think(self.norm(x))
+
+
+class Assigned(Grouped):
+    """The same, where places are given to the few rows once these have asked."""
+
+    def __init__(self, **ways):
+        super().__init__()
+        self.assigning, self.norm = Assigning(**ways), nn.LayerNorm(WIDTH)
+
+    def forward(self, ids):
+        x = torch.cat([self.words(ids), self.groups.expand(len(ids), -1, -1)], dim=1)
+        for layer in self.before:
+            x = layer(x)
+        places, groups = self.of_places(x[:, :PLACES]), self.of_groups(x[:, PLACES:])
+        x = self.assigning(self.norm(self.asking(self.last(self.fewer(groups.mT).mT), places)), places)
+        for layer in self.behind:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("looks_back", [True, False])
+def test_what_an_unknown_part_multiplies_with_is_drawn_be_it_made_of_former_rows(looks_back):
+    trace = xray.trace(Assigned(looks_back=looks_back).eval(), torch.arange(22).view(2, PLACES))
+
+    (column,) = read_columns(trace)
+    charts = [panel.chart for frame in column.frames for panel in frame.panels if panel.is_open]
+    (chart,) = [one for one in charts if any(node.label.startswith("1 AT") for node in one.nodes)]
+    linear = [node for node in chart.nodes if node.label == "LINEAR"]
+    assert [node.record.shape[1] for node in linear] == [FEWER, *([PLACES] * 2 if looks_back else [FEWER] * 2), FEWER]
+    assert [node.told[:1] for node in linear[1:3]] == [(LED_IN,) if looks_back else ()] * 2
+    assert set(chart.feet) == {node.key for node in linear[: 1 if looks_back else 3]}

@@ -255,6 +255,50 @@ def test_what_is_rounded_with_a_way_back_is_told(change, told):
     assert labels[0] == "LINEAR"
 
 
+def put_highest(x, value=1.0, dim=-2):
+    return torch.zeros_like(x).scatter_(dim, x.max(-2, keepdim=True)[1], value)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda x: put_highest(x) - x.detach() + x, "1 AT THE HIGHEST dim −2, ELSE 0"),
+        (lambda x: x + (put_highest(x) - x), "1 AT THE HIGHEST dim −2, ELSE 0"),
+        (lambda x: put_highest(x, 2.0) - x.detach() + x, "ADDED UP"),
+        (lambda x: put_highest(x.tanh()) - x.detach() + x, "ADDED UP"),
+        (lambda x: put_highest(x, dim=-1) - x.detach() + x, "ADDED UP"),
+    ],
+)
+def test_a_choice_of_the_highest_with_a_way_back_is_told(change, told):
+    class Choosing(Padded):
+        def forward(self, x, counts=None):
+            return self.last(torch.cat((change(self.first(x)), x), dim=-1))
+
+    labels = labels_of(Choosing(), rows())
+
+    assert [one for one in labels if one.startswith(("1 AT", "ADDED"))] == [told]
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (lambda x: x / (x.sum(-1, keepdim=True) + 1.0), "÷ ITS OWN SUM + 1"),
+        (lambda x: x / (x.sum(-1, keepdim=True) + 1e-6), "÷ ITS OWN SUM"),
+        (lambda x: x / (x.abs().sum(-1, keepdim=True) + 1.0), "DIVIDED"),
+        (lambda x: x.softmax(-2), "SOFTMAX dim −2"),
+        (lambda x: x.softmax(-1), "SOFTMAX"),
+    ],
+)
+def test_what_is_divided_by_its_own_sum_says_so(change, told):
+    class Weighing(Padded):
+        def forward(self, x, counts=None):
+            return self.last(torch.cat((change(self.first(x)), x), dim=-1))
+
+    labels = labels_of(Weighing(), rows())
+
+    assert [one for one in labels if one.startswith(("÷", "DIVIDED", "SOFTMAX"))] == [told]
+
+
 def test_a_convolution_is_told_with_its_step():
     model = nn.Sequential(nn.Conv1d(3, 5, 2, stride=2), nn.ReLU(), nn.Conv1d(5, 4, 3), nn.ConvTranspose1d(4, 3, 4, 2))
 

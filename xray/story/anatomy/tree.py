@@ -131,7 +131,8 @@ class Bridge:
     `joined` is how many rows become one there, `d_in` and `d_out` how wide the stream is before and behind. One that is
     `within` that layer stands beside its first sublayer: the stream goes through it on its way past (Hiera, MaxViT).
     `heads` is how many an attention has that is all there is of the stream behind it, without a way past (LeViT). Where
-    what is made of the stream is `added` to it, that goes by as it is (Granite Speech).
+    what is made of the stream is `added` to it, that goes by as it is (Granite Speech). Where rows are put `beside` all
+    that go by, it is how many (GroupViT).
     """
 
     before: int
@@ -141,6 +142,7 @@ class Bridge:
     within: bool = False
     heads: int | None = None
     added: bool = False
+    beside: int | None = None
 
 
 @dataclass(frozen=True)

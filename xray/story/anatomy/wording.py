@@ -174,7 +174,8 @@ def describe_bridge(bridge: Bridge) -> str:
     wider = f"{bridge.d_in:,} → {bridge.d_out:,}" if bridge.d_in != bridge.d_out else ""
     heads = bridge.heads and f"attention of {bridge.heads} head{'s' * (bridge.heads > 1)}"
     added = bridge.added and "added to the stream"
-    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added)
+    beside = bridge.beside and f"{bridge.beside} row{'s' * (bridge.beside > 1)} put beside"
+    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added, beside)
 
 
 def describe_layers(group: Group) -> str:

@@ -21,6 +21,7 @@ from xray.story.attention.made_beside import (
     tell_other_rows,
     tell_other_way,
 )
+from xray.story.attention.pairs import tell_turn
 from xray.story.attention.part_names import name_part, names_heads
 from xray.story.attention.part_turns import count_turned_rows
 from xray.story.attention.shares import tell_joined, tell_shares
@@ -91,6 +92,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     nodes = tell_shares(flow, site, nodes, branch)
     is_own = bool(branch.other_rows)
     nodes = tell_other_rows(flow, beside, nodes, edges, feet) if is_own else tell_joined(flow, nodes, found.region)
+    nodes = tell_turn(flow, found, nodes, feet)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)

@@ -158,6 +158,7 @@ def draw_shared(
     tops: dict[str, str] = {}
     row, sides = 0, ways.sides
     all_three, both = ways.shared
+    common = {node for part in all_three for node in part.nodes}
     own = {lane.letter for lane in ways.own if any(part.kind == "linear" for part in lane.parts)}
     for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
         last: str | None = None
@@ -177,6 +178,8 @@ def draw_shared(
             nodes.append(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
             )
+            if last is None and letters == "kv" and reads_any(flow, part, common):
+                last = tops["k"]
             if last is None:
                 (feet if is_own else memory).append(key)
             else:
@@ -186,6 +189,11 @@ def draw_shared(
             tops |= dict.fromkeys(letters, last)
             row = start + len(parts)
     return row, tops
+
+
+def reads_any(flow: Flow, part: Part, nodes: Collection[int]) -> bool:
+    """Whether a part works on what some steps made."""
+    return any(maker in nodes for node in part.nodes for maker in flow.makers[node])
 
 
 def cuts_windows(flow: Flow, part: Part, window: int) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
@@ -223,7 +224,7 @@ def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]
 
     It stands there as nowhere else (codecs), or the stream is of another shape behind it (CANINE).
     """
-    places = [one.bridge.before for one in bridges]
+    places = [one.bridge.before for one in bridges if one.rows is None]
     if len(places) == 1 < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
@@ -263,7 +264,12 @@ def ends_as_another(flow: Flow, chain: Chain, layers: Sequence[Layer], norm: Fou
 
 
 def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:
-    """Whether a block that holds the last sum of a chain, and not its first, holds the norm of that too (Fun-ASR)."""
+    """Whether a block that holds the last sum of a chain, and not its first, holds the norm of that too (Fun-ASR).
+
+    One that reads some rows alone, cut off the others, is none of the sum: it is of what works on these (GroupViT).
+    """
+    if prod(flow.output(norm.end).shape) != prod(flow.output(chain.end).shape):
+        return False
     ends, begins = set(flow.parents(chain.end)), set(flow.parents(chain.joints[0].add))
     return any(block in ends - begins for block in flow.parents(norm.end))
 

@@ -23,17 +23,20 @@ from xray.story.charts.chart import (
     chart_alone,
     describe_params,
     join_beside,
+    name_learned,
     stack_charts,
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_names import name_branch
 from xray.story.entrance.cut_rows import label_cut_rows
-from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.passages.added_places import learned_source
+from xray.story.passages.joined_rows import label_joined_rows, label_learned_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_parts import describe_elsewhere, describe_source
 from xray.story.sentences.of_rows import OtherRows, describe_others
+from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
 
 TAKEN, REJOINED = "taken", "rejoined"
@@ -239,13 +242,55 @@ def chart_added(flow: Flow, added: Sequence[RowsBetween], layer: int) -> Chart |
     label, source = f"ROWS OF THE {rows.of.upper()} TOWER", describe_source(rows.behind)
     first = Node(f"rows{layer}", label, 0, RIGHT_HALF, steps_at(flow, rows.source), flow.output(rows.source))
     first = replace(first, told=(source,) if source else ())
-    inner = [replace(node, place=RIGHT_HALF) for node in chart.raised(1).nodes]
     steps, out = steps_at(flow, *dict.fromkeys((rows.end, rows.add))), flow.output(rows.end)
-    last = Node(f"sum{layer}", "ADDED TO SOME ROWS", chart.rows + 1, BROAD, steps, out, told=(told,) if told else ())
+    last = Node(f"sum{layer}", "ADDED TO SOME ROWS", 0, BROAD, steps, out, told=(told,) if told else ())
+    return join_right(first, chart, last)
+
+
+def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:
+    """What is put beside the stream before a layer: the former rows, what is made of them, and all end to end.
+
+    The stream comes by on the left. `ends` has the layers by the sums that end them. Learned rows alone are one box.
+    """
+    label, out = f"END TO END: {spell_lengths(flow, rows.join)}", flow.output(rows.join)
+    if rows.source is None:
+        label = label_learned_rows(flow, rows.join) or label
+        extra = describe_params(flow, rows.join, *sorted(rows.nodes))
+        steps = steps_at(flow, rows.join, *sorted(rows.nodes))
+        return chart_alone(Node(f"beside{layer}", label, 0, BROAD, steps, out, extra))
+    nodes = {node for node in rows.nodes if flow.is_leaf(node)}
+    labels = {node: told for node in nodes if (told := label_learned_sum(flow, node))}
+    chart = chart_operations(flow, nodes, rows.end, labels, f"beside{layer}_")
+    if chart is None or any(len(list(chart.in_row(row))) > 1 for row in range(chart.rows)):
+        return None
+    cut, taken = rows.source, flow.output(rows.source).shape != flow.steps[rows.source].inputs[0].shape
+    label_first = label_cut_rows(flow, cut) if taken and flow.op(cut) == "index" else "FORMER ROWS"
+    source = describe_source(ends.get(flow.carried_from(cut) or 0))
+    first = Node(f"former{layer}", label_first, 0, RIGHT_HALF, steps_at(flow, cut), flow.output(cut))
+    first = replace(first, told=(source,) if source else ())
+    return join_right(first, chart, Node(f"sum{layer}", label, 0, BROAD, steps_at(flow, rows.join), out))
+
+
+def spell_lengths(flow: Flow, join: int) -> str:
+    """How many rows each part has that a step puts end to end."""
+    return " + ".join(f"{record.shape[1]:,}" for record in flow.steps[join].inputs)
+
+
+def label_learned_sum(flow: Flow, node: int) -> str:
+    """What a sum is called that adds learned rows, as many as there are rows; "" for any other step."""
+    given = list(flow.given(node)) if flow.op(node) in SUMS else []
+    rows = flow.output(node).shape[-2:]
+    learned = [learned_source(flow, record, maker) for record, maker in given if record.shape[-2:] == rows]
+    return f"+ {name_learned(rows[0])}" if len(rows) == 2 and sum(one is not None for one in learned) == 1 else ""
+
+
+def join_right(first: Node, chart: Chart, last: Node) -> Chart:
+    """A chart on the right half above a box, and above it another one, to which the stream comes from the left."""
+    inner = [replace(node, place=RIGHT_HALF) for node in chart.raised(1).nodes]
     fed = {edge.target for edge in chart.edges}
     edges = [Edge(first.key, node.key) for node in inner if node.key not in fed]
     edges += [*chart.edges, Edge(chart.head, last.key)]
-    return Chart((first, *inner, last), tuple(edges), (last.key,), last.key)
+    return Chart((first, *inner, replace(last, row=chart.rows + 1)), tuple(edges), (last.key,), last.key)
 
 
 def add_parted(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -270,7 +315,7 @@ def draw_rejoined(flow: Flow, staging: Staging, rows: RejoinedRows) -> Node:
         None if any(isinstance(one, Unknown) for one in others) else tuple(name_branch(one).lower() for one in others)
     )
     told = describe_others(OtherRows(rows.count, rows.in_front, names))
-    label = "END TO END: " + " + ".join(f"{record.shape[1]:,}" for record in flow.steps[rows.join].inputs)
+    label = f"END TO END: {spell_lengths(flow, rows.join)}"
     leaves = [node for node in sorted(rows.nodes - {rows.join}) if flow.is_leaf(node)]
     extra = describe_params(flow, *leaves)
     steps = steps_at(flow, rows.join, *leaves)

@@ -16,7 +16,9 @@ from xray.ir.flow.operation_kinds import (
     PLACING,
     SCALINGS,
     SIDE_BY_SIDE,
+    SOFTMAXES,
     SUMS,
+    ZEROS,
 )
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.wording import label_activation
@@ -45,7 +47,10 @@ from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_t
 from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 
-MOST_BEHIND = 12
+MOST_BEHIND, LEAST_ADDED = 12, 0.01
+ROUNDING = frozenset({"round", "round_"})
+SCATTERING = frozenset({"scatter", "scatter_"})
+HIGHEST = frozenset({"max", "argmax"})
 LABELS = {
     "topk": "CHOOSE THE HIGHEST",
     "argmax": "ARGMAX",
@@ -135,11 +140,16 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if meets_learned(flow, node, drawn):
         return label_learned(flow, node)
     if op in SUMS:
-        return "ROUNDED" if list_rounding(flow, node) else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
+        forced = list_rounding(flow, node)
+        return label_forced(flow, forced) if forced else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
     if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
     if op in SCALINGS:
+        if list_own_sum(flow, node):
+            return "÷ ITS OWN SUM" + label_more(flow, node)
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
+    if op in SOFTMAXES:
+        return label_softmax(flow, node)
     return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
 
 
@@ -172,7 +182,7 @@ def label_division(flow: Flow, norm: Norm) -> str:
 def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:
     """The steps of a sum x + (round(x) - x), itself last: whole numbers, and on the way back as if not rounded (FSQ).
 
-    Empty for any other step.
+    Or of one with 1 at the highest of x and 0 elsewhere for round(x) (GroupViT). Empty for any other step.
     """
     makers = [maker for maker in flow.makers[node] if maker is not None] if flow.op(node) in SUMS else []
     for plain, change in (makers, makers[::-1]) if len(makers) == 2 else ():
@@ -180,11 +190,72 @@ def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:
         if less is None or flow.op(less) not in DIFFERENCES or len(flow.makers[less]) != 2:
             continue
         whole, taken = map(flow.carried_from, flow.makers[less])
-        if whole is not None and flow.op(whole) in ("round", "round_"):
-            is_one = flow.carried_from(plain) == taken == flow.carried_from(flow.makers[whole][0])
-            own = sorted(flow.behind(change, within=whole.__le__))
-            return (*own, node) if is_one else ()
+        own = () if whole is None else (whole,) if flow.op(whole) in ROUNDING else list_highest(flow, whole)
+        if whole is not None and own:
+            made_of = flow.makers[min(own) if len(own) == 1 else own[1]][0]
+            is_one = flow.carried_from(plain) == taken == flow.carried_from(made_of)
+            return (*sorted(flow.behind(change, within=min(own).__le__)), node) if is_one else ()
     return ()
+
+
+def list_highest(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that put 1 into zeros where what they read is highest along an axis: the zeros, the highest, the last.
+
+    Empty for any other step.
+    """
+    step = flow.steps[node]
+    if flow.op(node) not in SCATTERING or len(flow.makers[node]) != len(("zeros", "places")):
+        return ()
+    zeros, highest = flow.carried_from(flow.makers[node][0]), flow.carried_from(flow.makers[node][1])
+    value = next((step.settings[name] for name in ("value", "src", "arg3") if name in step.settings), None)
+    if zeros is None or highest is None or flow.op(zeros) not in ZEROS or flow.op(highest) not in HIGHEST or value != 1:
+        return ()
+    along = {read_axis(flow, one) for one in (node, highest)}
+    return (zeros, highest, node) if len(along) == 1 and None not in along else ()
+
+
+def read_axis(flow: Flow, node: int) -> int | None:
+    """The axis along which a step looks for the highest, or puts numbers in, from the first one."""
+    settings, axes = flow.steps[node].settings, len(flow.steps[node].inputs[0].shape)
+    axis = next((settings[name] for name in ("dim", "other", "arg1") if isinstance(settings.get(name), int)), None)
+    return axis % axes if isinstance(axis, int) and axes else None
+
+
+def label_forced(flow: Flow, forced: Sequence[int]) -> str:
+    """What a sum is called that gives what is whole of something: rounded numbers, or 1 at the highest."""
+    put = next((node for node in forced if flow.op(node) in SCATTERING), None)
+    axis = None if put is None else read_axis(flow, put)
+    if put is None or axis is None:
+        return "ROUNDED"
+    return f"1 AT THE HIGHEST dim −{len(flow.output(put).shape) - axis}, ELSE 0"
+
+
+def list_own_sum(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that divide rows by their own sum along an axis, be a number added to it; empty for any other step."""
+    makers = flow.makers[node] if flow.op(node).startswith(("div", "true_div")) else ()
+    if len(makers) != 2 or makers[0] is None or makers[1] is None:
+        return ()
+    own, here = [node], makers[1]
+    if flow.op(here) in SUMS and len(flow.steps[here].inputs) == 1:
+        own.insert(0, here)
+        here = flow.makers[here][0] or here
+    is_own = flow.op(here) == "sum" and flow.makers[here][:1] == (makers[0],) and flow.output(here).shape[-1:] == (1,)
+    is_whole = len(flow.output(here).shape) == len(flow.output(node).shape)
+    return (here, *own) if is_own and is_whole else ()
+
+
+def label_more(flow: Flow, node: int) -> str:
+    """What number is added to the sum by which rows are divided, if it is one that tells: no least one, as 1e-6."""
+    _, *more, _ = list_own_sum(flow, node)
+    number = next((flow.steps[one].settings.get("other") for one in more), None)
+    return f" + {number:g}" if isinstance(number, int | float) and number >= LEAST_ADDED else ""
+
+
+def label_softmax(flow: Flow, node: int) -> str:
+    """A softmax, with its axis where that is not the last one."""
+    dim, axes = flow.steps[node].settings.get("dim"), len(flow.output(node).shape)
+    is_last = not isinstance(dim, int) or dim % axes == axes - 1
+    return "SOFTMAX" if is_last else f"SOFTMAX dim {dim}".replace("-", "−")
 
 
 def adds_noise(flow: Flow, node: int) -> bool:

@@ -1,11 +1,12 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CLAMPS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import (
     Attention,
     Convolution,
@@ -46,7 +47,7 @@ from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
-from xray.story.recognition.between import is_linear, projections_in, strip_plain
+from xray.story.recognition.between import is_linear, list_reading_data, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
 from xray.story.recognition.weighed_sums import Weighing
@@ -55,6 +56,9 @@ from xray.story.states.lanes import lay_lanes
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural
+
+LED_IN = "of former rows"
+"""Stands in a box of rows that are not made of the stream as a branch reads it."""
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
@@ -207,9 +211,11 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         begins = {found.region.start, *found.region.inner} - {None, *own}
         named = name_state_steps(flow, found.branch, own, found.region.end)
         begun = [one for one in begins if one is not None]
+        led = list_led_in(flow, found)
         operations = chart_operations(
-            flow, own, found.region.end, named.labels, folded=named.folded, begins=begun, most=named.most
+            flow, own | led, found.region.end, named.labels, folded=named.folded, begins=begun, most=named.most
         )
+        operations = None if operations is None else tell_led_in(flow, operations, led)
         chart = None if operations is None else lay_lanes(flow, tell_read(operations), named.lanes)
     if chart is None:
         end = found.region.end
@@ -225,6 +231,31 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
     return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+
+
+def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
+    """The steps beside a branch that is not known that make rows for its products by linear layers (GroupViT's keys).
+
+    They work on data, and not on what the branch begins with.
+    """
+    if not isinstance(found.branch, Unknown):
+        return frozenset()
+    inner = found.region.inner
+    apart = found.region.beside & list_reading_data(flow)
+    made = (maker for node in inner if is_product(flow, node) for maker in flow.makers[node] if maker in apart)
+    ways = (frozenset(flow.behind(maker, within=apart.__contains__)) for maker in made)
+    return frozenset[int]().union(*(way for way in ways if projections_in(flow, way)))
+
+
+def tell_led_in(flow: Flow, chart: Chart, led: Collection[int]) -> Chart:
+    """The chart in which boxes of steps that are `led` in are not fed by the stream, and the first of them say so."""
+    apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
+    begun = apart.difference(edge.target for edge in chart.edges)
+    nodes = (
+        replace(node, extra="", told=(*node.told, LED_IN, *filter(None, [node.extra]))) if node.key in begun else node
+        for node in chart.nodes
+    )
+    return replace(chart, nodes=tuple(nodes), feet=tuple(key for key in chart.feet if key not in apart))
 
 
 def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:

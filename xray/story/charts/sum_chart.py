@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, PLACING, SUMS
+from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import (
@@ -66,7 +67,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     ways, past = list_past(flow, staging.joints[0].past), label_past(flow, staging)
     if staging.stage.replaces:
         label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
-    told = (describe_past(past), describe_added(staging.added), describe_taken(staging.stage))
+    taken = describe_taken(staging.stage)
+    told = (describe_past(past), describe_added(staging.added), taken, describe_turns(flow, staging))
     node = Node(
         "add",
         label,

@@ -26,6 +26,7 @@ from xray.story.recognition.between import (
     works_on_weights,
 )
 from xray.story.recognition.resamplers import count_rows
+from xray.story.streams.put_beside import RowsBeside, find_rows_beside, list_left_behind
 from xray.story.wording import plural, spell_steps
 
 MOST_STEPS, FEWEST_LAYERS = 60, 4
@@ -38,22 +39,30 @@ ROWS_BESIDE = "× ROWS FROM BESIDE"
 
 @dataclass(frozen=True)
 class Bridging:
-    """A bridge with its steps, what it begins with, the last of them, which the next layer reads, and an attention."""
+    """A bridge with its steps, what it begins with, the last of them, which the next layer reads, and an attention.
+
+    `rows` are those that are put beside the stream there, where it does nothing else. `aside` are steps that work out
+    rows for the next layers to look at, while the stream goes on with others.
+    """
 
     bridge: Bridge
     nodes: frozenset[int]
     start: int
     end: int
     site: Site | None = None
+    rows: RowsBeside | None = None
+    aside: frozenset[int] = frozenset()
 
 
 def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
     """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats any.
 
     Factors and norms alone are none, nor is what holds several attentions or one with a way past it, or more than can
-    be drawn. Rows that are left out, or put beside others, change nothing.
+    be drawn. Rows that are left out change nothing, nor do others that are put beside them, but where any of those is
+    learned.
     """
     found: list[Bridging] = []
+    sums = {joint.add for layer in layers for one in layer for joint in one.joints}
     for number, before, start, region in list_between(flow, layers):
         nodes = region.inner
         leaves = [node for node in nodes if flow.is_leaf(node)]
@@ -61,18 +70,34 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         if len(leaves) > MOST_STEPS or len(looking) > 1 or any(goes_past(flow, before, start, one) for one in looking):
             continue
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
-        joined = count_joined(flow.output(before).shape, flow.output(start).shape, d_in, d_out)
+        goes_on = flow.output(find_cut(flow, before, leaves) or before)
+        joined = count_joined(goes_on.shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         is_other = is_other or pools_rows(flow, before, start, leaves)
-        if joined or is_learnt or is_other:
+        rows = find_rows_beside(flow, before, start, sums)
+        if rows is not None:
+            bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
+            found.append(Bridging(bridge, nodes | rows.nodes, before, start, rows=rows))
+        elif joined or is_learnt or is_other:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
             nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
             is_added = find_residual(flow, before, start) is not None
             bridge = Bridge(number, joined, d_in, d_out, heads=heads, added=is_added)
-            found.append(Bridging(bridge, nodes, before, start, site))
+            cut = find_cut(flow, before, leaves)
+            aside = (
+                frozenset[int]()
+                if cut is None
+                else list_left_behind(flow, before, start, nodes, list_beside(layers[number]))
+            )
+            found.append(Bridging(bridge, nodes | aside, before, start, site, aside=aside))
     return tuple(found)
+
+
+def list_beside(layer: Layer) -> frozenset[int]:
+    """The steps of a layer that work on anything beside the stream."""
+    return frozenset[int]().union(*(joint.region.beside | joint.region.inner for one in layer for joint in one.joints))
 
 
 def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> list[Layer]:
@@ -101,6 +126,29 @@ def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int
         region = None if start is None or start <= end else find_region(flow, end, start)
         if start is not None and region is not None:
             yield number, end, start, region
+
+
+def find_cut(flow: Flow, before: int, leaves: Collection[int]) -> int | None:
+    """The step that takes some rows of each sequence with which alone a way goes on; None where others do, too."""
+    moved = {before}
+    firsts = list[int]()
+    for node in sorted(leaves):
+        if moved.isdisjoint(flow.makers[node]):
+            continue
+        if flow.op(node) in CARRYING and not takes_some(flow, node):
+            moved.add(node)
+        else:
+            firsts.append(node)
+    return firsts[0] if len(firsts) == 1 and takes_some(flow, firsts[0]) else None
+
+
+def takes_some(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of each sequence, as wide as they are."""
+    if flow.op(node) != "index":
+        return False
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
+    return are_rows and 0 < after[1] < before[1]
 
 
 def find_residual(flow: Flow, before: int, start: int) -> int | None:

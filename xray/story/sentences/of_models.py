@@ -88,7 +88,7 @@ def list_sentences(anatomy: Anatomy) -> list[str]:
 
 def describe_bridges(anatomy: Anatomy) -> str:
     for tower in anatomy.towers:
-        joined = {bridge.joined for bridge in tower.bridges}
+        joined = {bridge.joined for bridge in tower.bridges if not bridge.beside}
         if len(joined) == 1 and (times := joined.pop()) is not None:
             rows = list_widths(tower)
             wider = f", and rows are {', '.join(map(str, rows))} numbers wide" if len(rows) > 1 else ""

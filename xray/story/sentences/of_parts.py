@@ -16,6 +16,10 @@ HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
 LONGER = "of {rows:,} rows, before these became fewer"
 """Beside a box of keys or values, where queries alone are pooled (Funnel)."""
+CHANGED_BEFORE = "of the other row, changed before"
+"""Stands in a box of keys or values that the first half of a pair gives, once it has looked at the second."""
+BOTH_STACKED = "after the other row, by the same weights; then both stacked"
+"""Stands in the box of a sum to the second half of a pair."""
 
 
 def describe_box(key: str, part: Part) -> str:

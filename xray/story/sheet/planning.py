@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
+from math import prod
 from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
@@ -16,17 +17,18 @@ from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.charts.between_chart import add_parted, chart_added, name_parted
+from xray.story.charts.between_chart import add_parted, chart_added, chart_put_beside, name_parted
 from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import find_drawn_bend, label_past
+from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import fold_site, label_bridge
+from xray.story.passages.bridges import find_cut, fold_site, label_bridge, takes_some
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.scaled_streams import find_factor_behind
@@ -249,14 +251,35 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
         return chart_added(flow, towering.added, layer)
+    if found.rows is not None:
+        ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
+        return chart_put_beside(flow, found.rows, layer, ends)
     bend = find_drawn_bend(flow, towering, layer - 1)
     nodes = found.nodes - {bend}  # it is drawn in its layer
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
+    own = [node for node in nodes - found.aside if flow.is_leaf(node)]
+    cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_some(flow, node))]
+    labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
     folded, key = fold_site(flow, found), f"bridge{layer}_"
-    return chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins)
+    chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
+    return chart if chart is None or not found.aside else tell_readers(flow, towering, chart, found.aside)
+
+
+def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection[int]) -> Chart:
+    """The chart in which the last box of rows that stay `aside` says which layers look at these."""
+    reading = [
+        number
+        for number, layer in enumerate(towering.layers)
+        if any(maker in aside for staging in layer for node in staging.nodes for maker in flow.makers[node])
+    ]
+    own = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in aside}
+    last = own.difference(edge.source for edge in chart.edges)
+    told = f"for layer{'s' * (len(reading) > 1)} {spell_layers(reading)}"
+    nodes = (replace(node, told=(*node.told, told)) if node.key in last else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))
 
 
 def name_kind(node: Node) -> str:
@@ -284,9 +307,18 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
         if does_more(flow, here, nodes):
             break
         given = next((record.shape for record in flow.steps[here].inputs), None)
-        found = here if given == shape or (given == before and first.add < flow.ends[here]) else found
+        is_stream = given == before or is_moved(flow, here, first.stream)
+        found = here if given == shape or (is_stream and first.add < flow.ends[here]) else found
     is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
     return flow.steps[found] if found is not None and is_whole else None
+
+
+def is_moved(flow: Flow, block: int, stream: int | None) -> bool:
+    """Whether a block is given a stream that is laid out another way at most."""
+    maker = next(iter(flow.makers[block]), None)
+    if stream is None or maker is None or flow.carried_from(maker) != stream:
+        return False
+    return prod(flow.steps[block].inputs[0].shape) == prod(flow.output(stream).shape)
 
 
 def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
@@ -303,9 +335,11 @@ def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
 def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[int]) -> bool:
     """Whether a step that learned nothing leads nowhere but to others `apart`, or stands between two of a layer.
 
-    So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE).
+    So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE). Nor does one that stacks
+    what the layer made of the halves of a pair (EfficientLoFTR).
     """
     between = all(one in nodes for one in (*flow.makers[node], *flow.readers.get(node, (None,))))
+    between |= flow.op(node) == "stack" and all(one in nodes for one in flow.makers[node])
     return between or all(one in apart for one in flow.ahead(node))
 
 

@@ -1,0 +1,66 @@
+"""Rows beside a stream between two of its layers: learned ones, and such as are made of former rows (GroupViT).
+
+They are put to those of the stream, or left behind by it for later layers to look at.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+
+
+@dataclass(frozen=True)
+class RowsBeside:
+    """Rows put beside a stream: `join` puts `count` to those of the stream, `nodes` make them, the last is the `end`.
+
+    `source` takes the former rows of which they are made; None where they are made of learned numbers alone.
+    """
+
+    join: int
+    count: int
+    nodes: frozenset[int]
+    end: int
+    source: int | None = None
+
+
+def find_rows_beside(flow: Flow, before: int, join: int, sums: Collection[int]) -> RowsBeside | None:
+    """The rows that a step puts to all that a layer ended with, where learned numbers take part; None for any other.
+
+    They are made of no data but rows of the same stream, as an earlier one of its `sums` gave them.
+    """
+    given = list(flow.given(join)) if flow.op(join) in SIDE_BY_SIDE else []
+    whole, made = flow.output(before).shape, flow.output(join).shape
+    if len(given) != 2 or len(made) != len(("batch", "row", "width")):
+        return None
+    own = [flow.carried_from(maker) == before and record.shape == whole for record, maker in given]
+    rows, maker = given[own.index(False)] if own.count(True) == 1 else given[0]
+    if own.count(True) != 1 or maker is None or rows.shape[::2] != made[::2] or rows.shape[1] + whole[1] != made[1]:
+        return None
+    nodes = frozenset(flow.behind(maker, within=lambda node: node > before))
+    sources = {one for node in nodes for one in flow.makers[node] if one is not None and one not in nodes}
+    is_learned = any(
+        flow.steps[node].params or any(record.role == "parameter" for record in flow.steps[node].inputs)
+        for node in nodes
+    )
+    is_former = all(flow.carried_from(one) != before and flow.carried_from(one) in sums for one in sources)
+    if not is_learned or not is_former or len(sources) > 1:
+        return None
+    return RowsBeside(join, rows.shape[1], nodes, maker, next(iter(sources), None))
+
+
+def list_left_behind(
+    flow: Flow, before: int, start: int, apart: Collection[int], layer: Collection[int]
+) -> frozenset[int]:
+    """The steps that work out rows for the steps of a `layer` while the stream goes on with others: norms of keys.
+
+    They run between what one layer ends with and the `start` of the next, and read the former alone. `apart` are those
+    of the stream's own way. Empty where learned numbers take no part.
+    """
+    made = {node for node in flow.ahead(before, within=lambda node: node < start) if flow.is_leaf(node)}
+    free = {node for node in made if before < node and node not in apart}
+    read = {maker for node in layer for maker in flow.makers[node] if maker is not None}
+    ways = frozenset(flow.behind(*(read & free), within=free.__contains__))
+    outside = {maker for node in ways for maker in flow.makers[node] if maker not in ways}
+    is_learned = any(flow.steps[node].params for node in ways)
+    return ways if is_learned and outside <= {before} else frozenset()
