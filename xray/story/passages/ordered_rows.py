@@ -1,4 +1,4 @@
-"""Rows taken in an order that is given (by windows, as Qwen2.5-VL's eye does) or sorted, and back; the first in front."""
+"""Rows taken in a given order (by windows, as Qwen2.5-VL's eye does), or sorted, and back; the first one in front."""
 
 from collections.abc import Collection
 
