@@ -25,10 +25,10 @@ def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
     others = {where_of(flow, node) for stream, moves in starts.items() if stream != first for node in moves}
 
     def is_once(stream: int | None, moves: Sequence[int]) -> bool:
+        turns, drops = any(flow.op(node) in TURNS for node in moves), drops_axis(flow, moves)
         if stream == first:
-            return others.isdisjoint(where_of(flow, node) for node in moves)
-        changes = any(flow.op(node) in TURNS for node in moves) or drops_axis(flow, moves)
-        return changes and stream is not None and stream not in sums and is_worked_on(flow, stream)
+            return (turns or not drops) and others.isdisjoint(where_of(flow, node) for node in moves)
+        return (turns or drops) and stream is not None and stream not in sums and is_worked_on(flow, stream)
 
     moved = {stream: moves for stream, moves in starts.items() if moves and is_once(stream, moves)}
 
@@ -66,7 +66,8 @@ def list_shared(flow: Flow, joints: Sequence[Joint]) -> tuple[int, ...]:
 
 def drops_axis(flow: Flow, moves: Sequence[int]) -> bool:
     """Whether moves, one behind the other, do no more than to take axes of 1 off: of rows pooled as a map (Funnel)."""
-    before, after = flow.steps[moves[0]].inputs[0].shape, flow.output(moves[-1]).shape
+    before = next((record.shape for record in flow.steps[moves[0]].inputs), ())
+    after = flow.output(moves[-1]).shape
     return len(after) < len(before) and [one for one in before if one > 1] == [one for one in after if one > 1]
 
 
