@@ -60,21 +60,3 @@ def test_an_axis_of_a_pool_is_taken_off_before_the_layer_and_not_of_its_queries_
 
     assert frame.bridge.node(frame.bridge.head).record.shape == (2, 5, WIDTH)
     assert [node.label for node in frame.panels[0].chart.nodes if "AXIS" in node.label] == []
-
-
-class Pools(Pooled):
-    """The same, whose way past the attention begins at what was pooled, and not at what its queries read."""
-
-    def forward(self, x):
-        few = functional.avg_pool2d(x[:, None], (2, 1), stride=(2, 1), ceil_mode=True)
-        query, key, value = (
-            made.reshape(len(x), -1, HEADS, WIDTH // HEADS).transpose(1, 2)
-            for made in (self.query(few[:, 0]), self.key(x), self.value(x))
-        )
-        return (few + self.out(((query @ key.mT).softmax(-1) @ value).transpose(1, 2).flatten(2))[:, None])[:, 0]
-
-
-def test_an_axis_that_queries_alone_lose_is_taken_off_in_their_way():
-    frame = column_of(AttentionPart(), FeedForwardPart(), Pools(), FeedForwardPart()).frames[-1]
-
-    assert "AN AXIS OF 1 TAKEN OFF Q" in [node.label for node in frame.panels[0].chart.nodes]
