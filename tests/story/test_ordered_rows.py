@@ -38,3 +38,38 @@ def test_rows_in_another_order_are_what_the_first_layer_reads():
     (column,) = read_columns(xray.trace(Eye(torch.arange(PLACES).flip(0)), torch.rand(2, 3, 16, 16)))
 
     assert column.entrance.node(column.entrance.head).label == "ROWS IN A GIVEN ORDER"
+
+
+class Sorted(nn.Module):
+    """Rows sorted by numbers of their own before the layers, and put back behind these (V-JEPA 2)."""
+
+    def __init__(self, *, part=False, back=True):
+        super().__init__()
+        self.given, self.norm, self.last = nn.Linear(7, WIDTH), nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 7)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.part, self.back = part, back
+
+    def forward(self, x, places):
+        order = places.argsort(1)[:, : 3 if self.part else None]
+        x = self.given(x).gather(1, order[..., None].expand(-1, -1, WIDTH))
+        for layer in self.layers:
+            x = layer(x)
+        back = (order if self.back else places).argsort(1)
+        return self.last(self.norm(x).gather(1, back[..., None].expand(-1, -1, WIDTH)))
+
+
+@pytest.mark.parametrize(
+    ("settings", "before", "behind"),
+    [
+        ({}, ["ROWS SORTED"], ["ROWS PUT BACK IN THEIR ORDER"]),
+        ({"back": False}, ["ROWS SORTED"], ["ROWS SORTED"]),
+        ({"part": True}, [], ["ROWS SORTED"]),
+    ],
+)
+def test_rows_that_are_sorted_and_put_back_have_boxes(settings, before, behind):
+    given = torch.rand(2, 5, 7), torch.tensor([[3, 0, 4, 1, 2], [1, 4, 2, 0, 3]])
+    (column,) = read_columns(xray.trace(Sorted(**settings).eval(), *given))
+
+    entrance, leaving = ([one.label for one in chart.nodes] for chart in (column.entrance, column.exit))
+    assert [one for one in entrance if one.startswith("ROWS")] == before
+    assert [one for one in leaving if one.startswith("ROWS")] == behind

@@ -220,6 +220,32 @@ def test_the_box_of_a_norm_of_each_expert_counts_its_weights():
     assert nodes["back"].extra == f"{4 * 9 * WIDTH + WIDTH} parameters in all"
 
 
+class Pushed(Gated):
+    """Experts chosen by their scores and a number for each, which is learned, or held (DeepSeek-V3)."""
+
+    def __init__(self, *, learned):
+        super().__init__()
+        self.push = nn.Parameter(torch.ones(4)) if learned else nn.Buffer(torch.ones(4))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        scores = self.router(given).sigmoid()
+        chosen = (scores + self.push).topk(2).indices
+        gate, up = torch.bmm(given.expand(4, -1, -1), self.wide).chunk(2, -1)
+        made = torch.bmm(functional.silu(gate) * up, self.back)
+        shares = torch.zeros(len(given), 4).scatter(1, chosen, scores.gather(1, chosen))
+        return x + (made * shares.t().unsqueeze(-1)).sum(0).view(x.shape)
+
+
+@pytest.mark.parametrize(("learned", "told"), [(True, "4 parameters"), (False, "")])
+def test_learned_numbers_for_the_choice_alone_count_in_its_box(learned, told):
+    nodes = {node.key: node for node in draw(Reader(AttentionPart(), Pushed(learned=learned)), rows())}
+
+    assert nodes["choice"].label == "2 OF 4 CHOSEN"
+    assert nodes["choice"].extra == told
+    assert nodes["router"].extra == f"{4 * WIDTH + 4} parameters"
+
+
 class Set(nn.Module):
     """Experts with a router of their own, as wide inside as is said."""
 

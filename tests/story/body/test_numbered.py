@@ -106,7 +106,7 @@ def test_blocks_that_add_nothing_are_counted_beside_the_layers():
 
     (tower,) = anatomy.towers
     assert (tower.layers, tower.idle_blocks, tower.blocks) == (5, 2, 7)
-    assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before, between or behind the layers."
+    assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before and between the layers."
 
 
 def test_stages_of_several_blocks_are_not_counted_as_blocks():
@@ -118,9 +118,11 @@ def test_stages_of_several_blocks_are_not_counted_as_blocks():
 
 
 def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():
-    (tower,) = read(Pyramid((7, 11)), torch.randn(2, 3, SIDE, SIDE)).towers
+    anatomy = read(Pyramid((7, 11)), torch.randn(2, 3, SIDE, SIDE))
 
+    (tower,) = anatomy.towers
     assert (tower.layers, tower.idle_blocks, tower.blocks) == (5, 3, 8)
+    assert describe_blocks(anatomy).endswith("they stand before, between and behind the layers.")
 
 
 def test_a_sum_between_blocks_is_told_to_be_no_block():

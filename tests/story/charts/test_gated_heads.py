@@ -14,8 +14,9 @@ WIDE = WIDTH // HEADS
 class Gated(nn.Module):
     """Attention whose gate is the other half of what makes the queries (Qwen3-Next), or stands apart."""
 
-    def __init__(self, *, apart, first=False):
+    def __init__(self, *, apart, first=False, bias=False):
         super().__init__()
+        self.bias = nn.Parameter(torch.zeros(HEADS)) if bias else None
         self.first = first
         self.query = nn.Linear(WIDTH, WIDTH if apart else 2 * WIDTH)
         self.gate = nn.Linear(WIDTH, WIDTH) if apart else None
@@ -28,6 +29,8 @@ class Gated(nn.Module):
         else:
             query, gate = self.query(x).unflatten(-1, (HEADS, WIDE)), self.gate(x)
         key, value = (one(x).unflatten(-1, (HEADS, WIDE)).transpose(1, 2) for one in (self.key, self.value))
+        if self.bias is not None:
+            gate = (gate.unflatten(-1, (HEADS, WIDE)) + self.bias[None, None, :, None]).flatten(2)
         weights = (query.transpose(1, 2) @ key.mT / WIDE**0.5).softmax(-1)
         found, gate = (weights @ value).transpose(1, 2).flatten(2), gate.sigmoid()
         return x + self.out(gate * found if self.first else found * gate)
@@ -46,3 +49,20 @@ def test_a_layer_that_makes_queries_and_their_gate_leads_to_both(apart, first):
     assert ("linear0_q" in led) is not apart
     assert bool(nodes["gate"].extra) is apart
     assert ("gate" in chart.feet) is apart  # a layer of its own reads the stream
+
+
+@pytest.mark.parametrize(
+    ("apart", "bias", "params"),
+    [
+        (True, False, f"{WIDTH * WIDTH + WIDTH} parameters"),
+        (True, True, f"{WIDTH * WIDTH + WIDTH + HEADS} parameters"),
+        (False, True, f"{HEADS} parameters"),
+        (False, False, ""),
+    ],
+)
+def test_what_is_added_to_a_gate_counts_beside_its_layer(apart, bias, params):
+    parts = (part for _ in range(2) for part in (Gated(apart=apart, bias=bias), FeedForwardPart()))
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *parts).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(2, 5, WIDTH)))
+
+    assert column.frames[0].panels[0].chart.node("gate").extra == params

@@ -52,3 +52,11 @@ def test_keys_of_as_many_rows_as_ask_say_nothing():
     chart = column_of(AttentionPart(), FeedForwardPart()).frames[0].panels[0].chart
 
     assert not any(node.told for node in chart.nodes)
+
+
+def test_an_axis_of_a_pool_is_taken_off_before_the_layer_and_not_of_its_queries_alone():
+    column = column_of(AttentionPart(), FeedForwardPart(), Pooled(), FeedForwardPart())
+    frame = column.frames[-1]
+
+    assert frame.bridge.node(frame.bridge.head).record.shape == (2, 5, WIDTH)
+    assert [node.label for node in frame.panels[0].chart.nodes if "AXIS" in node.label] == []

@@ -80,21 +80,22 @@ def test_a_learned_row_that_is_put_in_front_is_drawn():
 
 
 class Masked(nn.Module):
-    """One learned row, repeated, of which as many are taken as places say, behind others (V-JEPA 2)."""
+    """One learned row of some, repeated, of which as many are taken as places say, behind others (V-JEPA 2)."""
 
-    def __init__(self):
+    def __init__(self, held=1):
         super().__init__()
         self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
-        self.row = nn.Parameter(torch.rand(1, 1, 8))
+        self.rows = nn.Parameter(torch.rand(held, 1, 1, 8))
 
     def forward(self, x):
         places = torch.tensor([[1, 4, 2]] * len(x))[..., None].expand(-1, -1, 8)
-        masked = torch.cat([self.row.repeat(len(x), 5, 1).gather(dim=1, index=places)], dim=0)
+        masked = torch.cat([self.rows[-1].repeat(len(x), 5, 1).gather(dim=1, index=places)], dim=0)
         return self.last(torch.cat((self.first(x), masked), dim=1))
 
 
-def test_a_learned_row_that_is_repeated_and_picked_from_stays_one():
-    assert labels_of(Masked(), rows(8)) == ["LINEAR", "LEARNED ROWS BESIDE: 5 + 3", "LINEAR"]
+@pytest.mark.parametrize(("held", "told"), [(1, "A LEARNED ROW"), (4, "ONE OF 4 LEARNED ROWS")])
+def test_a_learned_row_that_is_repeated_and_picked_from_stays_one(held, told):
+    assert labels_of(Masked(held), rows(8)) == ["LINEAR", f"{told} BESIDE: 5 + 3 TIMES", "LINEAR"]
 
 
 def test_several_learned_rows_are_told_with_their_number():

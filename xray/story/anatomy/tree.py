@@ -157,9 +157,9 @@ class Tower:
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
-    (EfficientNet). `apart` are the layers, from 0, that are no blocks, but sums between two (FastSpeech 2), `unlisted`
-    those that stand in no block of the list that holds most of them, each in one (SAM's last attention), or in none of
-    the `lists` that its stages have (GroupViT).
+    (EfficientNet), which stand `idle_at`: before the layers, between them, or behind. `apart` are the layers, from 0,
+    that are no blocks, but sums between two (FastSpeech 2), `unlisted` those that stand in no block of the list that
+    holds most of them, each in one (SAM's last attention), or in none of the `lists` that its stages have (GroupViT).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
     of whose weights they work with (LXMERT: both sides look at each other with the same).
@@ -180,6 +180,7 @@ class Tower:
     rows_added: tuple[int, ...] = ()
     blocks: int | None = None
     idle_blocks: int = 0
+    idle_at: tuple[str, ...] = ()
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
     lists: int = 1

@@ -83,7 +83,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             tops[lane.letter] = last
     edges += lead_to_choices(flow, lanes, everywhere)
     row += max((own[-1] + 1 for own in rows if own), default=0)
-    beside = Beside(everywhere, read_entry(flow, found), list_own(found.region))
+    beside = Beside(everywhere, read_entry(flow, found), list_own(flow, found.region, site))
     row = draw_square(flow, site, branch, turn, tops, row, nodes, edges, feet, beside)
     head = draw_end(flow, site, branch, found.region, row, nodes, edges)
     lead_gate(flow, site, beside, nodes, edges, feet)

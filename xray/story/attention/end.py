@@ -289,9 +289,12 @@ def list_gate(flow: Flow, gate: int) -> list[int]:
 
 
 def describe_gate(flow: Flow, site: Site, gate: int) -> str:
-    """The parameters of the linear layer that makes a gate alone; empty where the gate is a part of the queries."""
-    made = list_gate(flow, gate)[-1:]
-    return "" if not made or find_layer_of_both(flow, site, gate) is not None else describe_params(flow, *made)
+    """The parameters by which a gate is made alone: none of a linear layer of which the queries are a part.
+
+    What is added to what the layer makes is among them, as one learned number for each head (Beam).
+    """
+    made = list_gate(flow, gate)
+    return describe_params(flow, *(made if find_layer_of_both(flow, site, gate) is None else made[:-1]))
 
 
 def find_layer_of_both(flow: Flow, site: Site, gate: int) -> int | None:

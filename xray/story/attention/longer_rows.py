@@ -17,6 +17,13 @@ def reads_longer(branch: Attention, nodes: Sequence[Node], brought: Collection[s
     return all(one is not None and one.shape[1:2] > asking.shape[1:2] for one in offered)
 
 
+def has_longer(nodes: Sequence[Node]) -> bool:
+    """Whether keys and values of the stream itself have more rows than its queries, so that boxes tell of it."""
+    rows = {node.key: node.record.shape[1:2] for node in nodes if node.record is not None and node.surface == "own"}
+    asking = rows.get("linear0_q")
+    return asking is not None and all(rows.get(f"linear0_{letter}", ()) > asking for letter in "kv")
+
+
 def tell_longer(nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
     """The boxes as those of the stream itself; the first ones tell of how many rows they are."""
     found = []

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
@@ -13,6 +13,8 @@ from xray.story.charts.chart import Edge, Node, describe_params
 from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import Scored
+
+MOST_BEHIND = 60
 
 
 @dataclass(frozen=True)
@@ -53,9 +55,20 @@ def read_entry(flow: Flow, found: Branching) -> int | None:
     return max(opening) if opening else found.region.start
 
 
-def list_own(region: Region) -> frozenset[int]:
-    """The steps of a branch itself; what was worked out before it begins may be there for other layers too."""
-    first = min(region.inner)
+def list_own(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+    """The steps of a branch itself; what was worked out before it begins may be there for other layers too.
+
+    Not so in a block that begins behind the stream, and holds no other attention: what the first layer alone looks up
+    belongs to that, be it for all (WavLM).
+    """
+    others = [one.softmax for one in list_sites(flow) if one is not site]
+    blocks = (
+        block
+        for block in flow.parents(site.softmax)
+        if region.start is not None and block > region.start
+        if not any(block < one < flow.ends[block] for one in others)
+    )
+    first = min([min(region.inner), *blocks])
     return region.inner | {node for node in region.beside if node > first}
 
 
@@ -83,6 +96,21 @@ def reads_learned(flow: Flow, node: int) -> bool:
     """Whether a step works with parameters: those of its module, or such as it is given."""
     step = flow.steps[node]
     return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+
+
+def count_readers(flow: Flow, made: Collection[int]) -> int:
+    """How many attentions add to their scores what some steps take of a table, that one included which they are of."""
+    data = list_reading_data(flow)
+    tables = {node for node in made if node not in data and reads_learned(flow, node)}
+
+    def ends(one: int) -> bool:
+        return one in tables or is_linear(flow, one) or is_product(flow, one) or flow.op(one) in SOFTMAXES
+
+    def is_added(site: Site) -> bool:
+        makers = (maker for node in site.scored for maker in flow.makers[node])
+        return not tables.isdisjoint(flow.behind(*makers, most=MOST_BEHIND, ends=ends))
+
+    return sum(map(is_added, list_sites(flow))) if tables else 0
 
 
 def is_gated(flow: Flow, made: Sequence[int]) -> bool:

@@ -12,7 +12,7 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, find_joined_scores, is_gated, list_made
+from xray.story.attention.made_beside import Beside, count_readers, find_joined_scores, is_gated, list_made
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
 from xray.story.branches.distinctions import list_other_scores
@@ -37,6 +37,7 @@ KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
 ZEROED = "0 WHERE HIDDEN"
+ONE_TABLE = "its table is looked up once, for {many:,} attentions"
 OTHER_SCORES = "+ SCORES OF ANOTHER ATTENTION"
 
 HIGHEST = frozenset({"max", "amax"})
@@ -239,7 +240,9 @@ def score_node(
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
-    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record)
+    many = count_readers(flow, made)
+    shared = (ONE_TABLE.format(many=many),) if many > 1 else ()
+    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record, told=shared)
 
 
 def is_broadcast(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:

@@ -18,12 +18,14 @@ NUMBERS = re.compile(r"\d+")
 class Numbered:
     """How many blocks there are beside each other, how many of them are idle, and the layers, from 0, that are none.
 
+    `idle_at` is where the idle ones stand: before the layers, between them, or behind.
     `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in, or of
     such a list in each stage, of which there are so many `lists`.
     """
 
     blocks: int | None = None
     idle: int = 0
+    idle_at: tuple[str, ...] = ()
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
     lists: int = 1
@@ -58,7 +60,16 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
         unlisted = unlisted or inner
     idle, used = ({flow.steps[node].path for node in nodes} for nodes in (beside, blocks))
     are_told = bool(idle) and is_around and len(used) == len(held) - len(none)  # a stage of several layers is no block
-    return Numbered(len(idle | used) if are_told else None, len(idle) if are_told else 0, apart, unlisted, lists)
+    if not are_told:
+        return Numbered(apart=apart, unlisted=unlisted, lists=lists)
+    stand = place_beside(beside, layers[0][0].joints[0].add, last)
+    return Numbered(len(idle | used), len(idle), stand, apart, unlisted, lists)
+
+
+def place_beside(blocks: Collection[int], first: int, last: int) -> tuple[str, ...]:
+    """Where blocks without a sum stand, by the first sum of all layers and the last one."""
+    found = {"before" if one < first else "behind" if one > last else "between" for one in blocks}
+    return tuple(where for where in ("before", "between", "behind") if where in found)
 
 
 def adds_up(flow: Flow, block: int) -> bool:

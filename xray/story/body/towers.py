@@ -183,6 +183,7 @@ def read_tower(
         streams=count_streams(chains) or count_mixed(stagings),
         blocks=numbered.blocks,
         idle_blocks=numbered.idle,
+        idle_at=numbered.idle_at,
         apart=numbered.apart,
         unlisted=numbered.unlisted,
         lists=numbered.lists if numbered.unlisted else 1,

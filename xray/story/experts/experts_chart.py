@@ -112,6 +112,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
             MIDDLE,
             steps_at(flow, chosen_at, *sorted(routing - {chosen_at})),
             flow.output(find_all_chosen(flow, routing, chosen) or chosen_at),
+            describe_params(flow, *sorted(routing)),
         ),
     ]
     edges = [Edge("router", "choice")]

@@ -252,6 +252,18 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     return labels
 
 
+def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, int]:
+    """The sums of a bridge that add what one of some layers gave, as it was, to what the bridge made (Funnel)."""
+    ends = {end_of(layer): number for number, layer in enumerate(layers)}
+    found: dict[int, int] = {}
+    for node in sorted(bridging.nodes):
+        made = list(map(flow.carried_from, flow.makers[node])) if flow.op(node) in SUMS else []
+        before = [ends[one] for one in made if one in ends]
+        if len(made) == 2 and len(before) == 1 and bridging.nodes.issuperset(one for one in made if one not in ends):
+            found[node] = before[0]
+    return found
+
+
 def label_looking(flow: Flow, site: Site) -> str:
     """How many places an attention without a skip looks at how many others with (LeViT)."""
     rows, seen = count_rows(flow, site, site.query), count_rows(flow, site, site.key)

@@ -1,10 +1,10 @@
-"""Rows taken in an order that is given, by windows and back (the eyes of Qwen2.5-VL); the first one taken in front."""
+"""Rows taken in a given order (by windows, as Qwen2.5-VL's eye does), or sorted, and back; the first one in front."""
 
 from collections.abc import Collection
 
 from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SIDE_BY_SIDE
 from xray.story.recognition.between import list_reading_data
 
 TAKING = frozenset({"index", "index_select"})
@@ -12,7 +12,9 @@ PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 
 
 def takes_in_order(flow: Flow, node: int) -> bool:
-    """Whether a step takes as many rows as there are, in the order that a row of whole numbers says."""
+    """Whether a step takes as many rows as there are, in the order that a row of whole numbers says, or sorted ones."""
+    if find_order(flow, node) is not None:
+        return True
     step = flow.steps[node]
     if flow.op(node) not in TAKING or len(step.inputs) != 2 or not step.outputs:
         return False
@@ -20,6 +22,36 @@ def takes_in_order(flow: Flow, node: int) -> bool:
     is_order = len(order.shape) == 1 and order.shape[0] > 1 and not order.is_float and order.dtype != "bool"
     is_rows = rows.is_float and len(rows.shape) > 1 and rows.shape == step.outputs[0].shape
     return is_order and is_rows and order.shape[0] in rows.shape[:-1] and node in list_reading_data(flow)
+
+
+def find_order(flow: Flow, node: int) -> int | None:
+    """The step that sorts numbers, one of each row of a sequence, in whose order another takes all rows (V-JEPA 2)."""
+    step = flow.steps[node]
+    if flow.op(node) != "gather" or len(step.inputs) != 2 or not step.inputs[0].is_float:
+        return None
+    rows, order = (one.shape for one in step.inputs)
+    sorts = flow.carried_from(flow.makers[node][1], CARRYING | REPEATS)
+    if sorts is None or flow.op(sorts) != "argsort" or len(rows) != len(("batch", "row", "width")) or rows != order:
+        return None
+    return sorts if flow.output(sorts).shape == rows[:-1] and node in list_reading_data(flow) else None
+
+
+def name_order(flow: Flow, node: int) -> str:
+    """What a step is called that takes all rows in another order: a given one, sorted, or that before they were."""
+    sorts = find_order(flow, node)
+    if sorts is None:
+        return "ROWS IN A GIVEN ORDER"
+    return "ROWS SORTED" if sorts_back(flow, sorts) is None else "ROWS PUT BACK IN THEIR ORDER"
+
+
+def sorts_back(flow: Flow, sorts: int) -> int | None:
+    """The step that takes rows in an order which another sorts back, if both are known."""
+    former = flow.carried_from(flow.makers[sorts][0])
+    if former is None or flow.op(former) != "argsort":
+        return None
+    moved = set(flow.ahead(former, within=lambda one: one == former or flow.op(one) in CARRYING | REPEATS))
+    readers = (one for place in sorted(moved) for one in flow.readers.get(place, ()) if flow.is_leaf(one))
+    return next((one for one in readers if find_order(flow, one) == former), None)
 
 
 def shifts_places(flow: Flow, node: int) -> bool:

@@ -137,9 +137,8 @@ def describe_blocks(anatomy: Anatomy) -> str:
         own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
         if tower.blocks:
             what = "adds nothing: it stands" if tower.idle_blocks == 1 else "add nothing: they stand"
-            told.append(
-                f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} before, between or behind the layers."
-            )
+            where = " and ".join(filter(None, (", ".join(tower.idle_at[:-1]), *tower.idle_at[-1:])))
+            told.append(f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} {where} the layers.")
         if tower.apart:
             what = "is a sum" if len(tower.apart) == 1 else "are sums"
             told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")

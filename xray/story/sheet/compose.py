@@ -37,6 +37,7 @@ from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients,
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
+from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
@@ -308,6 +309,7 @@ def draw_beside(
     for column in columns:
         standing.append(stand(canvas, column, left, floor, gap, base))
         left += column.width + aisle
+    draw_past_frames(canvas, columns, standing)
     roof = draw_links(canvas, columns, standing, list_links(columns, whole.links), aisle)
     height = max(height, roof + MARGIN / 2)
     return width, height, draw_cards(canvas, info, height, marks), columns

@@ -1,11 +1,11 @@
 """A tower's frames on the canvas, one above the other, and the streams through them."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart
-from xray.story.layout import Box, Run, line_width
+from xray.story.layout import Box, Point, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
 from xray.story.sheet.placing import Placed
@@ -15,7 +15,7 @@ from xray.story.sheet.single_rows import draw_compact, draw_pair
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import wrap_evenly
 
-TITLE_TOP, BRIDGE, BESIDE, LEAST_BESIDE = 34.0, 24.0, 8.0, 60.0
+TITLE_TOP, BRIDGE, BESIDE, LEAST_BESIDE, PAST = 34.0, 24.0, 8.0, 60.0, 4.6
 MOST_HIGH, MOST_ROWS = 4, 25
 """So many high rows of single layers, and rows of nodes a tower may have before it is drawn closer."""
 
@@ -25,7 +25,9 @@ class Drawn:
     """What a tower's frames have become on the canvas: for each lane the first and last box, and what memory feeds.
 
     `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several;
-    `bridges` are those of the first lane, each with its boxes. So high is `written` over the last frame.
+    `bridges` are those of the first lane, each with its boxes. So high is `written` over the last frame. `ends` is
+    where the stream leaves frames, by the last layer of each, and `adding` are the boxes between frames that add what a
+    layer before gave, with that layer.
     """
 
     firsts: tuple[Box, ...]
@@ -36,6 +38,8 @@ class Drawn:
     besides: tuple[Box, ...] = ()
     bridges: tuple[tuple[Chart, Placed], ...] = ()
     written: float = 0.0
+    ends: Mapping[int, Point] = field(default_factory=dict[int, Point])
+    adding: tuple[tuple[Box, int], ...] = ()
 
     @property
     def first(self) -> Box:
@@ -73,6 +77,8 @@ def draw_frames(
     shown: list[Shown] = []
     bridges: list[tuple[Chart, Placed]] = []
     own = lanes[0].look.own
+    ends: dict[int, Point] = {}
+    adding: list[tuple[Box, int]] = []
     y = floor
     written = floor
     together = list(zip(*frames, strict=True))
@@ -85,6 +91,8 @@ def draw_frames(
         if group[0].bridge is not None:
             y, feet, beside, lasts, placed_below = draw_bridge(canvas, group, lanes, y, gap, lasts)
             bridges += [(group[0].bridge, one) for one in placed_below[:1]]
+            for key, layer in group[0].earlier if placed_below else ():
+                adding += [(placed_below[0].boxes[key], layer)] if key in placed_below[0].boxes else []
             besides = besides if firsts else beside
             firsts = firsts or feet
         if group[0].is_compact:
@@ -104,6 +112,7 @@ def draw_frames(
         canvas.panel(left, bottom, left + width, y, f"{own}_frame", 24, "casing", 2.4)
         canvas.panels.insert(before, canvas.panels.pop())
         written = draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre, passed)
+        ends[group[0].group.layers[-1]] = (lasts[0].x, y + PAST)
         y += 34 if number + 1 < len(frames[0]) else 0
     for place in range(0, len(rows) if is_paired else 0, 2):
         y, lasts = draw_pair(canvas, rows[place : place + 2], lanes, left, width, y, lasts)
@@ -118,6 +127,8 @@ def draw_frames(
         tuple(besides),
         tuple(bridges),
         max(y, written),
+        ends,
+        tuple(adding),
     )
 
 

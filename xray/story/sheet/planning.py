@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Group
+from xray.story.attention.longer_rows import has_longer
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
@@ -28,7 +29,7 @@ from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import find_cut, fold_site, label_bridge, takes_some
+from xray.story.passages.bridges import find_cut, find_earlier, fold_site, label_bridge, takes_some
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.scaled_streams import find_factor_behind
@@ -64,9 +65,10 @@ class Frame:
     """A group of layers with the panels of one of them, from the bottom up; `is_only`: it holds all layers.
 
     A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read, `keys`
-    how many keys each of them has, `bridge` is what the stream goes through before it. `params` are those of the layer
-    that is drawn, `most` those of the layer with the most, where they have not all as many; `together` are those of all
-    layers, each counted once, where layers share some, and `whole` those of a block of which a part stands before it.
+    how many keys each of them has, `bridge` is what the stream goes through before it, `earlier` are its boxes that add
+    what a layer before gave, each with that layer, from 0. `params` are those of the layer that is drawn, `most` those
+    of the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
+    where layers share some, and `whole` those of a block of which a part stands before it.
     """
 
     group: Group
@@ -75,6 +77,7 @@ class Frame:
     is_only: bool
     is_compact: bool = False
     bridge: Chart | None = None
+    earlier: tuple[tuple[str, int], ...] = ()
     masks: tuple[Mask, ...] = ()
     keys: tuple[int, ...] = ()
     most: int | None = None
@@ -126,6 +129,7 @@ def plan_frames(
             keys = frozenset(map(name_kind, chart.nodes))
             stage = layers[number][place].stage
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
+            keys |= {"longer"} if has_longer(chart.nodes) else set()
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
@@ -157,9 +161,11 @@ def plan_frames(
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])
+        earlier = tuple((name, one) for _, name, one in list_adding(flow, towering, groups[number].layers[0]))
         most = max(each) if len(set(each)) > 1 else None
         seen_keys = tuple(count_keys(flow, layers[number]))
-        frame = Frame(groups[number], tuple(panels), params, len(groups) == 1, compact, bridge, masks, seen_keys, most)
+        held = tuple(panels)
+        frame = Frame(groups[number], held, params, len(groups) == 1, compact, bridge, earlier, masks, seen_keys, most)
         if frame.behind and begun_block is not None:
             frame = replace(frame, whole=flow.steps[begun_block].params)
         if groups[number].shared_in_part:
@@ -263,13 +269,18 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
-    folded, key = fold_site(flow, found), f"bridge{layer}_"
+    folded, key = fold_site(flow, found), name_bridge(layer)
+    labels |= {node: f"+ WHAT LAYER {number + 1} GAVE" for node, _, number in list_adding(flow, towering, layer)}
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
-    return chart if chart is None or not found.aside else tell_readers(flow, towering, chart, found.aside)
+    if chart is None:
+        return None
+    return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
 
 
 def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection[int]) -> Chart:
     """The chart in which the last box of rows that stay `aside` says which layers look at these."""
+    if not aside:
+        return chart
     reading = [
         number
         for number, layer in enumerate(towering.layers)
@@ -280,6 +291,31 @@ def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection
     told = f"for layer{'s' * (len(reading) > 1)} {spell_layers(reading)}"
     nodes = (replace(node, told=(*node.told, told)) if node.key in last else node for node in chart.nodes)
     return replace(chart, nodes=tuple(nodes))
+
+
+def name_bridge(layer: int) -> str:
+    """What the keys of the boxes before a layer begin with."""
+    return f"bridge{layer}_"
+
+
+def list_adding(flow: Flow, towering: Towering, layer: int) -> list[tuple[int, str, int]]:
+    """The sums before a layer that add what an earlier one gave, with their boxes' keys and that layer, from 0."""
+    found = (one for one in towering.bridges if one.bridge.before == layer)
+    sums = (find_earlier(flow, one, towering.layers[: layer - 1]) for one in found)
+    return [(node, f"{name_bridge(layer)}{node}", number) for one in sums for node, number in one.items()]
+
+
+def tell_moved(flow: Flow, chart: Chart, end: int) -> Chart:
+    """The chart whose last box gives what the next layer reads, where axes of 1 alone are taken off in between."""
+    head = chart.node(chart.head)
+    made = flow.places.get(head.steps[0].id) if head.steps else None
+    if made is None or end == made or flow.carried_from(end) != made or head.record is None:
+        return chart
+    left = [[one for one in shape if one > 1] for shape in (head.record.shape, flow.output(end).shape)]
+    if left[0] != left[1]:
+        return chart
+    told = replace(head, record=flow.output(end), steps=(*head.steps, flow.steps[end]))
+    return replace(chart, nodes=tuple(told if node is head else node for node in chart.nodes))
 
 
 def name_kind(node: Node) -> str:

@@ -16,7 +16,7 @@ def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
     """The chains of a tower, each begun behind the moves and pools that its first branch shares with the way past it.
 
     So a layer begins with what it reads: the rows whose axes were swapped before all layers (FSMT), the map that was
-    made smaller between two (Informer), or before the first (ResNet). What each layer does anew is its own.
+    made smaller between two (Informer, Funnel), or before the first (ResNet). What each layer does anew is its own.
     """
     joints = [joint for chain in chains for joint in chain.joints]
     sums = {joint.add for joint in joints}
@@ -25,10 +25,10 @@ def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
     others = {where_of(flow, node) for stream, moves in starts.items() if stream != first for node in moves}
 
     def is_once(stream: int | None, moves: Sequence[int]) -> bool:
+        turns, drops = any(flow.op(node) in TURNS for node in moves), drops_axis(flow, moves)
         if stream == first:
-            return others.isdisjoint(where_of(flow, node) for node in moves)
-        turns = any(flow.op(node) in TURNS for node in moves)
-        return turns and stream is not None and stream not in sums and is_worked_on(flow, stream)
+            return (turns or not drops) and others.isdisjoint(where_of(flow, node) for node in moves)
+        return (turns or drops) and stream is not None and stream not in sums and is_worked_on(flow, stream)
 
     moved = {stream: moves for stream, moves in starts.items() if moves and is_once(stream, moves)}
 
@@ -60,7 +60,15 @@ def list_shared(flow: Flow, joints: Sequence[Joint]) -> tuple[int, ...]:
     if stream is None or not moves:
         return list_learned_before(flow, joints)
     turns = any(flow.op(node) in TURNS for node in moves)
-    return moves if turns or list_long(flow, stream) != list_long(flow, moves[-1]) else ()
+    changes = turns or list_long(flow, stream) != list_long(flow, moves[-1]) or drops_axis(flow, moves)
+    return moves if changes else ()
+
+
+def drops_axis(flow: Flow, moves: Sequence[int]) -> bool:
+    """Whether moves, one behind the other, do no more than to take axes of 1 off: of rows pooled as a map (Funnel)."""
+    before = next((record.shape for record in flow.steps[moves[0]].inputs), ())
+    after = flow.output(moves[-1]).shape
+    return len(after) < len(before) and [one for one in before if one > 1] == [one for one in after if one > 1]
 
 
 def list_learned_before(flow: Flow, joints: Sequence[Joint]) -> tuple[int, ...]:

@@ -1,0 +1,69 @@
+"""What a layer gives, led past the next ones to a sum between two that adds it (Funnel's decoder)."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+PLACES = 9
+ADDED = "+ WHAT LAYER 2 GAVE"
+
+
+class Upsampled(nn.Module):
+    """Layers, pooled rows, layers, and each row repeated, to which what came before the pool is added, or no such."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.given, self.way = nn.Linear(7, WIDTH), way
+        self.first, self.few, self.last = (
+            nn.ModuleList(nn.Sequential(AttentionPart(), FeedForwardPart()) for _ in range(count))
+            for count in (2, 2, 1)
+        )
+        self.change = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        x = self.given(x)
+        for layer in self.first:
+            x = layer(x)
+        before = x
+        x = functional.avg_pool2d(x[:, None], (2, 1), stride=(2, 1), ceil_mode=True)[:, 0]
+        for layer in self.few:
+            x = layer(x)
+        x = x.repeat_interleave(2, dim=1)[:, :PLACES]
+        x = x + (before if self.way == "as it was" else self.change(before)) if self.way else x
+        for layer in self.last:
+            x = layer(x)
+        return x
+
+
+def trace_of(way):
+    return xray.trace(Upsampled(way).eval(), torch.rand(2, PLACES, 7))
+
+
+@pytest.mark.parametrize(("way", "told"), [("as it was", [(ADDED, 1)]), ("changed", []), ("", [])])
+def test_a_sum_that_adds_what_a_layer_gave_says_which_one(way, told):
+    (column,) = read_columns(trace_of(way))
+
+    found = [
+        (frame.bridge.node(key).label, layer)
+        for frame in column.frames
+        if frame.bridge is not None
+        for key, layer in frame.earlier
+    ]
+    assert found == told
+
+
+def test_what_a_layer_gave_is_led_from_above_its_frame_to_the_sum():
+    poster = compose_poster(trace_of("as it was"), text_width)
+
+    (box,) = (box for box in poster.boxes if any(run.text == ADDED for line in box.lines for run in line))
+    ends = [curve.points for curve in poster.curves if curve.points[-1][1] == pytest.approx(box.y)]
+    sideways = [points for points in ends if points[-1][0] in (box.left, box.right)]
+    assert len(sideways) == 1
+    assert sideways[0][0][1] < box.bottom - 40  # it begins far below, above the frame of layer 2
