@@ -29,7 +29,7 @@ from xray.story.passages.channels import find_channels, find_channels_ahead, gat
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
-from xray.story.passages.ordered_rows import shifts_places, takes_in_order
+from xray.story.passages.ordered_rows import label_order, shifts_places, takes_in_order
 from xray.story.passages.pools import (
     adds_up_rows,
     is_pool,
@@ -109,7 +109,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if is_pool(flow, node):
         return label_pool(flow, node)
     if takes_in_order(flow, node):
-        return "ROWS IN A GIVEN ORDER"
+        return label_order(flow, node)
     if shifts_places(flow, node):
         return "ROWS OF THE PLACE BEFORE"
     if measures_channels(flow, node):

@@ -9,7 +9,14 @@ from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_column, label_cut_map
-from xray.story.entrance.cut_rows import clears_rows, cuts_rows, label_chosen, label_cut_rows, label_padded
+from xray.story.entrance.cut_rows import (
+    clears_rows,
+    cuts_rows,
+    label_chosen,
+    label_cut_rows,
+    label_padded,
+    label_pieces_apart,
+)
 from xray.story.entrance.entrance import cuts_patches
 from xray.story.entrance.place_tables import list_fitting
 from xray.story.entrance.tables import looks_up_places, shares_rows, trains
@@ -76,7 +83,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return "× A LEARNED NUMBER"
     if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
         return MASKED
-    if told := label_chosen(flow, node):
+    if told := label_chosen(flow, node) or label_pieces_apart(flow, node):
         return told
     if told := label_padded(flow, node):
         return told

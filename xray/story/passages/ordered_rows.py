@@ -5,6 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.records import TensorRecord
 from xray.story.recognition.between import list_reading_data
 
 TAKING = frozenset({"index", "index_select"})
@@ -20,6 +21,27 @@ def takes_in_order(flow: Flow, node: int) -> bool:
     is_order = len(order.shape) == 1 and order.shape[0] > 1 and not order.is_float and order.dtype != "bool"
     is_rows = rows.is_float and len(rows.shape) > 1 and rows.shape == step.outputs[0].shape
     return is_order and is_rows and order.shape[0] in rows.shape[:-1] and node in list_reading_data(flow)
+
+
+def find_mask(flow: Flow, node: int) -> TensorRecord | None:
+    """The mask, one answer for each row, where a step takes the rows that it does not hide, in their order.
+
+    The places of what is not nothing come from the first to the last.
+    """
+    step = flow.steps[node]
+    if flow.op(node) not in TAKING or len(step.inputs) != 2:
+        return None
+    (rows, _), (order, maker) = flow.given(node)
+    found = flow.carried_from(maker)
+    if found is None or flow.op(found) != "nonzero" or len(order.shape) != 1 or not rows.is_float:
+        return None
+    mask = flow.steps[found].inputs[0]
+    return mask if mask.dtype == "bool" and mask.shape == rows.shape[:1] else None
+
+
+def label_order(flow: Flow, node: int) -> str:
+    """What a step is called that takes as many rows as there are: by a mask that may leave some out, or in an order."""
+    return "ROWS IN A GIVEN ORDER" if find_mask(flow, node) is None else "ROWS THAT A MASK KEEPS"
 
 
 def shifts_places(flow: Flow, node: int) -> bool:
