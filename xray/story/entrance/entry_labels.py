@@ -113,11 +113,8 @@ def tell_fitting(flow: Flow, node: int) -> str:
         while held is not None and maker is not None and flow.makers[maker]:
             told += spell_fitting(flow, maker, FITTING.get(flow.op(maker), ""))
             _, maker = next(flow.given(maker))
-    pieces = (
-        []
-        if told
-        else [one for one, how in list_fitting(flow, node, RESIZING) for one in spell_fitting(flow, one, how)]
-    )
+    fitted = [] if told else list_fitting(flow, node, RESIZING)
+    pieces = [text for place, how in fitted for text in spell_fitting(flow, place, how)]
     told += dict.fromkeys(pieces)
     return ": " + ", ".join(told) if told else ""
 
