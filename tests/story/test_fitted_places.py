@@ -56,15 +56,16 @@ class Cut(nn.Module):
         self.mark = nn.Parameter(torch.rand(1, 1, WIDTH))
         self.other = nn.Parameter(torch.rand(1 + 25, WIDTH)) if twice else None
 
-    def fit(self, table):
+    def fit(self, table, sizes):
         grid = table[1:].reshape(1, 5, 5, WIDTH).permute(0, 3, 1, 2)
-        return functional.interpolate(grid, size=(SIDE, SIDE // self.pictures)).flatten(2).mT
+        return functional.interpolate(grid, size=tuple(sizes)).flatten(2).mT
 
-    def forward(self, picture):
+    def forward(self, picture, sizes=None):
+        sizes = torch.tensor([[SIDE, SIDE // self.pictures]] * self.pictures) if sizes is None else sizes
         x = self.patches(picture).flatten(2).mT
-        x = x + torch.cat([self.fit(self.table) for _ in range(self.pictures)], dim=1)
+        x = x + torch.cat([self.fit(self.table, one) for one in sizes], dim=1)
         if self.other is not None:
-            x = x + self.fit(self.other)
+            x = x + self.fit(self.other, sizes[0])
         if self.classed:
             x = torch.cat([(self.mark + self.table[:1]).expand(len(x), -1, -1), x], dim=1)
         for layer in self.layers:
@@ -85,7 +86,8 @@ def test_a_table_that_is_cut_and_resized_is_counted_whole_and_once(pictures):
 
 
 def test_places_of_each_picture_that_are_put_together_have_one_box():
-    _, chart = read(lambda: Cut(pictures=2), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
+    sizes = torch.tensor([[SIDE, SIDE // 2]] * 2)
+    _, chart = read(lambda: Cut(pictures=2), torch.rand(2, 3, 2 * SIDE, 2 * SIDE), sizes)
 
     assert not [label for label in labels_of(chart) if "END TO END" in label]
 

@@ -8,7 +8,6 @@ from xray.ir.flow.operation_kinds import CARRYING, GRIDS, REPEATS, SIDE_BY_SIDE,
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, count_own
 from xray.story.passages.added_places import describe_sum, source_beside
-from xray.story.recognition.between import list_reading_data
 from xray.story.wording import plural
 
 Table = tuple[str, tuple[int, ...]]
@@ -17,10 +16,11 @@ Table = tuple[str, tuple[int, ...]]
 
 @dataclass(frozen=True)
 class Laid:
-    """The steps that make places out of learned tables, and the tables."""
+    """The steps that make places out of learned tables, and the tables; `is_pure` where of nothing else."""
 
     steps: frozenset[int]
     tables: tuple[Table, ...]
+    is_pure: bool
 
 
 def count_tables(flow: Flow, chart: Chart) -> Chart:
@@ -49,7 +49,7 @@ def find_laid(flow: Flow, node: int) -> Laid | None:
         return None
     steps: set[int] = set()
     tables: dict[Table, None] = {}
-    todo = [node]
+    todo, is_pure = [node], True
     while todo:
         here = todo.pop()
         given = list(flow.given(here))
@@ -58,10 +58,12 @@ def find_laid(flow: Flow, node: int) -> Laid | None:
         for record, maker in given[:1] if flow.op(here) in GRIDS else given:
             if record.role == "parameter":
                 tables |= {(flow.steps[here].parent or "", record.shape): None}
+            elif record.is_float and (maker is None or not flow.makers[maker]):
+                is_pure = False
             elif maker is not None and record.is_float and maker not in steps:
                 steps.add(maker)
                 todo.append(maker)
-    return Laid(frozenset(steps), tuple(tables)) if steps and tables else None
+    return Laid(frozenset(steps), tuple(tables), is_pure) if steps and tables else None
 
 
 def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
@@ -103,7 +105,7 @@ def is_one(flow: Flow, laid: Laid, table: Table) -> bool:
 def list_put_together(flow: Flow, node: int) -> tuple[int, ...]:
     """A sum with the steps that put the places it adds end to end, all of one table: those of each picture, say."""
     laid = find_laid(flow, node)
-    if laid is None or len(laid.tables) > 1 or not laid.steps.isdisjoint(list_reading_data(flow)):
+    if laid is None or len(laid.tables) > 1 or not laid.is_pure:
         return ()
     is_joined = any(flow.op(one) in SIDE_BY_SIDE and len(flow.steps[one].inputs) > 1 for one in laid.steps)
     return (*sorted(laid.steps), node) if is_joined else ()
