@@ -44,3 +44,59 @@ def test_it_is_told_how_tables_are_made_as_large_as_the_picture(tables, told):
     _, chart = read(lambda: Fitted(*tables), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
 
     assert [label for label in labels_of(chart) if "PLACES" in label] == [told]
+
+
+class Cut(nn.Module):
+    """Patches with a table of places whose first row is for a class, be it read by itself, and the others resized."""
+
+    def __init__(self, *, classed=False, pictures=1, twice=False):
+        super().__init__()
+        self.patches, self.layers = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3)
+        self.table, self.classed, self.pictures = nn.Parameter(torch.rand(1 + 25, WIDTH)), classed, pictures
+        self.mark = nn.Parameter(torch.rand(1, 1, WIDTH))
+        self.other = nn.Parameter(torch.rand(1 + 25, WIDTH)) if twice else None
+
+    def fit(self, table, sizes):
+        grid = table[1:].reshape(1, 5, 5, WIDTH).permute(0, 3, 1, 2)
+        return functional.interpolate(grid, size=tuple(sizes)).flatten(2).mT
+
+    def forward(self, picture, sizes=None):
+        sizes = torch.tensor([[SIDE, SIDE // self.pictures]] * self.pictures) if sizes is None else sizes
+        x = self.patches(picture).flatten(2).mT
+        x = x + torch.cat([self.fit(self.table, one) for one in sizes], dim=1)
+        if self.other is not None:
+            x = x + self.fit(self.other, sizes[0])
+        if self.classed:
+            x = torch.cat([(self.mark + self.table[:1]).expand(len(x), -1, -1), x], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def read_places(**options):
+    _, chart = read(lambda: Cut(**options), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
+    return [(node.label, node.extra) for node in chart.nodes if "+ LEARNED PLACES" in node.label]
+
+
+@pytest.mark.parametrize("pictures", [1, 2])
+def test_a_table_that_is_cut_and_resized_is_counted_whole_and_once(pictures):
+    whole = f"{26 * WIDTH:,} parameters"
+
+    assert read_places(pictures=pictures) == [("+ LEARNED PLACES: 5×5 RESIZED", whole)]
+
+
+def test_places_of_each_picture_that_are_put_together_have_one_box():
+    sizes = torch.tensor([[SIDE, SIDE // 2]] * 2)
+    _, chart = read(lambda: Cut(pictures=2), torch.rand(2, 3, 2 * SIDE, 2 * SIDE), sizes)
+
+    assert not [label for label in labels_of(chart) if "END TO END" in label]
+
+
+def test_a_table_whose_first_row_stands_elsewhere_is_not_counted_whole():
+    (_, told), *_ = read_places(classed=True)
+
+    assert told != f"{26 * WIDTH:,} parameters"
+
+
+def test_one_of_two_tables_of_a_size_that_a_block_holds_is_not_taken_for_both():
+    assert f"{26 * WIDTH:,} parameters" not in [told for _, told in read_places(twice=True)]

@@ -73,3 +73,33 @@ def test_rows_that_are_sorted_and_put_back_have_boxes(settings, before, behind):
     entrance, leaving = ([one.label for one in chart.nodes] for chart in (column.entrance, column.exit))
     assert [one for one in entrance if one.startswith("ROWS")] == before
     assert [one for one in leaving if one.startswith("ROWS")] == behind
+
+
+class Masked(Eye):
+    """Packed rows of all images of which a mask keeps some, or all, be it that they are turned round behind it."""
+
+    def __init__(self, kept, *, turned=False):
+        super().__init__(torch.arange(1))
+        self.kept, self.turned = kept, turned
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT.flatten(0, 1)
+        places = (torch.arange(len(x)) < self.kept).nonzero().squeeze(-1)
+        x = x.index_select(0, places.flip(0) if self.turned else places)[None]
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("kept", "turned", "told"),
+    [
+        (2 * PLACES, False, ["ROWS THAT A MASK KEEPS"]),
+        (2 * PLACES, True, ["ROWS IN A GIVEN ORDER"]),
+        (PLACES, False, [f"{PLACES} OF {2 * PLACES} ROWS"]),
+    ],
+)
+def test_rows_that_a_mask_keeps_are_in_no_other_order(kept, turned, told):
+    (column,) = read_columns(xray.trace(Masked(kept, turned=turned), torch.rand(2, 3, 16, 16)))
+
+    assert [node.label for node in column.entrance.nodes if "ROWS" in node.label] == told

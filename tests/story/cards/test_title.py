@@ -6,11 +6,12 @@ from story.sentences.pools import FALSE, make_anatomy
 
 from xray.story.anatomy.branches import Convolution, DeformableAttention
 from xray.story.cards.title import list_sizes
+from xray.story.cards.told import Scored
 
 
 def sizes_of(*branches):
     (tower,) = make_anatomy(*branches).towers
-    return {name: value for name, _, value in list_sizes(tower, 0)}
+    return {name: value for name, _, value in list_sizes(tower, Scored())}
 
 
 def test_heads_of_a_cross_attention_count_in_the_title_too():

@@ -1,5 +1,7 @@
 """What is said to leave a model: all that leaves it, or nothing of it."""
 
+import re
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -66,6 +68,14 @@ class Choosing(Reader):
     def leave(self, x):
         x = self.head(x)
         return (x[:, -1] if self.last else x).argmax(dim=-1)
+
+
+@pytest.mark.parametrize(("cut", "told"), [(True, "vocab 3 × 11"), (False, "vocab 33")])
+def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
+    trace = xray.trace(ReaderOfCodes(cut).eval(), torch.arange(14).view(2, 7))
+
+    lines = [" ".join(line.split()) for line in lines_of(compose_poster(trace, text_width))]
+    assert [number for line in lines for number in re.findall(r"vocab [\d× ]*\d", line)] == [told]
 
 
 @pytest.mark.parametrize(

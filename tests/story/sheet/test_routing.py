@@ -4,7 +4,7 @@ import pytest
 
 from xray.story.canvas import Canvas
 from xray.story.layout import Box
-from xray.story.sheet.routing import Way, join, runs_along
+from xray.story.sheet.routing import Way, crosses, goes_on, join, runs_along
 
 
 def make_box(name, x, y, width=60.0):
@@ -91,3 +91,36 @@ def test_a_line_out_of_a_frame_turns_aside_above_what_is_written_over_it():
         assert way.points[1][0] == LOWER.x
         assert way.points[1][1] > 60.0
     assert [way.points[-1] for way in drawn] == [(beside.x, beside.bottom), (TOP.x, TOP.bottom)]
+
+
+def test_a_line_does_not_go_on_where_another_one_ends():
+    below = [make_box(f"below {place}", 40.0 + 70 * place, 10.0) for place in range(3)]
+    above = [make_box(f"above {place}", 40.0 + 70 * place, 40.0) for place in range(3)]
+    top = make_box("top", 120.0, 75.0, 220.0)
+    drawn: list[Way] = []
+    canvas = Canvas(lambda text, size, weight: size * len(text))
+    for lower, upper in ((below[1], top), (below[0], above[1])):  # one goes around a box, one goes to that box
+        join(canvas, lower, upper, (*below, *above, top), "line", drawn=drawn)
+
+    around, beside = (way.points for way in drawn)
+    assert not goes_on(beside, around)
+    assert not crosses(beside, around)
+    assert not runs_along(beside, around)
+
+
+def test_lines_that_turn_away_at_one_place_look_like_one():
+    left, right = (
+        ((0.0, 0.0), (0.0, 5.0), (50.0, 5.0), (50.0, 10.0)),
+        ((50.0, 0.0), (50.0, 5.0), (90.0, 5.0), (90.0, 10.0)),
+    )
+
+    assert goes_on(left, right)
+    assert not goes_on(left, tuple((x + 20, y) for x, y in right))
+    assert not goes_on(left, tuple((x, y + 3) for x, y in right))
+
+
+def test_lines_across_each_other_are_counted():
+    upright, level = ((10.0, 0.0), (10.0, 20.0)), ((0.0, 5.0), (30.0, 5.0))
+
+    assert (crosses(upright, level), crosses(level, upright)) == (1, 1)
+    assert crosses(upright, tuple((x, y + 30) for x, y in level)) == 0

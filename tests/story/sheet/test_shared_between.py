@@ -240,3 +240,39 @@ def test_a_block_whose_parts_stand_behind_several_towers_is_counted_once():
     assert sum(lines.values()) == count(model)
     assert sum(params for name, params in lines.items() if " to text" in name) == count(model.aligner)
     assert lines["text entrance"] == count(model.reader.words)
+
+
+class Asking(nn.Module):
+    """Learned rows, normed, that look at what the image gives (Aria)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.norm = nn.Parameter(torch.rand(3, WIDTH)), nn.LayerNorm(WIDTH)
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, seen):
+        query = self.query(self.norm(self.rows.expand(len(seen), -1, -1)))
+        return (query @ self.key(seen).mT).softmax(dim=-1) @ self.value(seen)
+
+
+class LedIn(Reader):
+    """Reads words behind a learned row that a linear layer of its own made as wide as they are."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.lead = nn.Parameter(torch.rand(1, SEEN)), nn.Linear(SEEN, WIDTH)
+
+    def forward(self, x):
+        return super().forward(torch.cat([self.lead(self.row).expand(len(x), 1, -1), x], dim=1))
+
+
+@pytest.mark.parametrize(("asks", "surface"), [(True, "ghost"), (False, "own")])
+def test_learned_rows_are_of_what_they_lead_to(asks, surface):
+    torch.manual_seed(0)
+    model = Sees(Asking() if asks else nn.Linear(WIDTH, WIDTH))
+    model.reader = model.reader if asks else LedIn()
+    entrance = read_columns(record(model))[-1].entrance
+
+    assert [node.surface for node in entrance.nodes if node.label.endswith(("LEARNED ROWS", "LEARNED ROW"))] == [
+        surface
+    ]

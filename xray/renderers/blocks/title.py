@@ -13,6 +13,7 @@ from xray.story.blocks.kinds import KINDS, SAID
 from xray.story.blocks.turn_rows import TurnRow, list_turns
 from xray.story.body.whole import anatomy
 from xray.story.cards.title import list_sizes
+from xray.story.cards.told import Scored
 from xray.story.compare.marks import Marks
 from xray.story.facts.totals import count_params
 from xray.story.layout import Line, Run
@@ -60,7 +61,7 @@ def list_size_lines(trace: Trace) -> list[Line]:
         scored = whole.head.size or 0 if whole.head is not None and whole.head.kind == "vocabulary" else 0
         rows = [
             [(tower.name, "other", "") for _ in whole.towers[1:2]]
-            + list_sizes(tower, scored if tower == whole.towers[-1] else 0)
+            + list_sizes(tower, Scored(scored if tower == whole.towers[-1] else 0))
             for tower in whole.towers
         ]
     rows = [*rows[:-1], [*(rows[-1] if rows else []), *ends]]

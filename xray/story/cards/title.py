@@ -6,7 +6,7 @@ from xray.story.anatomy.branches import Attention, Convolution, Experts, FeedFor
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
-from xray.story.cards.told import Told
+from xray.story.cards.told import Scored, Told
 from xray.story.facts.totals import count_params
 from xray.story.layout import Line, Measure, Run, line_width
 from xray.story.sentences.of_runs import COPIED, describe_recording
@@ -68,7 +68,7 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
     rows: list[list[tuple[str, str, str]]] = []
     for tower, _, _ in told.frames:
         pairs = [("", "other", tower.name)] if len(told.frames) > 1 else []
-        pairs += list_sizes(tower, dict(told.scored).get(tower.name, 0))
+        pairs += list_sizes(tower, dict(told.scored).get(tower.name, Scored()))
         rows.append(pairs)
     ends = rows.pop() if told.roles != ("forward",) else []
     batch = told.trace.sizes.get("batch")
@@ -96,12 +96,13 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
     return lines
 
 
-def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
+def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
     What a network of convolutions adds to its stream are its residual layers: it may have others. Heads are those that
-    have a d_k, where some have: deformable attention has no keys. Its words are those that it gives scores, `scored` of
-    them, if it does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others (Gemma 3n).
+    have a d_k, where some have: deformable attention has no keys. Its words are those that it gives scores, as many as
+    are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others
+    (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
@@ -125,7 +126,9 @@ def list_sizes(tower: Tower, scored: int) -> list[tuple[str, str, str]]:
     own = [one for one in bent or forwards if isinstance(one, Experts) or not one.gates_beside]
     sets = [other for one in own for other in ((one,) if isinstance(one, FeedForward) else one.sets)]
     add("d_ff", "d_ff", [one.d_ff for one in sets])
-    are_others = bool(scored) and scored != tower.vocab
-    add("vocab", "tgt_vocab", [scored if are_others else tower.vocab] if tower.vocab else [])
+    if scored.codes > 1:
+        return [*found, ("vocab", "tgt_vocab", f"{scored.codes:,} × {scored.words:,}")]
+    are_others = bool(scored.words) and scored.words != tower.vocab
+    add("vocab", "tgt_vocab", [scored.words if are_others else tower.vocab] if tower.vocab else [])
     add("ids", "other", [tower.vocab] if are_others and tower.vocab else [])
     return found

@@ -15,6 +15,14 @@ from xray.story.wording import wrap
 
 
 @dataclass(frozen=True)
+class Scored:
+    """How many words a tower gives scores, for each of how many codes."""
+
+    words: int = 0
+    codes: int = 1
+
+
+@dataclass(frozen=True)
 class Told:
     """All that the cards tell of; `scored` has how many words those towers give scores that do, by their names."""
 
@@ -32,7 +40,7 @@ class Told:
     has_brought: bool = False
     has_between: bool = False
     unsaid: tuple[tuple[str, Counter[str]], ...] = ()
-    scored: tuple[tuple[str, int], ...] = ()
+    scored: tuple[tuple[str, Scored], ...] = ()
 
     def list_left_out(self) -> list[tuple[Tower, list[int]]]:
         """The layers of each tower that stand in no frame, of towers that have such."""

@@ -5,6 +5,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, ZEROS
 from xray.story.entrance.entrance import pads_rows
+from xray.story.passages.ordered_rows import find_mask
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import ORDERS, picks_by_chance
 
@@ -30,12 +31,13 @@ def label_chosen(flow: Flow, node: int) -> str:
 
 def takes_by_mask(flow: Flow, node: int) -> bool:
     """Whether a step leaves out those rows that a mask names, of rows that were worked out of the input (UDOP)."""
-    given = list(flow.given(node)) if flow.op(node) == "index" else []
-    if len(given) != len(("rows", "mask")) or given[1][0].dtype != "bool" or node not in list_reading_data(flow):
+    given = [record for record, _ in flow.given(node)] if flow.op(node) in ("index", "index_select") else []
+    if len(given) != len(("rows", "mask")) or node not in list_reading_data(flow):
         return False
-    before, after = given[0][0].shape, flow.output(node).shape
+    rows, mask = given[0], find_mask(flow, node) or given[1]
+    before, after = rows.shape, flow.output(node).shape
     are_rows = len(before) == len(after) == len(("row", "width")) and before[1] == after[1]
-    return are_rows and given[1][0].shape == before[:1] and 0 < after[0] < before[0]
+    return are_rows and mask.dtype == "bool" and mask.shape == before[:1] and 0 < after[0] < before[0]
 
 
 def leaves_rows(flow: Flow, node: int) -> bool:
@@ -125,3 +127,24 @@ def label_cut_rows(flow: Flow, node: int) -> str:
     if end is None:
         return f"{after:,} OF {before:,} ROWS"
     return f"ALL ROWS BUT THE {end}{f' {left:,}' * (left > 1)}"
+
+
+def label_pieces_apart(flow: Flow, node: int) -> str:
+    """What moves are called that cut each series that came in into pieces, which a convolution reads apart; "" for any
+    others.
+
+    The pieces of all sequences stand one behind the other then (Qwen3-ASR).
+    """
+    if flow.op(node) not in CARRYING or not any(flow.op(one) in FINDINGS for one in flow.readers.get(node, ())):
+        return ""
+    way = [node]
+    while (maker := next(iter(flow.makers[way[-1]]), None)) is not None and flow.op(maker) in CARRYING:
+        way.append(maker)
+    record, maker = next(flow.given(way[-1]))
+    made, whole = flow.output(node), record.shape
+    if maker is not None or not record.is_float or len(whole) < 2 or prod(whole) != prod(made.shape):
+        return ""
+    count, size = made.shape[0] // (whole[0] or 1), made.shape[-1]
+    cuts = [flow.output(one).shape[-2:] for one in way]
+    is_cut = (count, size) in cuts and count > 1 and count * size == whole[-1] and count * whole[0] == made.shape[0]
+    return f"EACH CUT INTO {count:,} PIECES OF {size:,}" if is_cut else ""

@@ -27,6 +27,7 @@ from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
+from xray.story.entrance.place_tables import count_tables, list_put_together
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
@@ -61,7 +62,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     if chart is None:
         labels |= {one.end: label_resampler(one) for one in towering.resamplers}
         folded = {one.end: one.nodes for one in towering.resamplers}
-        folded |= {node: laid for node in nodes if flow.op(node) in SUMS and (laid := list_laid(flow, node, nodes))}
+        sums = [node for node in nodes if flow.op(node) in SUMS]
+        laid = {node: list_laid(flow, node, nodes) or list_put_together(flow, node) for node in sums}
+        folded |= {node: own for node, own in laid.items() if own}
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
@@ -79,7 +82,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         copies = [node for node in nodes if count_copies(flow, node)]
         end = next((node for node in copies if flow.carried_from(flow.makers[node][0]) == start), start)
         chart = chart_operations(flow, nodes, end, labels, "in", is_entrance=True, folded=folded)
-        chart = None if chart is None else add_scale(flow, add_halves(flow, chart), nodes)
+        chart = None if chart is None else add_scale(flow, add_halves(flow, count_tables(flow, chart)), nodes)
     if chart is None:
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])

@@ -9,8 +9,16 @@ from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_column, label_cut_map
-from xray.story.entrance.cut_rows import clears_rows, cuts_rows, label_chosen, label_cut_rows, label_padded
+from xray.story.entrance.cut_rows import (
+    clears_rows,
+    cuts_rows,
+    label_chosen,
+    label_cut_rows,
+    label_padded,
+    label_pieces_apart,
+)
 from xray.story.entrance.entrance import cuts_patches
+from xray.story.entrance.place_tables import list_fitting
 from xray.story.entrance.tables import looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
     adds_to_picture,
@@ -28,7 +36,8 @@ from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
 MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
-FITTING = {"interpolate": "RESIZED", "tile": "REPEATED", "repeat": "REPEATED"}
+RESIZING = {"interpolate": "RESIZED"}
+FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
 LOOKUP = "TABLE LOOKUP"
 RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
@@ -76,7 +85,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return "× A LEARNED NUMBER"
     if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
         return MASKED
-    if told := label_chosen(flow, node):
+    if told := label_chosen(flow, node) or label_pieces_apart(flow, node):
         return told
     if told := label_padded(flow, node):
         return told
@@ -96,17 +105,27 @@ def label_entry(flow: Flow, node: int) -> str:
 
 
 def tell_fitting(flow: Flow, node: int) -> str:
-    """How learned tables that a sum adds are made as large as the picture, behind a colon; "" where they are."""
+    """How learned tables that a sum adds are made as large as the picture, behind a colon; "" where they are.
+
+    So may the pieces of a table be: its places but for that of the class, or those of each picture by itself.
+    """
     told: list[str] = []
     for record, maker in flow.given(node):
         held = learned_source(flow, record, maker)
         while held is not None and maker is not None and flow.makers[maker]:
-            before, after = flow.steps[maker].inputs[0].shape, flow.output(maker).shape
-            how = FITTING.get(flow.op(maker), "")
-            sizes = [small for small, large in zip(before, after, strict=False) if 1 < small != large]
-            told += [f"{'×'.join(map(str, sizes))} {how}"] if how and sizes else []
+            told += spell_fitting(flow, maker, FITTING.get(flow.op(maker), ""))
             _, maker = next(flow.given(maker))
+    fitted = [] if told else list_fitting(flow, node, RESIZING)
+    pieces = [text for place, how in fitted for text in spell_fitting(flow, place, how)]
+    told += dict.fromkeys(pieces)
     return ": " + ", ".join(told) if told else ""
+
+
+def spell_fitting(flow: Flow, node: int, how: str) -> list[str]:
+    """From which size a step makes a table as large as the picture, and how, if it does."""
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    sizes = [small for small, large in zip(before, after, strict=False) if 1 < small != large]
+    return [f"{'×'.join(map(str, sizes))} {how}"] if how and sizes else []
 
 
 def count_copies(flow: Flow, node: int) -> int:

@@ -164,7 +164,9 @@ def step_below(
 ) -> tuple[Step, TensorRecord, int]:
     """The same below all boxes: what comes in and is read by the first of those that are drawn before what reads it."""
     found, own = (step, record, reader), next((maker for one, maker in flow.given(reader) if one is record), None)
-    here = flow.carried_from(own)
+    here = own
+    while here is not None and flow.steps[here].id not in drawn and flow.op(here) in CARRYING and flow.makers[here]:
+        here = flow.makers[here][0]
     while here is not None and flow.steps[here].id in drawn:
         first = next((one for one in flow.given(here) if one[0].role != "parameter"), None)
         if first is None:

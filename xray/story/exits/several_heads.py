@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xray.ir.flow.cut_rows import list_cut_makers, list_cut_parts
 from xray.ir.flow.dataflow import Flow
@@ -19,7 +20,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.body.ends import is_convolved
+from xray.story.body.ends import is_convolved, list_cuts
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Node, Place
@@ -128,6 +129,22 @@ def list_alike(flow: Flow, chart: Chart) -> set[int]:
     linear = [place for node in chart.nodes for step in node.steps if is_linear(flow, place := flow.places[step.id])]
     alike = Counter((flow.makers[place], width_out(flow, place)) for place in linear)
     return {width for (_, width), count in alike.items() if count > 1}
+
+
+def find_cut_scores(flow: Flow, chart: Chart, rows: int) -> tuple[int, int] | None:
+    """Of what layer of an exit the scores leave the model cut: of how many codes, each of how many ids; None of none.
+
+    Only where all of them together are as many as a table has rows: each code has rows of its own there (Dia).
+    """
+    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    found = set[tuple[int, int]]()
+    for place in (flow.places[step.id] for node in chart.nodes for step in node.steps):
+        if is_linear(flow, place) and flow.output(place).shape[-1:] == (rows,):
+            moved = flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in CARRYING)
+            leaving = {flow.steps[one].id for one in moved}
+            cuts = [shape for shape in list_cuts(flow, place) if prod(shape) == rows]
+            found |= {(codes, ids) for codes, ids in cuts if not out.isdisjoint(leaving)}
+    return found.pop() if len(found) == 1 else None
 
 
 def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> set[int]:

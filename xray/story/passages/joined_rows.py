@@ -58,7 +58,26 @@ def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[lis
     wide = read.shape[-1] if read.shape else 0
     if not width or not wide or wide % width or wide == width:
         return way, ""
-    return way, describe_joining(flow, way, wide // width)
+    return way, label_lines(record, read, width) or describe_joining(flow, way, wide // width)
+
+
+def label_lines(record: TensorRecord, read: TensorRecord, width: int) -> str:
+    """What moves are called by which a row holds all lines of a map, or all its columns, at one place; "" for others.
+
+    So the frequencies that a moment has stand side by side, each with its channels (Qwen3-ASR).
+    """
+    before, after = record.shape, read.shape
+    if (
+        len(before) != len(("batch", "channels", "height", "width"))
+        or len(after) != 3
+        or before[:2] != (after[0], width)
+    ):
+        return ""
+    height, across = before[2:]
+    if height == across or (after[1], after[2] // width) not in (before[2:], before[:1:-1]):
+        return ""
+    joined = after[2] // width
+    return f"{joined:,} {'LINES' if joined == height else 'COLUMNS'} SIDE BY SIDE: {width}·{joined} = {after[2]}"
 
 
 def name_merging(flow: Flow, node: int) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SIDE_BY_SIDE
+from xray.ir.records import TensorRecord
 from xray.story.recognition.between import list_reading_data
 
 TAKING = frozenset({"index", "index_select"})
@@ -37,10 +38,10 @@ def find_order(flow: Flow, node: int) -> int | None:
 
 
 def name_order(flow: Flow, node: int) -> str:
-    """What a step is called that takes all rows in another order: a given one, sorted, or that before they were."""
+    """What a step is called that takes all rows: those that a mask keeps, or in another order."""
     sorts = find_order(flow, node)
     if sorts is None:
-        return "ROWS IN A GIVEN ORDER"
+        return "ROWS IN A GIVEN ORDER" if find_mask(flow, node) is None else "ROWS THAT A MASK KEEPS"
     return "ROWS SORTED" if sorts_back(flow, sorts) is None else "ROWS PUT BACK IN THEIR ORDER"
 
 
@@ -52,6 +53,22 @@ def sorts_back(flow: Flow, sorts: int) -> int | None:
     moved = set(flow.ahead(former, within=lambda one: one == former or flow.op(one) in CARRYING | REPEATS))
     readers = (one for place in sorted(moved) for one in flow.readers.get(place, ()) if flow.is_leaf(one))
     return next((one for one in readers if find_order(flow, one) == former), None)
+
+
+def find_mask(flow: Flow, node: int) -> TensorRecord | None:
+    """The mask, one answer for each row, where a step takes the rows that it does not hide, in their order.
+
+    The places of what is not nothing come from the first to the last.
+    """
+    step = flow.steps[node]
+    if flow.op(node) not in TAKING or len(step.inputs) != 2:
+        return None
+    (rows, _), (order, maker) = flow.given(node)
+    found = flow.carried_from(maker)
+    if found is None or flow.op(found) != "nonzero" or len(order.shape) != 1 or not rows.is_float:
+        return None
+    mask = flow.steps[found].inputs[0]
+    return mask if mask.dtype == "bool" and mask.shape == rows.shape[:1] else None
 
 
 def shifts_places(flow: Flow, node: int) -> bool:

@@ -246,7 +246,7 @@ def paint_fed(chart: Chart, apart: Collection[str]) -> Chart:
     So places are added to what one tower gives another (Florence-2).
     """
     ghosts = {node.key for node in chart.nodes if node.surface == "ghost"}
-    for node in reversed(chart.nodes):
+    for node in sorted(chart.nodes, key=lambda one: -one.row):  # what is led in from the foot may be listed last
         targets = {edge.target for edge in chart.edges if edge.source == node.key}
         ghosts |= {node.key} if node.key in apart and targets and targets <= ghosts else set()
     return replace(

@@ -17,7 +17,7 @@ from xray.story.body.towers import Towering
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
-from xray.story.cards.told import Told
+from xray.story.cards.told import Scored, Told
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
@@ -25,7 +25,7 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
-from xray.story.exits.several_heads import list_alike
+from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused
@@ -248,16 +248,26 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     )
 
 
-def count_scored(columns: Sequence[Column]) -> tuple[tuple[str, int], ...]:
-    """How many words those towers give scores that do, by their names; of two tables, neither.
+def count_scored(columns: Sequence[Column]) -> tuple[tuple[str, Scored], ...]:
+    """How many words those towers give scores that do, by their names, each of how many codes; of two tables, neither.
 
-    Several heads of the same rows give scores to the words of a table each, or to most of them (MusicGen).
+    Several heads of the same rows give scores to the words of a table each, or to most of them (MusicGen). One head may
+    give those of several codes that have rows of their own in one table (Dia).
     """
+    leaving = [(one, one.exit, one.towering.tower.vocab) for one in columns]
+    cut = [
+        (one.name, Scored(ids, codes))
+        for one, chart, rows in leaving
+        if chart is not None and rows is not None
+        for codes, ids in [find_cut_scores(one.reading.flow, chart, rows) or (0, 0)]
+        if codes
+    ]
     records = [(one.name, node.record) for one in columns if one.exit is not None for node in one.exit.nodes]
     found = {(name, one.shape[-1]) for name, one in records if one is not None and one.axes[-1:] == ("vocab",)}
     alike = [(one, size) for one in columns if one.exit for size in list_alike(one.reading.flow, one.exit)]
     found |= {(one.name, size) for one, size in alike if size > (one.towering.tower.vocab or size) * LEAST_SAID}
-    return tuple(sorted(one for one in found if [name for name, _ in found].count(one[0]) == 1))
+    known = [one for one in found if [name for name, _ in found].count(one[0]) == 1 and one[0] not in dict(cut)]
+    return (*cut, *sorted((name, Scored(size)) for name, size in known))
 
 
 def draw_flanks(

@@ -59,11 +59,18 @@ def join(
 
 
 def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way]) -> tuple[Point, ...]:
-    """The corners of that line: the first of the ways that runs along no other line, else the shortest."""
-    beside = [way for way in drawn if way.lower is not lower and way.upper is not upper]
+    """The corners of that line: the first of the ways that runs along no other line, else the shortest.
+
+    One that goes on where another one ends looks like that one: rather than this, another way is taken, which crosses
+    as few lines as can be.
+    """
+    beside = [way.points for way in drawn if way.lower is not lower and way.upper is not upper]
     ways = list(islice(list_ways(lower, upper, others), MOST_WAYS))
-    apart = (points for points in ways if not any(runs_along(points, way.points) for way in beside))
-    return next(apart, ways[0])
+    apart = [points for points in ways if not any(runs_along(points, other) for other in beside)]
+    if not apart or not any(goes_on(apart[0], other) for other in beside):
+        return next(iter(apart), ways[0])
+    clear = (points for points in apart if not any(goes_on(points, other) for other in beside))
+    return min(clear, key=lambda points: sum(crosses(points, other) for other in beside), default=apart[0])
 
 
 def runs_along(one: Sequence[Point], other: Sequence[Point]) -> bool:
@@ -71,14 +78,33 @@ def runs_along(one: Sequence[Point], other: Sequence[Point]) -> bool:
     return any(lie_on(a, b, c, d) for a, b in pairwise(one) for c, d in pairwise(other))
 
 
-def lie_on(a: Point, b: Point, c: Point, d: Point) -> bool:
-    """Whether two straight pieces lie on each other."""
+def goes_on(one: Sequence[Point], other: Sequence[Point]) -> bool:
+    """Whether a piece of a line, no end of it, goes on where one of another line ends: both turn away there."""
+    return any(lie_on(a, b, c, d, -CLEAR) for a, b in pairwise(one[1:-1]) for c, d in pairwise(other[1:-1]))
+
+
+def crosses(one: Sequence[Point], other: Sequence[Point]) -> int:
+    """How often pieces of two lines lie across each other."""
+    return sum(lie_across(a, b, c, d) for a, b in pairwise(one) for c, d in pairwise(other))
+
+
+def lie_across(a: Point, b: Point, c: Point, d: Point) -> bool:
+    """Whether of two straight pieces, one upright and one level, each lies across the other."""
+    if abs(a[0] - b[0]) > abs(a[1] - b[1]):
+        a, b, c, d = c, d, a, b
+    is_level = abs(c[1] - d[1]) < NEAR <= abs(c[0] - d[0])
+    within = min(c[0], d[0]) <= a[0] <= max(c[0], d[0]) and min(a[1], b[1]) <= c[1] <= max(a[1], b[1])
+    return is_level and abs(a[0] - b[0]) < NEAR and within
+
+
+def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT) -> bool:
+    """Whether two straight pieces lie on each other, for longer than so much; of a gap between them, that is less."""
     for across, along in ((0, 1), (1, 0)):
         is_straight = abs(a[across] - b[across]) < NEAR and abs(c[across] - d[across]) < NEAR
         if is_straight and abs(a[across] - c[across]) < NEAR:
             low = max(min(a[along], b[along]), min(c[along], d[along]))
             high = min(max(a[along], b[along]), max(c[along], d[along]))
-            if high - low > SHORT:
+            if high - low > along_for:
                 return True
     return False
 

@@ -1,0 +1,118 @@
+"""How many parameters the tables hold of which places are made that a sum adds, be they cut or resized on their way."""
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, GRIDS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.charts.chart import Chart, count_own
+from xray.story.passages.added_places import describe_sum, source_beside
+from xray.story.wording import plural
+
+Table = tuple[str, tuple[int, ...]]
+"""By what a parameter is known that no module works with: the block that reads it, and its shape."""
+
+
+@dataclass(frozen=True)
+class Laid:
+    """The steps that make places out of learned tables, and the tables; `is_pure` where of nothing else."""
+
+    steps: frozenset[int]
+    tables: tuple[Table, ...]
+    is_pure: bool
+
+
+def count_tables(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose boxes of learned places count the whole tables of which these were cut, or resized.
+
+    A table is counted in the first box alone that all its rows are for.
+    """
+    told: set[Table] = set()
+    nodes = []
+    for node in chart.nodes:
+        laid = find_laid(flow, flow.places[node.steps[0].id]) if node.steps else None
+        if laid is not None and told.isdisjoint(laid.tables) and are_whole(flow, laid):
+            told.update(laid.tables)
+            node = replace(node, extra=plural(sum(prod(shape) for _, shape in laid.tables), "parameter"))
+        nodes.append(node)
+    return replace(chart, nodes=tuple(nodes))
+
+
+def find_laid(flow: Flow, node: int) -> Laid | None:
+    """What makes the learned places that a step adds, where it is more than moves; None where it is not, or adds none.
+
+    Where it is picked between places of a table, what says where is no part of that.
+    """
+    places = next(describe_sum(flow, node, ()), None) if flow.op(node) in SUMS else None
+    if places is None or not places.learned:
+        return None
+    steps: set[int] = set()
+    tables: dict[Table, None] = {}
+    todo, is_pure = [node], True
+    while todo:
+        here = todo.pop()
+        given = list(flow.given(here))
+        if here == node:
+            given = [one for one in given if is_learned(flow, *one)]
+        for record, maker in given[:1] if flow.op(here) in GRIDS else given:
+            if record.role == "parameter":
+                tables |= {(flow.steps[here].parent or "", record.shape): None}
+            elif record.is_float and (maker is None or not flow.makers[maker]):
+                is_pure = False
+            elif maker is not None and record.is_float and maker not in steps:
+                steps.add(maker)
+                todo.append(maker)
+    return Laid(frozenset(steps), tuple(tables), is_pure) if steps and tables else None
+
+
+def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is picked out of a learned table."""
+    source = source_beside(flow, record, maker)
+    return source is not None and source.role == "parameter"
+
+
+def are_whole(flow: Flow, laid: Laid) -> bool:
+    """Whether the tables are known to be one each, of whose numbers some are lost or changed, and no others read them.
+
+    A block that holds fewer parameters of its own than two such tables have holds one.
+    """
+    changes = any(flow.op(node) not in CARRYING | REPEATS | SIDE_BY_SIDE or cuts(flow, node) for node in laid.steps)
+    return changes and all(is_one(flow, laid, table) for table in laid.tables)
+
+
+def cuts(flow: Flow, node: int) -> bool:
+    """Whether a step hands on a part of a parameter."""
+    read = next(iter(flow.steps[node].inputs))
+    return read.role == "parameter" and prod(flow.output(node).shape) < prod(read.shape)
+
+
+def is_one(flow: Flow, laid: Laid, table: Table) -> bool:
+    """Whether a block holds one parameter of a shape, and reads it for these places alone."""
+    parent, shape = table
+    block = flow.places.get(parent)
+    if block is None or not prod(shape) <= count_own(flow, block) < 2 * prod(shape):
+        return False
+    readers = (
+        one
+        for one in range(block + 1, flow.ends[block])
+        if flow.steps[one].parent == parent and flow.is_leaf(one) and flow.readers.get(one)
+        if any(record.role == "parameter" and record.shape == shape for record in flow.steps[one].inputs)
+    )
+    return laid.steps.issuperset(readers)
+
+
+def list_put_together(flow: Flow, node: int) -> tuple[int, ...]:
+    """A sum with the steps that put the places it adds end to end, all of one table: those of each picture, say."""
+    laid = find_laid(flow, node)
+    if laid is None or len(laid.tables) > 1 or not laid.is_pure:
+        return ()
+    is_joined = any(flow.op(one) in SIDE_BY_SIDE and len(flow.steps[one].inputs) > 1 for one in laid.steps)
+    return (*sorted(laid.steps), node) if is_joined else ()
+
+
+def list_fitting(flow: Flow, node: int, kinds: dict[str, str]) -> list[tuple[int, str]]:
+    """The steps, first to last, that make pieces of one table as large as a picture, and what each kind is called."""
+    laid = find_laid(flow, node)
+    own = () if laid is None or len(laid.tables) > 1 else sorted(laid.steps)
+    return [(one, kinds[flow.op(one)]) for one in own if flow.op(one) in kinds]
