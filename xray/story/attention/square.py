@@ -29,7 +29,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
-from xray.story.sentences.of_parts import HELD_CAP, describe_box
+from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, describe_box
 
 SQUARE: Place = (0.46, 0.9)
 
@@ -37,7 +37,6 @@ KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask")
 ZEROED = "0 WHERE HIDDEN"
-ONE_TABLE = "its table is looked up once, for {many:,} attentions"
 OTHER_SCORES = "+ SCORES OF ANOTHER ATTENTION"
 
 HIGHEST = frozenset({"max", "amax"})

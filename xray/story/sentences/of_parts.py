@@ -14,6 +14,7 @@ Part = Branch | Norm | None
 
 HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
+ONE_TABLE = "its table is looked up once, for {many:,} attentions"
 LONGER = "of {rows:,} rows, before these became fewer"
 """Beside a box of keys or values, where queries alone are pooled (Funnel)."""
 CHANGED_BEFORE = "of the other row, changed before"
