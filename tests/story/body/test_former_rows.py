@@ -8,7 +8,7 @@ from torch import nn
 import xray
 from xray.story.anatomy.branches import FORMER_ROWS
 from xray.story.anatomy.branches import Attention as Attended
-from xray.story.charts.stage_chart import LED_IN
+from xray.story.sentences.of_parts import LED_IN
 from xray.story.sheet.columns import read_columns
 
 WIDTH, PLACES, GROUPS, FEWER, MANY = 15, 11, 5, 3, 6

@@ -51,14 +51,11 @@ from xray.story.recognition.between import is_linear, list_reading_data, project
 from xray.story.recognition.mixed_streams import Mixing
 from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
 from xray.story.recognition.weighed_sums import Weighing
-from xray.story.sentences.of_parts import describe_box
+from xray.story.sentences.of_parts import LED_IN, describe_box
 from xray.story.states.lanes import lay_lanes
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural
-
-LED_IN = "of former rows"
-"""Stands in a box of rows that are not made of the stream as a branch reads it."""
 
 
 def chart_stage(flow: Flow, staging: Staging) -> Chart:

@@ -350,11 +350,12 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
 
 
 def is_moved(flow: Flow, block: int, stream: int | None) -> bool:
-    """Whether a block is given a stream that is laid out another way at most."""
+    """Whether a block is given a stream laid out in more or fewer axes: pairs, say; not one whose axes are swapped."""
     maker = next(iter(flow.makers[block]), None)
     if stream is None or maker is None or flow.carried_from(maker) != stream:
         return False
-    return prod(flow.steps[block].inputs[0].shape) == prod(flow.output(stream).shape)
+    given, whole = flow.steps[block].inputs[0].shape, flow.output(stream).shape
+    return len(given) != len(whole) and prod(given) == prod(whole)
 
 
 def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
