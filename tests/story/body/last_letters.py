@@ -88,10 +88,11 @@ def zaya(c):
 
 @family("PixtralVisionModel", "pixtral:262, 425, 453", named=True, **TWO)
 def pixtral(c):
-    look = looks_both_ways(c, positions="rotary", causal=Silent(False))
+    # two images lie in one row, and a mask lets each see itself (pixtral:361, 453)
+    look = looks_both_ways(c, positions="rotary", pieces=2)
     layers = group(2, c.hidden_size, pre("rms", look), pre("rms", gated(c)))
     parts = entrance(f"patches {c.hidden_size}", "norm")
-    return network(tower(c, "vision", "image", None, parts, (layers,), None), head=Head("none"))
+    return network(tower(c, "vision", "image", False, parts, (layers,), None), head=Head("none"))
 
 
 @family("PatchTSMixerModel", "patchtsmixer:53, 355, 425", named=True, num_layers=2)

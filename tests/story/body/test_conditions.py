@@ -71,7 +71,7 @@ def make_longer(model, given):
 
 
 def without_kernels(found):
-    """An anatomy without what computed its attentions."""
+    """An anatomy without what computed its attentions, and without what only the numbers of a table tell."""
 
     def settle(stage):
         return replace(
@@ -82,7 +82,11 @@ def without_kernels(found):
         )
 
     towers = tuple(
-        replace(tower, groups=tuple(replace(group, stages=tuple(map(settle, group.stages))) for group in tower.groups))
+        replace(
+            tower,
+            groups=tuple(replace(group, stages=tuple(map(settle, group.stages))) for group in tower.groups),
+            entrance=tuple(replace(part, sines=None) for part in tower.entrance),
+        )
         for tower in found.towers
     )
     return replace(found, towers=towers)

@@ -290,8 +290,8 @@ def omdet_turbo(c):
         Link("joined", "vision", "encoder"),
         memory("encoder", "decoder"),
         memory("tasks", "decoder"),
+        Link("met", "vision", "encoder", (1, 2)),  # maps of the second stage and the third go into the pyramid
         Link("joined", "encoder", "decoder"),
-        Link("joined", "vision", "decoder", (1, 2)),  # the second stage and the third
         *(Link("compared", *pair) for pair in (("vision", "classes"), ("encoder", "classes"), ("classes", "decoder"))),
     )
     found = left_out("vision_backbone.vision_backbone.swin.layernorm")
