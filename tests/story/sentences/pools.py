@@ -496,6 +496,8 @@ BLOCKS = MaskBlocks(2, 2, (("./", "x."),))
 PICTURES = {
     "whole": Shown(FACTS["causal"], 3, 3),
     "a corner": Shown(FACTS["causal"], 2, 2),
+    "another": Shown(replace(FACTS["causal"], cells=3 * (FACTS["causal"].cells or ())), 3, 3, number=1),
+    "a corner of another": Shown(replace(FACTS["causal"], cells=3 * (FACTS["causal"].cells or ())), 2, 2, number=2),
     "rows": Shown(FACTS["padding"], 2, 3),
     "rows of sequences": Shown(FACTS["padding"], 2, 3, leading=("batch", "1")),
     "rows of heads": Shown(FACTS["padding"], 2, 3, leading=("batch", "heads")),
@@ -508,7 +510,8 @@ OF_PICTURES = {
     "blocks of a mask": {"by blocks"},
     "corner by its kind": {"by its kind"},
     "too large": {"too large", "by its kind", "by blocks"},
-    "corner": {"a corner", "a corner of rows"},
+    "one of several": {"another", "a corner of another"},
+    "corner": {"a corner", "a corner of rows", "a corner of another"},
     "row for each sequence": {"rows of sequences"},
     "row for each": {"rows", "rows of heads", "a corner of rows"},
 }

@@ -35,7 +35,7 @@ class MaskCard:
 
     @property
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """The cells to draw: those of the first sequence, the first ones of many; none where they are not known."""
+        """The cells to draw: those of one matrix, the first ones of many; none where they are not known."""
         if self.facts.blocks is not None and draws_blocks(self.facts):
             return tuple(row[:MOST] for row in quarter_blocks(self.facts.blocks)[:MOST])
         if self.is_corner:
@@ -45,14 +45,28 @@ class MaskCard:
         matrices = self.facts.cells
         if all(len(matrix) == 1 for matrix in matrices):
             return tuple(tuple(matrix[0][:MOST]) for matrix in matrices[:MOST])
-        telling = next((matrix for matrix in matrices if any("p" in row or "b" in row for row in matrix)), matrices[0])
-        return tuple(tuple(row[:MOST]) for row in telling[:MOST])
+        return tuple(tuple(row[:MOST]) for row in matrices[self.drawn][:MOST])
+
+    @property
+    def drawn(self) -> int:
+        """Which matrix of several is drawn: the first with padding, else the first whose corner hides anything."""
+        matrices = self.facts.cells or ()
+        if self.facts.blocks is not None or all(len(matrix) == 1 for matrix in matrices):
+            return 0
+        padded = (number for number, rows in enumerate(matrices) if any("p" in row or "b" in row for row in rows))
+        hiding = (
+            number
+            for number, rows in enumerate(matrices)
+            if any(cell != VISIBLE for row in rows[:MOST] for cell in row[:MOST])
+        )
+        return next(padded, next(hiding, 0))
 
     @property
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
         columns = len(self.rows[0]) if self.rows else 0
-        shown = describe_shown(Shown(self.facts, len(self.rows), columns, self.is_corner, self.shape.words[:-2]))
+        leading = self.shape.words[:-2]
+        shown = describe_shown(Shown(self.facts, len(self.rows), columns, self.is_corner, leading, self.drawn))
         return f"{describe_hidden(self.facts)}{'; ' if shown else ''}{shown}"
 
 

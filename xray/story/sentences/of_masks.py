@@ -12,7 +12,7 @@ from xray.story.sentences.sentence import Sentence, fixed, say_first
 class Shown:
     """A mask, and how many rows and columns of it are drawn; `is_known` where its cells follow from its kind.
 
-    `leading` are the words of the axes along which its matrices are stacked.
+    `leading` are the words of the axes along which its matrices are stacked, `number` is which of these is drawn.
     """
 
     facts: MaskFacts
@@ -20,6 +20,7 @@ class Shown:
     columns: int
     is_known: bool = False
     leading: tuple[str, ...] = ()
+    number: int = 0
 
 
 def describe_hidden(facts: MaskFacts) -> str:
@@ -56,6 +57,13 @@ def describe_drawn_blocks(shown: Shown) -> str:
     return describe_blocks(blocks) + ("; the first corner" if shown.rows < 2 * len(blocks.cells[0]) else "")
 
 
+def describe_number(shown: Shown) -> str:
+    """Which of several matrices is drawn, where it is not the first: that of another sequence or window."""
+    if not shown.number or not shown.facts.cells:
+        return ""
+    return f"number {shown.number + 1} of {len(shown.facts.cells)}" + (", the first corner" if is_cut(shown) else "")
+
+
 def is_cut(shown: Shown) -> bool:
     """Whether cells are drawn in part: those of one matrix, or the one row of each where that is all."""
     cells = shown.facts.cells
@@ -79,6 +87,7 @@ OF_PICTURES: tuple[Sentence[Shown], ...] = (
     Sentence("blocks of a mask", describe_drawn_blocks),
     fixed("corner by its kind", "its first corner, by its kind", lambda shown: shown.is_known),
     fixed("too large", "too large to draw", lambda shown: not shown.facts.cells),
+    Sentence("one of several", describe_number),
     fixed("corner", "the first corner", is_cut),
     fixed("row for each sequence", "a row for each sequence", is_sequence_each),
     fixed("row for each", "each row for all queries", lambda shown: is_row_each(shown) and not is_sequence_each(shown)),
