@@ -1,12 +1,17 @@
 """The legend and the title of a model of several towers, of which two share a colour."""
 
+from dataclasses import replace
+
 import torch
 from handwritten import Attention, Layer
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.cards.legend import GIVEN, list_entries
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import gather
 
 WIDTH, SEEN, HEARD, SPARE, PICTURE, SOUND = 15, 12, 21, 37, 7, 11
 
@@ -91,3 +96,15 @@ def test_a_ribbon_that_brings_rows_is_not_called_keys_and_values():
 
     assert "what a tower gives another" in told
     assert not [text for text in told if text.startswith("memory:")]
+
+
+def test_ribbons_and_turns_are_told_where_there_are_such():
+    ids = torch.tensor([[1, *[PICTURE] * 4, 2, *[SOUND] * 3, 3]]).expand(2, -1)
+    trace = xray.trace(Perceives(), ids, torch.rand(2, 3, 8, 8), torch.rand(2, 5, 5))
+    told = gather(trace, xray.anatomy(trace), read_columns(trace))
+    ribbon, turn = ("line", "ribbon", GIVEN), ("line", "boundary", "goes on in the next column")
+
+    assert ribbon in list_entries(told)
+    assert ribbon not in list_entries(replace(told, has_ribbons=False))
+    assert turn not in list_entries(told)
+    assert turn in list_entries(replace(told, has_turns=True))

@@ -49,7 +49,7 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     if any(node.surface == "mask" for node in nodes):
         entries.append(("fill", "mask", "a mask is applied"))
     lanes = {node.key.rpartition("_")[2] for node in nodes if node.surface == "memory"}
-    gives = any(link.kind != "memory" for link in told.anatomy.links)
+    gives = told.has_ribbons and any(link.kind != "memory" for link in told.anatomy.links)
     if lanes or gives:
         memory = name_memory(lanes) if lanes else ""
         entries.append(("line", "ribbon", f"{memory}; or rows" if lanes and gives else memory or GIVEN))
@@ -59,6 +59,8 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         entries.append(("fill", CONDITION, "made beside the tower"))
     entries += [("line", role, f"{role} path") for role in told.roles if role != "forward"]
     entries.append(("outline", "boundary", "enters or leaves a sublayer"))
+    if told.has_turns:
+        entries.append(("line", "boundary", "goes on in the next column"))
     if told.marked:
         said = {"change": "changed", "failure": "failed", "alarm": "an alarm"}[told.marked]
         entries.append(("outline", "change" if told.marked == "change" else "failure", said))

@@ -39,6 +39,8 @@ class Told:
     has_condition: bool = False
     has_brought: bool = False
     has_between: bool = False
+    has_ribbons: bool = True
+    has_turns: bool = False
     unsaid: tuple[tuple[str, Counter[str]], ...] = ()
     scored: tuple[tuple[str, Scored], ...] = ()
 

@@ -243,6 +243,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         has_between=any(
             node.surface == "ghost" for column in columns for one in list_ends(column) for node in one.nodes
         ),
+        has_turns=any(not column.is_first for column in columns),
         unsaid=list_unsaid(columns),
         scored=count_scored(columns),
     )
@@ -322,6 +323,7 @@ def draw_beside(
     draw_past_frames(canvas, columns, standing)
     roof = draw_links(canvas, columns, standing, list_links(columns, whole.links), aisle)
     height = max(height, roof + MARGIN / 2)
+    info = replace(info, has_ribbons=any(curve.kind == "ribbon" for curve in canvas.curves))
     return width, height, draw_cards(canvas, info, height, marks), columns
 
 
