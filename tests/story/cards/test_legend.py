@@ -108,3 +108,23 @@ def test_ribbons_and_turns_are_told_where_there_are_such():
     assert ribbon not in list_entries(replace(told, has_ribbons=False))
     assert turn not in list_entries(told)
     assert turn in list_entries(replace(told, has_turns=True))
+
+
+class Asks(Answers):
+    """Words that look at rows which are given."""
+
+    def forward(self, answer, read):
+        said = self.words(answer)
+        for layer in self.asks:
+            said = layer(said, read)
+        return self.head(said)
+
+
+def test_keys_and_values_that_no_tower_made_come_from_elsewhere():
+    torch.manual_seed(0)
+    given = torch.arange(10).view(2, 5), torch.rand(2, 7, WIDTH)
+    boxes = compose_poster(xray.trace(Asks().eval(), *given), text_width).boxes
+    told = ["".join(run.text for run in line) for box in boxes for line in box.lines]
+
+    assert "from elsewhere: keys and values" in told
+    assert not [text for text in told if text.startswith("memory:")]

@@ -50,8 +50,11 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
         entries.append(("fill", "mask", "a mask is applied"))
     lanes = {node.key.rpartition("_")[2] for node in nodes if node.surface == "memory"}
     gives = told.has_ribbons and any(link.kind != "memory" for link in told.anatomy.links)
-    if lanes or gives:
-        memory = name_memory(lanes) if lanes else ""
+    memory = name_memory(lanes) if lanes else ""
+    if lanes and not told.has_ribbons:  # given to the model (BLIP-2's Q-Former), or made by an earlier layer (Gemma 3n)
+        made, what = {look.own for _, _, look in told.frames}, memory.removeprefix("memory: ")
+        entries += [("fill", role, f"from elsewhere: {what}") for role in sorted(asked - made)]
+    elif lanes or gives:
         entries.append(("line", "ribbon", f"{memory}; or rows" if lanes and gives else memory or GIVEN))
     if told.has_condition:
         entries.append(("fill", CONDITION, name_condition(told)))
