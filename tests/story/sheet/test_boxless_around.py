@@ -149,3 +149,17 @@ def test_a_layer_that_no_data_has_come_to_so_far_serves_no_others():
 )
 def test_of_parts_alike_it_is_said_how_many_are_unused_where_others_ran(ran, told):
     assert list(list_idle("unused", {"heads.1": 4, "heads.2": 4}, ran)) == [(told, "card", 8)]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("posterior_encoder", "posterior_encoder"),
+        ("depth_decoder.model.layers", "depth_decoder.model.layers"),
+        ("duration_predictor.flows.1", "duration_predictor.flows.1"),
+        ("model.encoder.layers.0.key", "layers.0.key"),
+        ("model.key", "model.key"),
+    ],
+)
+def test_what_took_no_part_is_called_by_two_parts_of_its_path_that_tell_something(path, told):
+    assert list(list_idle("unused", {path: 4}, {})) == [(f"unused: {told}", "card", 4)]

@@ -33,10 +33,10 @@ def draw_parameters(told: Told, canvas: Canvas, top: float) -> float:
 
 
 def shorten(name: str, width: float, measure: Measure) -> str:
-    """A name that ends with a path, without the beginning of this where it is too wide: the last part tells most."""
+    """A name that ends with a path, with an ellipsis for the beginning of this where it is too wide."""
     kind, colon, path = name.partition(": ")
     some, space, path = path.rpartition(" ")
     kind += f"{colon}{some}{space}"
     while "." in path.removesuffix(".*") and measure(f"{kind}{path}", NOTE, "regular") > width:
-        path = path.partition(".")[2]
+        path = f"…{path.partition('.')[2]}"
     return f"{kind}{path}"

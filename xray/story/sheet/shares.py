@@ -257,10 +257,17 @@ def list_idle(what: str, unused: Mapping[str, int], ran: Collection[str]) -> Ite
     idle, used = Counter(map(name_kind, unused)), Counter(map(name_kind, {*ran}.difference(unused)))
     for one in parts[:MOST_UNUSED]:
         some = f"{idle[one.path]} of {idle[one.path] + used[one.path]} " if idle[one.path] and used[one.path] else ""
-        yield f"{what}: {some}{'.'.join(one.path.split('.')[-2:])}", "card", one.params
+        yield f"{what}: {some}{name_idle(one.path)}", "card", one.params
     rest = parts[MOST_UNUSED:]
     if rest:
         yield f"{what}: {len(rest)} more", "card", sum(one.params for one in rest)
+
+
+def name_idle(path: str) -> str:
+    """The end of a path, from the second last part on that tells anything: no number, and not "model" (CSM, VITS)."""
+    parts = path.split(".")
+    telling = [place for place, part in enumerate(parts) if part != "model" and not part.isdecimal()]
+    return ".".join(parts[telling[-2] if len(telling) > 1 else 0 :])
 
 
 def nodes_beside(columns: Sequence[Column], reading: Reading) -> frozenset[int]:
