@@ -448,6 +448,7 @@ LEAVING = {
     "as more places": Leaving((), None, times=6),
     "compared with two": Leaving((), Head("none"), meets=2),
     "softmax alone": Leaving(("linear", "softmax"), None),
+    "read by nothing": Leaving(("linear",), None, is_lost=True),
 }
 OF_EXITS = {
     "next word": {"word", "drawn", "choices"},
@@ -460,8 +461,9 @@ OF_EXITS = {
     "leaves with what is beside": {"with what is beside"},
     "leaves to meet maps": {"to meet maps"},
     "leaves as more places": {"as more places"},
+    "leaves nowhere": {"read by nothing"},
     "leaves": {
-        *("nothing", "no head", "softmax alone", "signal", "compared", "compared with two"),
+        *("nothing", "no head", "softmax alone", "signal", "compared", "compared with two", "read by nothing"),
         *("with what is beside", "as more places", "to meet maps"),
     },
 }

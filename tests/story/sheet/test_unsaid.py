@@ -9,6 +9,8 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_told_elsewhere
 
 
 class Layer(nn.Module):
@@ -230,3 +232,42 @@ def test_what_is_worked_out_before_another_tower_for_it_is_of_no_exit(is_looked_
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
     assert f"Worked out, and in no box: add × 2 ({'between towers' if is_looked_at else 'exit'})." in text
+
+
+def test_steps_of_a_layer_that_is_drawn_for_others_are_told_there():
+    layers = (Layer(nn.Identity()) for _ in range(3))
+    trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval(), torch.rand(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+    flow, drawn = column.reading.flow, {"1.add#0", "1.add#1", "1.gate#0"}
+    sums = {place for place, step in enumerate(flow.steps) if step.path in ("1.add", "2.add", "3.add")}
+    nodes = {*sums, flow.places["0#0"], flow.places["2.up#0"]}
+
+    assert list_told_elsewhere(flow, nodes, column.towering.stagings, drawn) == sums
+    assert not list_told_elsewhere(flow, nodes, column.towering.stagings, {"heads.0.add#0"})
+    assert not list_told_elsewhere(flow, sums, [], drawn)
+
+
+def list_exit(is_handed):
+    """The texts of a tower with a pooler whose row the model hands out, or drops."""
+
+    class Pooled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Layer(nn.Identity()) for _ in range(2)))
+            self.norm, self.pool = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+
+        def forward(self, x):
+            x = self.norm(self.layers(x))
+            row = torch.tanh(self.pool(x[:, 0]))
+            return (x, row) if is_handed else x
+
+    layout = compose_poster(xray.trace(Pooled().eval(), torch.rand(2, 5, WIDTH)), text_width)
+    return ["".join(run.text for run in line) for box in layout.boxes for line in box.lines]
+
+
+@pytest.mark.parametrize("is_handed", [True, False])
+def test_an_exit_that_nothing_reads_is_not_said_to_leave_the_tower(is_handed):
+    texts = list_exit(is_handed)
+
+    assert ("What leaves the tower." in texts) == is_handed
+    assert ("Made of what the tower gives, and read by nothing." in texts) == (not is_handed)

@@ -110,7 +110,7 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
     Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads.
     """
     found: Counter[str] = Counter()
-    handed = {one.source for step in flow.steps if step.parent is None for one in step.outputs} - {None}
+    handed = list_handed(flow)
     for node in nodes:
         step, op = flow.steps[node], flow.op(node)
         if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
@@ -122,6 +122,11 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
         if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
             found[op.rstrip("_")] += 1
     return found
+
+
+def list_handed(flow: Flow) -> set[str | None]:
+    """The ids of the steps whose results the model hands out."""
+    return {one.source for step in flow.steps if step.parent is None for one in step.outputs} - {None}
 
 
 def is_lost(flow: Flow, node: int, handed: Collection[str | None]) -> bool:

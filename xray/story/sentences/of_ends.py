@@ -20,7 +20,8 @@ class Leaving:
     `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last, and
     `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared,
     `is_joined` that what is made beside the tower is put to it, `times` how many places transposed convolutions make of
-    each, and `met` are the towers whose maps meet those of this one.
+    each, and `met` are the towers whose maps meet those of this one. It `is_lost` where nothing reads what is made
+    last, and the model does not hand it out.
     """
 
     ops: tuple[str, ...]
@@ -33,6 +34,7 @@ class Leaving:
     is_joined: bool = False
     times: int = 1
     met: tuple[str, ...] = ()
+    is_lost: bool = False
 
 
 @dataclass(frozen=True)
@@ -108,7 +110,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     Sentence("places", describe_places),
     fixed(
         "attention first",
-        "Places look at each other, and nothing goes past that.",
+        "Places look at each other; what goes in there is not added.",
         lambda tower: tower.before == "attention",
     ),
 )
@@ -217,6 +219,11 @@ OF_EXITS: tuple[Sentence[Leaving], ...] = (
     ),
     Sentence("leaves to meet maps", describe_met_maps),
     Sentence("leaves as more places", describe_growth),
+    fixed(
+        "leaves nowhere",
+        "Made of what the tower gives, and read by nothing.",
+        lambda leaving: leaving.is_lost and has_no_head(leaving),
+    ),
     fixed("leaves", "What leaves the tower.", lambda leaving: has_no_head(leaving)),
 )
 """What comes out, the first that is proven."""

@@ -27,8 +27,8 @@ from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
-from xray.story.facts.unused import drop_unused, find_unused
+from xray.story.facts.unsaid import count_unsaid, find_boxless, is_lost, list_handed, list_held_alone, list_undrawn
+from xray.story.facts.unused import drop_unused, find_unused, name_kind
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.bridges import list_between
@@ -165,6 +165,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         before = phase.towering.entrance if phase.entrance is not None else unread
         around = find_boxless(flow, list_around_layers(flow, phase.towering), seen)
         around = around.difference(between, before, *(nodes for _, nodes in parts))
+        around -= list_told_elsewhere(flow, around, phase.towering.stagings, seen)
         for name, nodes in [*parts, ("between layers", between), ("entrance", before), ("around layers", around)]:
             found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
             seen.update(flow.steps[node].id for node in nodes)
@@ -204,6 +205,16 @@ def leads_before(flow: Flow, node: int, other: Towering) -> bool:
 def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:
     """Whether a step works on nothing but a sum of a stream: it bends or scales the stream itself (ResNet's ReLU)."""
     return sums.issuperset(maker for maker in flow.makers[node] if maker is not None)
+
+
+def list_told_elsewhere(
+    flow: Flow, nodes: Collection[int], stagings: Sequence[Staging], drawn: Collection[str]
+) -> set[int]:
+    """Those of some steps that end a sublayer, or run within one, of which a box of another layer tells (RT-DETR)."""
+    kinds = {name_kind(one.partition("#")[0]) for one in drawn}
+    spans = [range(min(one.nodes), max(one.nodes) + 1) for one in stagings]
+    inside = (node for node in nodes if any(node in span for span in spans))
+    return {node for node in inside if name_kind(flow.steps[node].path) in kinds}
 
 
 def list_spans(stagings: Sequence[Staging]) -> list[range]:
@@ -393,7 +404,14 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         any(node.surface == "condition" for chart in charts for node in chart.nodes),
         count_made(column.reading.flow, charts),
         tuple(link.source for link in anatomy.links if (link.kind, link.target) == ("met", column.name)),
+        bool(charts) and all(leads_nowhere(column.reading.flow, chart) for chart in charts),
     )
+
+
+def leads_nowhere(flow: Flow, chart: Chart) -> bool:
+    """Whether nothing reads what an exit makes last, and the model does not hand it out (the pooler in LFM2-VL)."""
+    place, handed = flow.places.get(chart.node(chart.head).steps[0].id), list_handed(flow)
+    return place is not None and bool(handed) and is_lost(flow, place, handed)
 
 
 def count_made(flow: Flow, charts: Sequence[Chart]) -> int:
