@@ -113,10 +113,10 @@ def test_ribbons_and_turns_are_told_where_there_are_such():
 class Asks(Answers):
     """Words that look at rows which are given."""
 
-    def forward(self, answer, read):
-        said = self.words(answer)
+    def forward(self, ids, answer):
+        said = self.words(ids)
         for layer in self.asks:
-            said = layer(said, read)
+            said = layer(said, answer)
         return self.head(said)
 
 
