@@ -10,8 +10,10 @@ from story.body.test_seen_keys import Indexed
 from torch import nn
 
 import xray
+from xray.ir.records import TensorRecord
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention as AttentionBranch
+from xray.story.attention.square import lies_over
 from xray.story.cards.formulas import list_formulas
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
@@ -231,3 +233,16 @@ def test_a_product_with_a_mask_is_not_said_to_push_scores_down():
     said = {node.label: node.remark for node in chart.nodes if node.surface == "mask"}
     assert said == {"0 WHERE HIDDEN": "", "MASK": "what may not be seen is pushed far down"}
     assert ("zeroed0", "mask1") in {(edge.source, edge.target) for edge in chart.edges}
+
+
+@pytest.mark.parametrize(
+    ("shape", "is_over"),
+    [((16, 1, 10), True), ((4, 7, 10), True), ((10,), True), ((2, 200, 72, 1, 8), False), ((2, 10, 7), False)],
+)
+def test_what_is_added_is_told_by_its_shape_where_it_lies_over_the_scores(shape, is_over):
+    given, scores = (
+        TensorRecord("in", one, ("",) * len(one), "float32", "meta", "activation") for one in (shape, (2, 8, 7, 10))
+    )
+
+    assert lies_over(given, scores) == is_over
+    assert not lies_over(None, scores)

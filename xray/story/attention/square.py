@@ -8,6 +8,7 @@ from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.factors import name_factors, read_alpha
@@ -241,7 +242,15 @@ def score_node(
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
     shared = (ONE_TABLE.format(many=many),) if many > 1 else ()
-    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=None if told else record, told=shared)
+    meant = record if not told and lies_over(record, out) else None
+    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=shared)
+
+
+def lies_over(record: TensorRecord | None, scores: TensorRecord) -> bool:
+    """Whether a tensor has a number for each query and key, or one for all of these: not if it is cut anew (SAM 3)."""
+    if record is None:
+        return False
+    return all(one in (1, size) for one, size in zip(record.shape[:-3:-1], scores.shape[:-3:-1], strict=False))
 
 
 def is_broadcast(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
