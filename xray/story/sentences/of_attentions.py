@@ -44,7 +44,9 @@ def describe_relative(anatomy: Anatomy) -> str:
     far = "how far apart two are, or on their kinds," if True in kinds else "how far apart two are"
     far = "how far apart two of one kind are" if kinds == {True} else far
     apart = "; for two of different kinds, one that depends on the kinds alone" * (kinds == {True})
-    held = ", in some also on what they hold," if by_rows == {True, None} else ", and on what they hold,"
+    held = (
+        ", in some also on what one of them holds," if by_rows == {True, None} else ", and on what one of them holds,"
+    )
     far = far if True not in by_rows else f"{far.removesuffix(',')}{held}"
     return (
         "" if some is None else f"Relative places{some}: a number that depends on {far} is added to their score{apart}."
