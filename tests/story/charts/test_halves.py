@@ -1,5 +1,6 @@
 """What changes the stream between layers without a learned number, and what a box of several steps counts."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
@@ -70,6 +71,21 @@ def test_rows_that_are_repeated_between_layers_are_drawn():
 
     (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
     assert [(node.label, node.record.shape) for node in bridge.nodes] == [("EACH ROW REPEATED", (2, 10, WIDTH))]
+
+
+@pytest.mark.parametrize(
+    ("times", "label"), [(3, "EACH OF 3 ROWS 3 TIMES"), (torch.tensor([1, 6, 2]), "EACH ROW REPEATED")]
+)
+def test_rows_that_are_repeated_alike_say_how_often(times, label):
+    class Alike(Lasts):
+        def forward(self, x):
+            x = self.before(x)
+            return self.behind(torch.cat([x[:, :1], x[:, 1:].repeat_interleave(times, 1)], 1))
+
+    (column,) = read_columns(xray.trace(Alike().eval(), torch.rand(2, 4, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [node.label for node in bridge.nodes] == [label, "THE STREAM'S FIRST ROW IN FRONT: 1 + 9"]
 
 
 def test_a_number_by_which_rows_between_layers_are_multiplied_at_last_is_drawn():

@@ -239,7 +239,7 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
         if earlier := label_earlier(flow, node, bridging.nodes):
             labels[node] = earlier
         elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:
-            labels[node] = "EACH ROW REPEATED"
+            labels[node] = name_repeated(flow, node)
         elif flow.op(node) in SUMS and next(describe_sum(flow, node, ()), None) is not None:
             labels[node] = name_addition(flow, node, None)
     if bridging.site is not None:
@@ -250,6 +250,14 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
         told = describe_joining(flow, bridging.nodes, joined)
         labels[joining] = f"{told}: {width}·{joined} = {width * joined}"
     return labels
+
+
+def name_repeated(flow: Flow, node: int) -> str:
+    """What a step is called that repeats rows, each by itself: how many, and how often, where that is one number."""
+    given = flow.steps[node].inputs
+    sizes = [pair for pair in zip(given[0].shape, flow.output(node).shape, strict=False) if len({*pair}) > 1]
+    rows, made = sizes[0] if len(sizes) == len(given) == 1 else (0, 0)  # a second tensor says how often each is
+    return f"EACH OF {rows:,} ROWS {made // rows:,} TIMES" if rows > 1 and made % rows == 0 else "EACH ROW REPEATED"
 
 
 def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, int]:
