@@ -1,6 +1,7 @@
 """Channels that look at each other: told where they are scored by what they are at all places, and nowhere else."""
 
 import torch
+from story.body.test_context import PLACES, WIDTH, Thinks
 from torch import nn
 
 import xray
@@ -8,7 +9,7 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import ChannelAttention
 from xray.story.poster import compose_poster
 
-WIDTH, PLACES, GROUPS = 12, 7, 3
+GROUPS = 3
 
 
 class Attends(nn.Module):
@@ -25,15 +26,6 @@ class Attends(nn.Module):
         query, key, value = rows.permute(self.axes).unbind(0)
         found = ((query @ key.mT) * PLACES**-0.5).softmax(dim=-1) @ value
         return x + self.back(found.permute(self.back_axes).flatten(2))
-
-
-class Thinks(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
-
-    def forward(self, x):
-        return x + self.back(nn.functional.gelu(self.wide(self.norm(x))))
 
 
 def record(*, of_channels):
@@ -54,7 +46,7 @@ def test_channels_that_look_at_each_other_are_told_so():
     assert group.stages[0].branches == (ChannelAttention(GROUPS, WIDTH // GROUPS),)
     assert "CHANNEL ATTENTION" in texts
     assert any(
-        "Channels look at each other, by what they are at all places, in 3 groups of 4." in text for text in texts
+        "Channels look at each other, by what they are at all places, in 3 groups of 5." in text for text in texts
     )
 
 
