@@ -247,6 +247,22 @@ def test_steps_of_a_layer_that_is_drawn_for_others_are_told_there():
     assert not list_told_elsewhere(flow, sums, [], drawn)
 
 
+def test_a_last_norm_behind_which_a_cast_changes_nothing_leaves_the_tower():
+    class Cast(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Layer(nn.Identity()) for _ in range(2)))
+            self.scale = nn.Parameter(torch.ones(WIDTH))
+
+        def forward(self, x):
+            x = self.layers(x)
+            return (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.scale).type_as(x)
+
+    layout = compose_poster(xray.trace(Cast().eval(), torch.rand(2, 5, WIDTH)), text_width)
+    texts = ["".join(run.text for run in line) for box in layout.boxes for line in box.lines]
+    assert "What leaves the tower." in texts
+
+
 def list_exit(is_handed):
     """The texts of a tower with a pooler whose row the model hands out, or drops."""
 

@@ -410,8 +410,9 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
 
 def leads_nowhere(flow: Flow, chart: Chart) -> bool:
     """Whether nothing reads what an exit makes last, and the model does not hand it out (the pooler in LFM2-VL)."""
-    place, handed = flow.places.get(chart.node(chart.head).steps[0].id), list_handed(flow)
-    return place is not None and bool(handed) and is_lost(flow, place, handed)
+    handed = list_handed(flow)
+    made = flow.carried_from(flow.places.get(chart.node(chart.head).steps[0].id))  # a cast may change nothing
+    return made is not None and bool(handed) and is_lost(flow, made, handed)
 
 
 def count_made(flow: Flow, charts: Sequence[Chart]) -> int:
