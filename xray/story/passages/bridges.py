@@ -27,6 +27,7 @@ from xray.story.recognition.between import (
 )
 from xray.story.recognition.resamplers import count_rows
 from xray.story.streams.put_beside import RowsBeside, find_rows_beside, list_left_behind
+from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.wording import plural, spell_steps
 
 MOST_STEPS, FEWEST_LAYERS = 60, 4
@@ -135,20 +136,11 @@ def find_cut(flow: Flow, before: int, leaves: Collection[int]) -> int | None:
     for node in sorted(leaves):
         if moved.isdisjoint(flow.makers[node]):
             continue
-        if flow.op(node) in CARRYING and not takes_some(flow, node):
+        if flow.op(node) in CARRYING and not takes_rows_alone(flow, node):
             moved.add(node)
         else:
             firsts.append(node)
-    return firsts[0] if len(firsts) == 1 and takes_some(flow, firsts[0]) else None
-
-
-def takes_some(flow: Flow, node: int) -> bool:
-    """Whether a step takes some rows of each sequence, as wide as they are."""
-    if flow.op(node) != "index":
-        return False
-    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
-    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
-    return are_rows and 0 < after[1] < before[1]
+    return firsts[0] if len(firsts) == 1 and takes_rows_alone(flow, firsts[0]) else None
 
 
 def find_residual(flow: Flow, before: int, start: int) -> int | None:

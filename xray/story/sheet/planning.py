@@ -29,9 +29,10 @@ from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import find_cut, find_earlier, fold_site, label_bridge, takes_some
+from xray.story.passages.bridges import find_cut, find_earlier, fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
+from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import plural
 
@@ -265,7 +266,7 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     own = [node for node in nodes - found.aside if flow.is_leaf(node)]
-    cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_some(flow, node))]
+    cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_rows_alone(flow, node))]
     labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
