@@ -150,6 +150,7 @@ MODELS = {
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")
     ),
     "rows added": add_rows(make_anatomy(FALSE), 2),
+    "rows handed out": number_blocks(make_anatomy(FALSE), tapped=(0,)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
     "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),

@@ -155,7 +155,7 @@ class Tower:
     gives each its share (hyper-connections), or whose layers mix them (AltUp). `also` is what it reads besides, in rows
     beside the others (ViLT).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
-    the stream (Qwen3-VL).
+    the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
     (EfficientNet), which stand `idle_at`: before the layers, between them, or behind. `apart` are the layers, from 0,
     that are no blocks, but sums between two (FastSpeech 2), `unlisted` those that stand in no block of the list that
@@ -178,6 +178,7 @@ class Tower:
     streams: int | None = None
     also: Reads | None = None
     rows_added: tuple[int, ...] = ()
+    tapped: tuple[int, ...] = ()
     blocks: int | None = None
     idle_blocks: int = 0
     idle_at: tuple[str, ...] = ()

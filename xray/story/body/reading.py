@@ -17,6 +17,7 @@ from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
+from xray.story.streams.taps import list_taps
 
 FEWEST_PIECES, FEWEST_SMALL, MOST_OF_A_PIECE = 4, 6, 2
 """So many towers that are alike, each with the keys of another one beside its own, are no towers."""
@@ -63,6 +64,7 @@ def read_pass(one_pass: Pass) -> Reading:
     mixed = any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers)
     towers = [tell_apart(flow, one, towers, sites) if mixed or holds_another(one, towers) else one for one in towers]
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
+    towers = tell_tapped(flow, towers)
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
 
 
@@ -78,6 +80,18 @@ def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towerin
     told = replace(one.tower, rows_added=tuple(rows.layer for rows in added), groups=groups)
     named = (replace(rows, of=names[rows.source], behind=ends.get(rows.source)) for rows in added)
     return replace(one, tower=told, added=tuple(named))
+
+
+def tell_tapped(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
+    """The towers with what leaves them before their last layers."""
+    taken = set[int]().union(*(one.nodes for one in towers))
+    told: list[Towering] = []
+    for one in towers:
+        ends = [(layer[-1].joints[-1].add, layer[-1].norms) for layer in one.layers]
+        given = [{add, *(norm.end for norm in norms if norm.end > add)} for add, norms in ends]
+        taps = list_taps(flow, given, taken)
+        told.append(replace(one, taps=taps, tower=replace(one.tower, tapped=tuple(tap.layer for tap in taps))))
+    return told
 
 
 def part_groups(groups: Sequence[Group], added: Sequence[int]) -> tuple[Group, ...]:

@@ -28,6 +28,7 @@ from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
 from xray.story.streams.put_back import list_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_learned_behind
+from xray.story.streams.taps import Tap
 
 MOST_BEHIND = 200
 
@@ -38,7 +39,8 @@ class Towering:
 
     It `is_told` its words where another tower chose them, or where there are several for each place, whose rows are
     added up: they need not be those of a text (CLVP; the codes of a sound in CSM). `unread` are steps before its first
-    layer that are none of a known entrance, `added` the rows of other towers between its layers.
+    layer that are none of a known entrance, `added` the rows of other towers between its layers, `taps` what leaves it
+    before its last layer.
     """
 
     tower: Tower
@@ -53,6 +55,7 @@ class Towering:
     resamplers: tuple[Resampler, ...] = ()
     unread: frozenset[int] = frozenset()
     added: tuple[RowsBetween, ...] = ()
+    taps: tuple[Tap, ...] = ()
 
     @property
     def start(self) -> int | None:

@@ -17,6 +17,20 @@ def describe_rows_added(anatomy: Anatomy) -> str:
     )
 
 
+def describe_tapped(anatomy: Anatomy) -> str:
+    told = []
+    for tower in anatomy.towers:
+        if tower.tapped:
+            of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+            every = len(tower.tapped) == tower.layers - 1
+            told.append(
+                f"What every layer{of} gives is handed out too."
+                if every and tower.layers > 2
+                else f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too, before the last layer."
+            )
+    return " ".join(told)
+
+
 def describe_added_between(anatomy: Anatomy) -> str:
     added = [(tower.name, [one.before for one in tower.bridges if one.added]) for tower in anatomy.towers]
     return " ".join(

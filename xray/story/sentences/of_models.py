@@ -53,6 +53,7 @@ from xray.story.sentences.of_links import (
     describe_multiplied,
     describe_rows_added,
     describe_scored,
+    describe_tapped,
     describe_weights_in_common,
     spell_numbers,
 )
@@ -286,6 +287,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("added between layers", describe_added_between),
     Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
+    Sentence("rows handed out", describe_tapped),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),

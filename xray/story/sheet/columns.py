@@ -24,6 +24,7 @@ from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
+from xray.story.exits.tapped import add_tapped
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_parts import describe_weights_between
@@ -361,6 +362,7 @@ def make_column(
         leaving = chart_met_maps(flow, towering, met[towering.end])
     elif leaving is not None:
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_last_meetings(reading))
+    leaving = None if leaving is None else add_tapped(flow, towering.taps, leaving)
     leaving = tell_own_width(leaving, towering.tower.d_model)
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL

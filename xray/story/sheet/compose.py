@@ -89,7 +89,7 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
         nodes = told.setdefault(id(flow), (flow, set()))[1]
         nodes |= phase.towering.nodes | (set() if condition is None else set(condition.nodes))
         nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
-        nodes |= list_added_steps(phase)
+        nodes |= list_drawn_once(phase)
     return list(told.values())
 
 
@@ -136,13 +136,16 @@ def list_boxless_readers(columns: Sequence[Column], drawn: Mapping[int, Collecti
     return found
 
 
-def list_added_steps(phase: Column) -> set[int]:
-    """The steps that work out rows and add them between layers, where those of one layer are drawn for all."""
-    flow, added = phase.reading.flow, phase.towering.added
-    bridges = (frame.bridge.nodes for frame in phase.frames if frame.bridge is not None)
-    drawn = {flow.places[step.id] for nodes in bridges for node in nodes for step in node.steps}
-    steps = [{*rows.nodes, rows.add} for rows in added]
-    return set().union(*steps) if steps and not drawn.isdisjoint(steps[-1]) else set()
+def list_drawn_once(phase: Column) -> set[int]:
+    """The steps that work out rows and add them between layers, or hand them out, if those of one are drawn for all."""
+    flow = phase.reading.flow
+    charts = [*(frame.bridge for frame in phase.frames), phase.exit]
+    nodes = (node for chart in charts if chart is not None for node in chart.nodes)
+    drawn = {flow.places[step.id] for node in nodes for step in node.steps}
+    added = [{*rows.nodes, rows.add} for rows in phase.towering.added]
+    handed = [set(tap.nodes) for tap in phase.towering.taps if tap.nodes]
+    groups = [steps for steps in (added, handed) if steps and not drawn.isdisjoint(steps[-1])]
+    return {place for steps in groups for own in steps for place in own}
 
 
 def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
@@ -153,7 +156,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
     drawn = list_drawn(columns)
     added: dict[int, set[int]] = {}  # be the frames of one tower in two columns
     for phase in phases:
-        added.setdefault(id(phase.reading.flow), set()).update(list_added_steps(phase))
+        added.setdefault(id(phase.reading.flow), set()).update(list_drawn_once(phase))
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]

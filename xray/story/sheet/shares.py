@@ -111,6 +111,9 @@ def list_shares(
         ways = [set(rows.nodes) - theirs for rows in column.towering.added]
         ways = [nodes for nodes in ways if any(map(count.is_learned, nodes))]
         add(count, f"{name}rows added × {len(ways)}", own, ways)
+        handed = [set(tap.nodes) for tap in column.towering.taps]
+        handed = [nodes for nodes in handed if any(map(count.is_learned, nodes))]
+        add(count, f"{name}handed out × {len(handed)}", own, handed)
         end, places = find_end(column, columns, count, staged[id(flow)], beside)
         end = "head" if end == EXIT and has_head and column is firsts[-1] else end
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))

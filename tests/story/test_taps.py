@@ -1,0 +1,124 @@
+"""What leaves a tower before its last layer: drawn beside its exit if something is worked out of it, and told."""
+
+import pytest
+import torch
+from printed import words_of
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from story.test_parameters import bars_of
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sentences.of_models import list_sentences
+from xray.story.sheet.columns import read_columns
+
+WIDE = 19
+
+
+class Merger(nn.Module):
+    """A norm, and two linear layers that lead to another width."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDE), nn.Linear(WIDE, WIDE)
+
+    def forward(self, x):
+        return self.back(torch.relu(self.wide(self.norm(x))))
+
+
+class Taps(Reader):
+    """Rows behind two earlier layers are merged as the last ones are, each by weights of its own (Qwen3-VL's eye)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.last, self.earlier = Merger(), nn.ModuleList(Merger() for _ in range(2))
+
+    def forward(self, x, kind=None):
+        x, taken = self.project(x), []
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            if number in (1, 3):
+                taken.append(self.take(len(taken), x))
+        return self.give(self.last(x), taken)
+
+    def take(self, number, x):
+        return self.earlier[number](x)
+
+    def give(self, made, taken):
+        return made, taken
+
+
+class HandsOut(Taps):
+    """Rows behind earlier layers leave as they are (the eye of SAM-HQ)."""
+
+    def take(self, number, x):
+        return x
+
+
+class PutsTogether(Taps):
+    """What earlier layers gave goes into one thing."""
+
+    def give(self, made, taken):
+        return made, torch.cat(taken, dim=-1)
+
+
+class KeepsBack(Taps):
+    """What is worked out of earlier layers is never handed out."""
+
+    def give(self, made, taken):
+        return made
+
+
+def record(make, count=4):
+    torch.manual_seed(0)
+    layers = [part() for _ in range(count) for part in (AttentionPart, FeedForwardPart)]
+    return xray.trace(make(*layers).eval(), rows())
+
+
+def list_told(trace):
+    return [one for one in list_sentences(xray.anatomy(trace)) if "handed out" in one]
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (Taps, ["Behind layers 1, 2, something is handed out too, before the last layer."]),
+        (HandsOut, ["Behind layers 1, 2, something is handed out too, before the last layer."]),
+        (PutsTogether, []),
+        (KeepsBack, []),
+    ],
+)
+def test_what_leaves_before_the_last_layer_is_told(make, told):
+    assert list_told(record(make)) == told
+
+
+def test_every_layer_but_the_last_may_do_so():
+    assert list_told(record(HandsOut, 3)) == ["What every layer gives is handed out too."]
+
+
+def test_what_is_worked_out_of_earlier_layers_stands_beside_the_exit():
+    trace = record(Taps)
+    (column,) = read_columns(trace)
+    lane = [node for node in column.exit.nodes if node.place[0] > 0.5]
+
+    assert [node.label for node in lane] == ["WHAT LAYER 2 GAVE", "LAYER NORM", "LINEAR", "ReLU", "LINEAR"]
+    assert lane[0].told == ("as behind layer 1",)
+    assert {node.place[0] for node in column.exit.nodes} == {0.25, 0.75}
+    assert "Not drawn" not in words_of(compose_poster(trace, text_width))
+
+
+def test_what_is_worked_out_of_earlier_layers_is_counted_once_for_all():
+    merger = sum(one.numel() for one in Merger().parameters())
+    bars = bars_of(compose_poster(record(Taps), text_width))
+
+    assert bars["handed out × 2"] == 2 * merger
+    assert bars["exit"] == merger
+    assert "all else" not in bars
+
+
+@pytest.mark.parametrize("make", [HandsOut, PutsTogether, KeepsBack])
+def test_nothing_stands_there_where_nothing_is_worked_out_and_handed_out(make):
+    (column,) = read_columns(record(make))
+
+    assert not [node for node in column.exit.nodes if node.label.startswith("WHAT LAYER")]

@@ -1,0 +1,50 @@
+"""What leaves a tower before its end: rows that a layer gives, as they are or worked on (DeepStack)."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from xray.ir.flow.dataflow import Flow
+from xray.story.recognition.between import list_reading_data
+
+
+@dataclass(frozen=True)
+class Tap:
+    """A layer, from 0, of which something is handed out before the last: the step of its rows, and those behind it.
+
+    There are none behind it where the rows leave as they are; `end` is the step that hands out.
+    """
+
+    layer: int
+    source: int
+    nodes: frozenset[int]
+    end: int
+
+
+def list_taps(flow: Flow, given: Sequence[Collection[int]], taken: Collection[int]) -> tuple[Tap, ...]:
+    """What is handed out of a tower's layers but the last.
+
+    `given` are the steps that each layer ends with, its sum and the norms behind it, `taken` those of all towers.
+    Nothing but the rows of that layer may go into it: what brings several together is another thing.
+    """
+    handed = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    taps = (follow_out(flow, number, ends, handed, taken) for number, ends in enumerate(given[:-1]))
+    return tuple(tap for tap in taps if tap is not None)
+
+
+def follow_out(
+    flow: Flow, number: int, given: Collection[int], handed: Collection[str | None], taken: Collection[int]
+) -> Tap | None:
+    """What is handed out of one layer; None where nothing is, or several things are."""
+    data, found = list_reading_data(flow), {one: one for one in given}
+    free = {one for place in given for one in flow.readers.get(place, ()) if one not in taken and flow.is_leaf(one)}
+    for place in sorted({*free, *flow.ahead(*free, within=lambda one: one not in taken)} - {*given} if free else ()):
+        sources = {found.get(maker) for maker in flow.makers[place] if maker in data and maker is not None}
+        (source,) = sources if len(sources) == 1 else (None,)
+        if source is not None:
+            found[place] = source
+    ends = [place for place in found if flow.is_leaf(place) and flow.steps[place].id in handed]
+    if len(ends) != 1:
+        return None
+    (end,) = ends
+    behind = {one for one in flow.behind(end, within=found.__contains__) if one not in given}
+    return Tap(number, found[end], frozenset(behind), end)
