@@ -9,6 +9,7 @@ from torch import nn
 
 import xray
 from xray.renderers.sheet.poster import draw_poster
+from xray.story.sheet.columns import read_columns
 
 
 class Ends(Reader):
@@ -55,3 +56,49 @@ def test_a_mean_of_the_first_rows_with_which_all_ends_is_drawn(end, told):
 )
 def test_rows_that_are_cut_into_several_at_last_are_drawn(end, told):
     assert [word for word in words_of(end) if "CUT INTO" in word] == told
+
+
+KEPT = torch.arange(PLACES) % 2 > 0
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        (lambda x: x[KEPT.expand(len(x), -1)], ["ROWS THAT A MASK LETS THROUGH"]),
+        (lambda x: x[:, KEPT], []),
+        (lambda x: x[torch.tensor([1, 0])], []),
+    ],
+)
+def test_rows_that_a_mask_lets_through_at_last_are_drawn(end, told):
+    assert [word for word in words_of(end) if "MASK LETS" in word] == told
+
+
+def exit_of(end):
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(Ends(end).eval(), rows()))
+    return column.exit
+
+
+@pytest.mark.parametrize(
+    ("end", "shape"),
+    [
+        (lambda x: x.mT, (2, WIDTH, PLACES)),  # SAM's maps
+        (lambda x: x.reshape(len(x) * PLACES, WIDTH), (2, PLACES, WIDTH)),
+        (lambda x: (x.mT, x), (2, PLACES, WIDTH)),
+    ],
+)
+def test_the_last_box_has_the_shape_that_leaves_where_axes_are_swapped(end, shape):
+    chart = exit_of(end)
+
+    assert chart.node(chart.head).record.shape == shape
+
+
+LEAVES, CHANGED = "What leaves the tower.", "Made of what the tower gives; it leaves changed once more."
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [(lambda x: x, LEAVES), (lambda x: x.mT, LEAVES), (lambda x: torch.fft.fft(x).real, CHANGED)],
+)
+def test_what_is_changed_in_no_box_is_not_told_to_leave(end, told):
+    assert [word for word in words_of(end) if "leaves" in word and word[0].isupper()] == [told]

@@ -450,6 +450,7 @@ LEAVING = {
     "compared with two": Leaving((), Head("none"), meets=2),
     "softmax alone": Leaving(("linear", "softmax"), None),
     "read by nothing": Leaving(("linear",), None, is_lost=True),
+    "changed once more": Leaving(("linear",), None, goes_on=True),
 }
 OF_EXITS = {
     "next word": {"word", "drawn", "choices"},
@@ -463,9 +464,10 @@ OF_EXITS = {
     "leaves to meet maps": {"to meet maps"},
     "leaves as more places": {"as more places"},
     "leaves nowhere": {"read by nothing"},
+    "leaves when changed": {"changed once more"},
     "leaves": {
         *("nothing", "no head", "softmax alone", "signal", "compared", "compared with two", "read by nothing"),
-        *("with what is beside", "as more places", "to meet maps"),
+        *("with what is beside", "as more places", "to meet maps", "changed once more"),
     },
 }
 LOOPS = {

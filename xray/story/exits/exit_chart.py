@@ -6,7 +6,7 @@ from itertools import pairwise
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, TURNS
 from xray.ir.trace import Step
 from xray.story.body.ends import scores_words
 from xray.story.body.scale import list_bendings
@@ -271,6 +271,22 @@ def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
     if isclose(factor, 1, rel_tol=1e-6):
         return ""
     return name_times(factor)
+
+
+def show_handed(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose last box has the shape in which the model hands out what it gives: its axes may be swapped (SAM)."""
+    node = chart.node(chart.heads[0])
+    place = flow.places.get(node.steps[0].id) if node.steps and len(chart.heads) == 1 else None
+    if place is None or node.record is None:
+        return chart
+    readers = [one for one in flow.readers.get(place, ()) if flow.is_leaf(one)]
+    handed = {one.source for step in flow.steps if step.parent is None for one in step.outputs}
+    if len(readers) != 1 or flow.op(readers[0]) not in TURNS or flow.steps[place].id in handed:
+        return chart
+    if flow.steps[readers[0]].id not in handed:
+        return chart
+    shown = replace(node, steps=(flow.steps[readers[0]], *node.steps), record=flow.output(readers[0]))
+    return replace(chart, nodes=tuple(shown if one is node else one for one in chart.nodes))
 
 
 def show_given(node: Node) -> Node:

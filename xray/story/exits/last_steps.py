@@ -160,8 +160,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     multiplied by, a sum with what the stream `began` as (Nemotron 3.5 Transcribe), the choice of some rows, another
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
-    the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), and the mean of
-    the first few with which all ends (AST).
+    the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), those that a
+    mask lets through (Gemma 4's eye), and the mean of the first few with which all ends (AST).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -188,6 +188,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or weighs_rows_beside(flow, here, top)
             or ends_with_row(flow, here)
             or label_cut_into(flow, here)
+            or lets_through(flow, here)
         ):
             found.append((here,))
         elif not taken and takes_rows(flow, here):
@@ -259,6 +260,15 @@ def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
     return are_rows and is_as_wide and after[1] < before[1] and is_beside
 
 
+def lets_through(flow: Flow, node: int) -> bool:
+    """Whether a step takes those rows of all sequences that a mask names, one behind the other."""
+    given = [record for record, _ in flow.given(node)] if flow.op(node) == "index" else []
+    if len(given) != len(("rows", "mask")) or given[1].dtype != "bool":
+        return False
+    before, after = given[0].shape, flow.output(node).shape
+    return given[1].shape == before[:-1] and len(before) == 3 and after[1:] == before[-1:]
+
+
 def ends_with_row(flow: Flow, node: int) -> bool:
     """Whether a step takes one row of each sequence that has more, and nothing reads it."""
     is_last = not any(flow.is_leaf(one) for one in flow.readers.get(node, ()))
@@ -285,6 +295,8 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS"
     if name_merging(flow, end):
         return name_merging(flow, end)
+    if lets_through(flow, end):
+        return "ROWS THAT A MASK LETS THROUGH"
     if is_product(flow, end):
         return "ROWS WEIGHED, ADDED UP"
     written = read_written(flow, end)

@@ -21,7 +21,7 @@ class Leaving:
     `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared,
     `is_joined` that what is made beside the tower is put to it, `times` how many places transposed convolutions make of
     each, and `met` are the towers whose maps meet those of this one. It `is_lost` where nothing reads what is made
-    last, and the model does not hand it out.
+    last, and the model does not hand it out, and `goes_on` where more is worked out of it that no box tells of.
     """
 
     ops: tuple[str, ...]
@@ -35,6 +35,7 @@ class Leaving:
     times: int = 1
     met: tuple[str, ...] = ()
     is_lost: bool = False
+    goes_on: bool = False
 
 
 @dataclass(frozen=True)
@@ -223,6 +224,11 @@ OF_EXITS: tuple[Sentence[Leaving], ...] = (
         "leaves nowhere",
         "Made of what the tower gives, and read by nothing.",
         lambda leaving: leaving.is_lost and has_no_head(leaving),
+    ),
+    fixed(
+        "leaves when changed",
+        "Made of what the tower gives; it leaves changed once more.",
+        lambda leaving: leaving.goes_on and has_no_head(leaving),
     ),
     fixed("leaves", "What leaves the tower.", lambda leaving: has_no_head(leaving)),
 )

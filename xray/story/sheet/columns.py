@@ -20,7 +20,7 @@ from xray.story.charts.same_numbers import tell_chart
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.entrance.own_widths import tell_own_width
-from xray.story.exits.exit_chart import chart_exit
+from xray.story.exits.exit_chart import chart_exit, show_handed
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
@@ -362,7 +362,7 @@ def make_column(
         leaving = chart_met_maps(flow, towering, met[towering.end])
     elif leaving is not None:
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_last_meetings(reading))
-    leaving = None if leaving is None else add_tapped(flow, towering.taps, leaving)
+    leaving = None if leaving is None else add_tapped(flow, towering.taps, show_handed(flow, leaving))
     leaving = tell_own_width(leaving, towering.tower.d_model)
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL

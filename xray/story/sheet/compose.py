@@ -8,7 +8,7 @@ from math import prod, sqrt
 from string import digits
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, TRANSPOSED
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
@@ -408,6 +408,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         count_made(column.reading.flow, charts),
         tuple(link.source for link in anatomy.links if (link.kind, link.target) == ("met", column.name)),
         bool(charts) and all(leads_nowhere(column.reading.flow, chart) for chart in charts),
+        bool(charts) and all(changes_again(column, chart) for chart in charts),
     )
 
 
@@ -416,6 +417,19 @@ def leads_nowhere(flow: Flow, chart: Chart) -> bool:
     handed = list_handed(flow)
     made = flow.carried_from(flow.places.get(chart.node(chart.head).steps[0].id))  # a cast may change nothing
     return made is not None and bool(handed) and is_lost(flow, made, handed)
+
+
+def changes_again(column: Column, chart: Chart) -> bool:
+    """Whether what an exit makes last goes into more steps, and neither into another tower nor out of the model."""
+    flow, last = column.reading.flow, chart.node(chart.head).steps
+    place = flow.places.get(last[0].id) if last else None
+    if place is None or len(chart.heads) > 1:
+        return False
+    moved = {place, *flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in CARRYING | DROPOUTS)}
+    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
+    others = set().union(*(one.nodes for one in column.reading.towers if one.end != column.towering.end))
+    is_out = not list_handed(flow).isdisjoint(flow.steps[one].id for one in moved)
+    return bool(readers) and not is_out and others.isdisjoint(flow.ahead(*readers))
 
 
 def count_made(flow: Flow, charts: Sequence[Chart]) -> int:
