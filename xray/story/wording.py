@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from itertools import pairwise
 
 from xray.config import PAD, SPECIAL_TOKENS
 from xray.story.layout import Line, Measure, Run, Weight, line_width
@@ -121,3 +122,23 @@ def spell_steps(sizes: Sequence[int]) -> str:
 def plural(count: int, one: str) -> str:
     """A number with its noun, "1 row", "1,024 rows"."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+
+
+def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
+    """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning.
+
+    A last one that is not as far from the one before as those are from each other stands behind that (Beam).
+    """
+    runs: list[list[int]] = []
+    for number in layers:
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    told = [f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs]
+    if len(told) <= (5 if begun is None else begun + 1):
+        return ", ".join(told)
+    begun = begun or 3
+    *apart, last = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
+    ends = 2 if len({*apart}) == 1 and last not in apart and len(told) > begun + 2 else 1
+    return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}"

@@ -14,7 +14,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
-from xray.story.cards.pattern import list_kinds, name_heads, tells_widths
+from xray.story.cards.pattern import MOST_KINDS, OTHERS, list_kinds, name_heads, swatch, tells_widths
 from xray.story.poster import compose_poster
 
 
@@ -88,13 +88,13 @@ def test_a_mask_that_no_layer_has_is_told_of_none_where_some_kinds_are_not_drawn
 
     told = tell_card(nn.Sequential(*layers))
     assert [text.partition(";")[0] for text in told] == [
-        f"{number}: self-attention, feed-forward" for number in range(1, 9)
+        f"{number}: self-attention, feed-forward" for number in (*range(1, 8), "8–9")
     ]
     assert not [text for text in told if "mask" in text]
 
 
 @pytest.mark.parametrize(
-    ("count", "told"), [(8, []), (10, ["Left out of the drawing: layers 9, 10 of the 10 of the stack tower."])]
+    ("count", "told"), [(8, []), (10, ["Left out of the drawing: layers 8, 9 of the 10 of the stack tower."])]
 )
 def test_layers_of_kinds_that_have_no_room_are_said_to_be_left_out(count, told):
     layers = (part for one in range(17, 17 + count) for part in (Late(turned=True), FeedForwardPart(one)))
@@ -203,3 +203,11 @@ def test_layers_that_are_told_alike_say_how_many_parameters_each_has():
         f"1, 3: self-attention, feed-forward; {plain:,} parameters",
         f"2: self-attention, feed-forward; {closed:,} parameters",
     ]
+
+
+def test_kinds_that_are_not_listed_have_a_colour_of_their_own():
+    named = {swatch(kind) for kind in range(MOST_KINDS)}
+
+    assert len(named) == MOST_KINDS
+    assert {swatch(kind) for kind in range(MOST_KINDS, 3 * MOST_KINDS)} == {OTHERS}
+    assert OTHERS not in named

@@ -6,7 +6,8 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
 from xray.story.canvas import Canvas
 from xray.story.sheet.frames import draw_frame_title
-from xray.story.sheet.planning import Frame, spell_layers
+from xray.story.sheet.planning import Frame
+from xray.story.wording import spell_layers
 
 GROUP = Group((33, 34, 35), (), 35, dropouts=(0.1417, 0.1823))
 

@@ -54,3 +54,24 @@ def test_what_leaves_is_drawn_out_of_the_frame_that_holds_the_last_layer():
     assert [frame.group.layers for frame in column.frames] == [(0, 2), (1, 3), (4,)]
     assert [[panel.is_open for panel in frame.panels] for frame in column.frames] == [[True], [False], [False]]
     assert [group.layers for group in xray.anatomy(trace).towers[0].groups] == [(0, 2, 4), (1, 3)]
+
+
+def read_frames(widths):
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(nn.Sequential(*map(Thinks, widths)), torch.rand(2, 5, WIDTH)))
+    marks = [[node.label for node in frame.bridge.nodes] if frame.bridge else [] for frame in column.frames]
+    return [frame.group.layers for frame in column.frames], marks
+
+
+def test_layers_that_are_in_no_frame_have_a_mark_on_the_way_past_them():
+    layers, marks = read_frames(range(31, 31 + MOST_FRAMES + 2))
+
+    assert layers == [*((number,) for number in range(MOST_FRAMES - 1)), (MOST_FRAMES + 1,)]
+    assert marks == [*[[]] * (MOST_FRAMES - 1), [f"LAYERS {MOST_FRAMES}–{MOST_FRAMES + 1}, NOT DRAWN"]]
+
+
+def test_where_all_layers_are_in_frames_none_has_a_mark():
+    layers, marks = read_frames([31, 43] * MOST_FRAMES)
+
+    assert len(layers) == 2
+    assert marks == [[], []]

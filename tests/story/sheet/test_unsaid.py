@@ -98,51 +98,52 @@ def test_what_nothing_reads_and_nobody_is_handed_is_not_missed(is_handed):
 
 
 class Tapped(nn.Module):
-    """A convolution reads what the first of three layers gives, as necks of image models do (Depth Pro)."""
+    """Two convolutions read what the first of three layers gives, as necks of image models do (Depth Pro)."""
 
     def __init__(self):
         super().__init__()
         self.words, self.head = nn.Embedding(12, WIDTH), nn.Linear(WIDTH, 12)
         self.layers = nn.ModuleList(Layer(nn.Identity()) for _ in range(3))
-        self.neck = nn.Conv1d(WIDTH, 5, 3)
+        self.neck, self.other = nn.Conv1d(WIDTH, 5, 3), nn.Conv1d(WIDTH, 7, 3)
 
     def forward(self, ids):
         first = x = self.layers[0](self.words(ids))
         for layer in self.layers[1:]:
             x = layer(x)
-        return self.head(x), self.neck(first.mT)
+        return self.head(x), self.neck(first.mT), self.other(first.mT)
 
 
 def test_what_is_worked_out_of_what_an_earlier_layer_gives_is_said():
     layout = compose_poster(xray.trace(Tapped().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
-    assert "Worked out, and in no box: conv1d (behind earlier layers)." in text
+    assert "Worked out, and in no box: conv1d × 2 (behind earlier layers)." in text
 
 
 class Showing(nn.Module):
-    """One norm of what each layer gives is handed out, and no layer reads it (SegGPT)."""
+    """One norm of what each layer gives is handed out, or two, and no layer reads it (SegGPT)."""
 
-    def __init__(self, *, is_showing):
+    def __init__(self, *, shown):
         super().__init__()
-        self.words, self.norm, self.is_showing = nn.Embedding(12, WIDTH), nn.LayerNorm(WIDTH), is_showing
+        self.words, self.norm, self.shown = nn.Embedding(12, WIDTH), nn.LayerNorm(WIDTH), shown
         self.layers = nn.ModuleList(Layer(nn.Identity()) for _ in range(3))
 
     def forward(self, ids):
         x, shown = self.words(ids), []
         for layer in self.layers:
             x = layer(x)
-            shown.append(self.norm(x) if self.is_showing or layer is self.layers[-1] else x)
+            shown += [self.norm(x) for _ in range(1 if layer is self.layers[-1] else self.shown)]
         return shown
 
 
-@pytest.mark.parametrize("is_showing", [False, True])
-def test_norms_of_earlier_layers_that_are_handed_out_are_said_to_be_in_no_box(is_showing):
-    layout = compose_poster(xray.trace(Showing(is_showing=is_showing).eval(), torch.tensor([[1, 2, 3]])), text_width)
+@pytest.mark.parametrize("shown", [0, 1, 2])
+def test_norms_of_earlier_layers_that_are_handed_out_have_a_box_or_are_said_to_be_in_none(shown):
+    layout = compose_poster(xray.trace(Showing(shown=shown).eval(), torch.tensor([[1, 2, 3]])), text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
-    assert ("Worked out, and in no box: layer_norm × 2 (behind earlier layers)." in text) == is_showing
-    assert ("in no box" in text) == is_showing
+    assert ("Worked out, and in no box: layer_norm × 4 (behind earlier layers)." in text) == (shown == 2)
+    assert ("in no box" in text) == (shown == 2)
+    assert ("WHAT LAYER 2 GAVE" in text) == (shown == 1)
 
 
 class Recalling(nn.Module):

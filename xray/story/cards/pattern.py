@@ -10,13 +10,15 @@ from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_names import name_branch
 from xray.story.sentences.of_masks import describe_hidden
-from xray.story.sheet.planning import spell_kernel, spell_layers
+from xray.story.sheet.planning import spell_kernel
 from xray.story.type_sizes import NOTE
-from xray.story.wording import plural, wrap
+from xray.story.wording import plural, spell_layers, wrap
 
-MOST_KINDS = 8
 SWATCHES = ("encoder", "decoder", "inference", "training", "station", "op_convolution", "op_activation", "op_pooling")
 """Surfaces by which kinds of layers are told apart on the card."""
+MOST_KINDS = len(SWATCHES)
+OTHERS = "op_chance"
+"""The surface of all kinds that are not listed."""
 
 
 def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
@@ -57,20 +59,26 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             kinds = {layer: kind for kind, (_, layers) in enumerate(listed) for layer in layers}
             for place, layer in enumerate(sorted(kinds)):
                 x = told.left + 14 + place * step
-                canvas.panel(x, y - 13, x + step - 1.5, y, SWATCHES[kinds[layer] % len(SWATCHES)], 2)
+                canvas.panel(x, y - 13, x + step - 1.5, y, swatch(kinds[layer]), 2)
             y -= 19
             for kind, (text, layers) in enumerate(listed[:MOST_KINDS]):
-                canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, SWATCHES[kind % len(SWATCHES)], 2)
+                canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, swatch(kind), 2)
                 spelled = f"{spell_layers(layers)}: {text}"
                 lines = tuple(words(line, NOTE) for line in wrap(spelled, NOTE, told.width - 50, canvas.measure, 2))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
             if len(listed) > MOST_KINDS:
-                text = f"and {len(listed) - MOST_KINDS} more kinds"
+                canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, OTHERS, 2)
+                text = f"and {plural(len(listed) - MOST_KINDS, 'more kind')}"
                 y = canvas.note(told.left + 32, y, (words(text, NOTE, "quiet"),), "card").bottom - 3
             y -= 4
         return y
 
     return draw_card(told, canvas, top, "WHICH LAYER IS WHICH", draw)
+
+
+def swatch(kind: int) -> str:
+    """The surface of the how manieth kind; those that are not listed have one in common."""
+    return SWATCHES[kind] if kind < MOST_KINDS else OTHERS
 
 
 def list_kinds(groups: Sequence[Group], texts: Sequence[str]) -> list[tuple[str, list[int]]]:

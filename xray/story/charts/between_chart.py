@@ -247,6 +247,12 @@ def chart_added(flow: Flow, added: Sequence[RowsBetween], layer: int) -> Chart |
     return join_right(first, chart, last)
 
 
+def chart_left_out(flow: Flow, layers: str, end: int) -> Chart:
+    """The mark of layers that are in no frame, with what the last of them gives: the stream goes through these too."""
+    label = f"LAYER{'S' * (not layers.isdecimal())} {layers}, NOT DRAWN"
+    return chart_alone(Node(f"left{end}", label, 0, MIDDLE, steps_at(flow, end), flow.output(end), surface="ghost"))
+
+
 def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:
     """What is put beside the stream before a layer: the former rows, what is made of them, and all end to end.
 

@@ -274,7 +274,7 @@ def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
 
 
 def show_handed(flow: Flow, chart: Chart) -> Chart:
-    """The chart whose last box has the shape in which the model hands out what it gives: its axes may be swapped (SAM)."""
+    """The chart whose last box has the shape in which the model hands it out: its axes may be swapped before (SAM)."""
     node = chart.node(chart.heads[0])
     place = flow.places.get(node.steps[0].id) if node.steps and len(chart.heads) == 1 else None
     if place is None or node.record is None:

@@ -6,7 +6,8 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.charts.chart import LEFT_HALF, RIGHT_HALF, Chart, Edge, Node, steps_at
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.operations_chart import SAME_WEIGHTS, chart_operations
+from xray.story.charts.same_numbers import tell_chart
 from xray.story.exits.several_heads import stack_lane
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.sentences.of_parts import describe_elsewhere
@@ -23,6 +24,7 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
         return leaving
     last = working[-1]
     chart = chart_operations(flow, last.nodes, last.end, label_joined_rows(flow, last.nodes), "tap")
+    chart = tell_chart(chart, [(leaving, SAME_WEIGHTS)])
     if chart is None or not is_one_lane(chart):
         return leaving
     told = describe_elsewhere([tap.layer for tap in working[:-1]])

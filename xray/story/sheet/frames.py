@@ -9,11 +9,11 @@ from xray.story.layout import Box, Point, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
 from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
 from xray.story.sheet.placing import Placed
-from xray.story.sheet.planning import Frame, spell_layers
+from xray.story.sheet.planning import Frame
 from xray.story.sheet.routing import CLEAR, join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
-from xray.story.wording import wrap_evenly
+from xray.story.wording import spell_layers, wrap_evenly
 
 TITLE_TOP, BRIDGE, BESIDE, LEAST_BESIDE, PAST = 34.0, 24.0, 8.0, 60.0, 4.6
 MOST_HIGH, MOST_ROWS = 4, 25

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from math import prod
 from operator import itemgetter
 
@@ -18,8 +18,14 @@ from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.charts.between_chart import add_parted, chart_added, chart_put_beside, name_parted
-from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, steps_at
+from xray.story.charts.between_chart import (
+    add_parted,
+    chart_added,
+    chart_left_out,
+    chart_put_beside,
+    name_parted,
+)
+from xray.story.charts.chart import BROAD, Chart, Node, chart_alone, stack_charts, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
@@ -34,7 +40,7 @@ from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
-from xray.story.wording import plural
+from xray.story.wording import plural, spell_layers
 
 MOST_FRAMES = 8
 """So many frames a tower may have."""
@@ -122,7 +128,8 @@ def plan_frames(
     order = sorted(
         range(len(groups)), key=lambda number: (-groups[number].count, -sum(len(one.nodes) for one in charts[number]))
     )
-    kept = sorted(order[: len(order) if all_layers else MOST_FRAMES])
+    kept = sorted(order) if all_layers else keep_frames(groups, order)
+    drawn = {layer for number in kept for layer in groups[number].layers}
     opened: dict[int, set[int]] = {}
     seen: list[frozenset[str]] = []
     for number in [number for number in order if number in kept]:
@@ -162,6 +169,7 @@ def plan_frames(
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers[0])
+        bridge = add_left_out(flow, towering, groups[number].layers[0], drawn, bridge)
         earlier = tuple((name, one) for _, name, one in list_adding(flow, towering, groups[number].layers[0]))
         most = max(each) if len(set(each)) > 1 else None
         seen_keys = tuple(count_keys(flow, layers[number]))
@@ -173,6 +181,26 @@ def plan_frames(
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
         frames.append(frame)
     return frames
+
+
+def keep_frames(groups: Sequence[Group], order: Sequence[int]) -> list[int]:
+    """The numbers of the groups that are drawn, of those in order: the first and that of the last layer among them."""
+    last = max(range(len(groups)), key=lambda number: groups[number].layers[-1])
+    return sorted(sorted(order, key=lambda number: number not in (0, last))[:MOST_FRAMES])
+
+
+def add_left_out(
+    flow: Flow, towering: Towering, layer: int, drawn: Collection[int], bridge: Chart | None
+) -> Chart | None:
+    """What stands before a layer, above the mark of those right before it that are in no frame."""
+    first = layer
+    while first and first - 1 not in drawn:
+        first -= 1
+    if first == layer:
+        return bridge
+    end = towering.layers[layer - 1][-1].joints[-1].add
+    mark = chart_left_out(flow, spell_layers(range(first, layer)), end)
+    return mark if bridge is None else stack_charts(mark, bridge)
 
 
 def part_last(groups: Sequence[Group]) -> list[Group]:
@@ -425,23 +453,3 @@ def describe_sizes(branch: object) -> str:
 def spell_kernel(branch: Convolution) -> str:
     """The size of the widest convolution of a part."""
     return "×".join(map(str, branch.kernel or ()))
-
-
-def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
-    """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning.
-
-    A last one that is not as far from the one before as those are from each other stands behind that (Beam).
-    """
-    runs: list[list[int]] = []
-    for number in layers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    told = [f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs]
-    if len(told) <= (5 if begun is None else begun + 1):
-        return ", ".join(told)
-    begun = begun or 3
-    *apart, last = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
-    ends = 2 if len({*apart}) == 1 and last not in apart and len(told) > begun + 2 else 1
-    return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}"

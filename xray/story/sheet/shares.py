@@ -111,17 +111,18 @@ def list_shares(
         ways = [set(rows.nodes) - theirs for rows in column.towering.added]
         ways = [nodes for nodes in ways if any(map(count.is_learned, nodes))]
         add(count, f"{name}rows added × {len(ways)}", own, ways)
-        handed = [set(tap.nodes) for tap in column.towering.taps]
-        handed = [nodes for nodes in handed if any(map(count.is_learned, nodes))]
-        add(count, f"{name}handed out × {len(handed)}", own, handed)
         end, places = find_end(column, columns, count, staged[id(flow)], beside)
         end = "head" if end == EXIT and has_head and column is firsts[-1] else end
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
         given |= {node for (taker, giver), held in lent.items() if giver == column.towering.end for node in held}
         places -= {node for (taker, giver), held in lent.items() if taker == column.towering.end for node in held}
         ends = {EXIT: places | given} if end == EXIT else {end: places, EXIT: given}
+        tapped = set().union(*(tap.nodes for tap in column.towering.taps))
+        again = name_holders(flow, places - tapped)
+        handed = [set(tap.nodes) for tap in column.towering.taps if not name_holders(flow, tap.nodes) <= again]
         for what, held in ends.items():
-            add(count, f"{name}{what}", own, [held])
+            add(count, f"{name}{what}", own, [held - tapped])
+        add(count, f"{name}handed out × {len(handed)}", own, handed)
     late = count_late(counted, {*seen, *elsewhere})
     found = [(name, role, n + more) for (name, role, n), more in zip(found, late, strict=True)]
     rest = params - sum(n for _, _, n in found)
@@ -252,6 +253,12 @@ def find_end(
     closing = set() if final is None else with_weights(flow, {*final.nodes}, staged)
     learned, norm = ({count.key(one) for one in some if count.is_learned(one)} for some in (places, closing))
     return "last norm" if final is not None and learned <= norm else EXIT, places
+
+
+def name_holders(flow: Flow, nodes: Collection[int]) -> set[str]:
+    """The paths at which the weights were worked with first that some steps work with."""
+    steps = (flow.steps[node] for node in nodes if flow.steps[node].params)
+    return {str(step.settings.get(SAME_WEIGHTS_AS, step.path)) for step in steps}
 
 
 def list_idle(what: str, unused: Mapping[str, int], ran: Collection[str]) -> Iterator[tuple[str, str, int]]:
