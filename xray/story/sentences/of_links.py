@@ -18,15 +18,16 @@ def describe_rows_added(anatomy: Anatomy) -> str:
 
 
 def describe_tapped(anatomy: Anatomy) -> str:
-    told = []
-    for tower in anatomy.towers:
-        if tower.tapped:
+    """Behind which layers something is handed out beside what a tower ends with; of several towers in one sentence."""
+    tapped = [tower for tower in anatomy.towers if tower.tapped]
+    every = [tower.name for tower in tapped if len(tower.tapped) == tower.layers - 1 > 1]
+    named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(every)} tower{'s' * (len(every) > 1)}"
+    told = [f"What every layer{named} gives is handed out too."] if every else []
+    for tower in tapped:
+        if tower.name not in every:
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
-            every = len(tower.tapped) == tower.layers - 1
             told.append(
-                f"What every layer{of} gives is handed out too."
-                if every and tower.layers > 2
-                else f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too, before the last layer."
+                f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too, before the last layer."
             )
     return " ".join(told)
 

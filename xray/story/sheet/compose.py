@@ -8,7 +8,7 @@ from math import prod, sqrt
 from string import digits
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, TRANSPOSED
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
@@ -425,7 +425,8 @@ def changes_again(column: Column, chart: Chart) -> bool:
     place = flow.places.get(last[0].id) if last else None
     if place is None or len(chart.heads) > 1:
         return False
-    moved = {place, *flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in CARRYING | DROPOUTS)}
+    kept = CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"}
+    moved = {place, *flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in kept)}
     readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
     others = set().union(*(one.nodes for one in column.reading.towers if one.end != column.towering.end))
     is_out = not list_handed(flow).isdisjoint(flow.steps[one].id for one in moved)
