@@ -44,7 +44,7 @@ def jamba(c):
 def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
     # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469)
-    told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True)
+    told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
     state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told))
     attend = pre("rms", attention(c, qk_norm=True, gate=True))
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))

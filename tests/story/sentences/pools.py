@@ -160,6 +160,7 @@ MODELS = {
     "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
+    "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
     "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
     "shared layers": make_anatomy(FALSE, shared=True),
@@ -202,7 +203,12 @@ OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
 OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
-OF_MODELS["heads of a state"] |= {"queries and keys of length 1", "delta rule", "rows of a piece in order"}
+OF_MODELS["heads of a state"] |= {
+    "queries and keys of length 1",
+    "delta rule",
+    "state that fades",
+    "rows of a piece in order",
+}
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}

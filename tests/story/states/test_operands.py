@@ -24,6 +24,7 @@ class Delta(nn.Module):
     def __init__(self):
         super().__init__()
         self.rows = nn.Linear(WIDTH, 2 * KEYS * D_K + VALUES * D_V)
+        self.kept = nn.Parameter(torch.zeros(VALUES))
         self.strength, self.fade, self.last = nn.Linear(WIDTH, VALUES), nn.Linear(WIDTH, VALUES), nn.Linear(42, WIDTH)
 
     def unit(self, x):
@@ -34,6 +35,9 @@ class Delta(nn.Module):
 
     def known(self, key, state):
         return key @ state
+
+    def keep(self, fade):
+        return fade.exp()
 
     def forward(self, x):
         batch, length, _ = x.shape
@@ -55,7 +59,7 @@ class Delta(nn.Module):
         for piece in range(length // PIECE):
             new = written[:, :, piece] - self.known(read[:, :, piece], state)
             found[:, :, piece] = query[:, :, piece] @ state + scores[:, :, piece] @ new
-            state = state * fade[:, :, piece, -1].exp()[..., None, None] + key[:, :, piece].transpose(-1, -2) @ new
+            state = state * self.keep(fade[:, :, piece, -1])[..., None, None] + key[:, :, piece].transpose(-1, -2) @ new
         found = found.reshape(batch, VALUES, length, D_V).transpose(1, 2).reshape(batch, length, -1)
         return self.last(found)
 
@@ -113,14 +117,28 @@ def shapes_of(chart):
 def test_heads_of_a_state_that_is_corrected_in_order_are_known(model, pieces):
     *_, branch = read_state(model, pieces)
 
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True)
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True, fades=True)
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_what_a_state_does_not_do_is_not_known_of_it(pieces):
     *_, branch = read_state(Plain, pieces)
 
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V)
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, fades=True)
+
+
+class Keeps(Delta):
+    """What was there is multiplied by one learned number alone: no row says how much of it fades."""
+
+    def keep(self, fade):
+        return self.kept.exp()
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_a_state_of_which_no_row_says_how_much_fades_is_not_told_to_fade(pieces):
+    *_, branch = read_state(Keeps, pieces)
+
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True)
 
 
 def test_heads_are_not_known_where_what_is_written_is_no_sum_of_values():

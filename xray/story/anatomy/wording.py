@@ -290,7 +290,7 @@ def describe_traits(branch: Branch) -> str:
         heads = branch.heads
         unit, delta = (
             heads and heads.by_length and "queries and keys ÷ length",
-            heads and heads.corrects and "delta rule",
+            heads and heads.corrects and ("gated delta rule" if heads.fades else "delta rule"),
         )
         return join(branch.kind, unit, delta)
     if isinstance(branch, Unknown):

@@ -119,6 +119,7 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
         by_length=all(any(divides_by_length(flow, node) for node in way.steps) for way in (query, key)),
         corrects=found.corrects,
         in_order=found.in_order,
+        fades=found.fades,
     )
 
 

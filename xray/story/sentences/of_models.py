@@ -69,6 +69,7 @@ from xray.story.sentences.of_norms import (
 )
 from xray.story.sentences.of_states import (
     describe_delta_rule,
+    describe_fading,
     describe_order,
     describe_state,
     describe_state_heads,
@@ -296,6 +297,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("heads of a state", describe_state_heads),
     Sentence("queries and keys of length 1", describe_unit_rows),
     Sentence("delta rule", describe_delta_rule),
+    Sentence("state that fades", describe_fading),
     Sentence("rows of a piece in order", describe_order),
     fixed(
         "convolution",

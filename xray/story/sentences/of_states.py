@@ -48,6 +48,12 @@ def describe_delta_rule(anatomy: Anatomy) -> str:
     return "" if some is None else f"Delta rule{some}: {told}"
 
 
+def describe_fading(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, lambda heads: heads.fades)
+    told = "What a state held fades before more is written into it: how much is worked out of the rows"
+    return "" if some is None else f"{told}{some}."
+
+
 def describe_order(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.in_order)
     told = "Within a piece what each row writes is worked out of what those before it write"
