@@ -413,11 +413,12 @@ TOWERS = {
     "learned rows": replace(TOWER, reads=None, entrance=(EntrancePart("learned rows", 5, learned=True),)),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
     "attention first": replace(TOWER, before="attention"),
+    "rows looked at": replace(TOWER, looked_at=True),
     "memory": make_tower(replace(FALSE, source="encoder")),
     "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),
     "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
 }
-READ_IDS = {"ids", "places", "attention first", "memory", "sampled memory", "some memory"}
+READ_IDS = {"ids", "places", "attention first", "rows looked at", "memory", "sampled memory", "some memory"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
     "image": {"image", "image and ids", "video"},
@@ -429,6 +430,7 @@ OF_ENTRANCES = {
     "entrance": {"not known"},
     "places": {"places"},
     "attention first": {"attention first"},
+    "rows looked at": {"rows looked at"},
 }
 OF_MEMORIES = {
     "memory of every layer": {"memory"},

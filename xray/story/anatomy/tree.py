@@ -160,6 +160,8 @@ class Tower:
     (EfficientNet), which stand `idle_at`: before the layers, between them, or behind. `apart` are the layers, from 0,
     that are no blocks, but sums between two (FastSpeech 2), `unlisted` those that stand in no block of the list that
     holds most of them, each in one (SAM's last attention), or in none of the `lists` that its stages have (GroupViT).
+    `looked_at` tells that its attentions look at rows that are made beside it, by no tower, of what comes in
+    (Perceiver).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
     of whose weights they work with (LXMERT: both sides look at each other with the same).
@@ -185,6 +187,7 @@ class Tower:
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
     lists: int = 1
+    looked_at: bool = False
     before: str | None = None
     weights_of: str | None = None
     some_weights_of: str | None = None

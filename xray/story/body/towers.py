@@ -20,7 +20,7 @@ from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
-from xray.story.passages.conditions import Conditioning, find_conditioning
+from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
@@ -166,6 +166,7 @@ def read_tower(
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)
+    condition = condition or find_looked_at(flow, layers, streams)
     around = entrance.nodes.union(*(one.nodes for one in bridges))
     numbered = read_numbered(flow, layers, around)
     alone = (entrance.nodes | entrance.unread).difference(*(one.nodes for one in entrance.resamplers))
@@ -182,7 +183,7 @@ def read_tower(
         bridges=tuple(
             sorted([*(one.bridge for one in bridges), *list_changes(flow, layers)], key=lambda one: one.before)
         ),
-        conditions=() if condition is None else condition.inputs,
+        conditions=() if condition is None or condition.are_looked_at else condition.inputs,
         streams=count_streams(chains) or count_mixed(stagings),
         blocks=numbered.blocks,
         idle_blocks=numbered.idle,
@@ -190,6 +191,7 @@ def read_tower(
         apart=numbered.apart,
         unlisted=numbered.unlisted,
         lists=numbered.lists if numbered.unlisted else 1,
+        looked_at=condition is not None and condition.are_looked_at,
         before="attention" if sum(site.weighted_sum in alone for site in sites) == 1 else None,
     )
     before = frozenset(nodes)

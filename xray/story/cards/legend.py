@@ -84,6 +84,8 @@ def name_condition(told: Told) -> str:
     """What a condition does to a stream where norms of it are scaled or shifted so; else where it is made (Gemma 4)."""
     stages = (stage for tower, _, _ in told.frames for group in tower.groups for stage in group.stages)
     modulates = any(stage.norm.adaptive for stage in stages)
+    if any(tower.looked_at for tower, _, _ in told.frames) and not modulates:
+        return "looked at: made beside the stream"
     return "condition: scales, shifts, gates" if modulates else "condition: made beside the stream"
 
 

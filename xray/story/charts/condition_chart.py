@@ -11,6 +11,7 @@ from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations, spread
+from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.conditions import Conditioning, list_given, name_source
 
 MANY = len(("batch", "place", "width"))
@@ -43,9 +44,9 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
 
     def settle(node: Node) -> Node:
         place = flow.places[node.steps[0].id] if node.steps else -1
-        return replace(
-            node, surface="condition", record=given[place][0] if place in labels.keys() & given else node.record
-        )
+        record = given[place][0] if place in labels.keys() & given else node.record
+        label = label_entry(flow, place) if condition.are_looked_at and place >= 0 else ""
+        return replace(node, surface="condition", record=record, label=label or node.label)
 
     chart = replace(chart, nodes=tuple(map(settle, chart.nodes)))
     for node in names.keys() - labels.keys():

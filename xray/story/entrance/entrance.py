@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
     TRANSPOSED,
 )
 from xray.ir.flow.written_bends import list_written_bend
+from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.entrance.inputs import name_input, reads_vectors, source_of
@@ -126,13 +127,22 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     reads = "ids" if word is not None and not others else name_input(flow, finders, nodes, stops)
     vocab = None if word is None or shares_rows(flow, word) else table_rows(flow, word)
     in_order = [part for _, part in sorted(parts, key=lambda one: one[0])]
-    begun = find_begun_rows(flow, nodes) if reads is None and alone is None else None
-    if begun is not None:
-        trained = judge_training(flow, begun[0].trained, nodes)
+    held = find_held_rows(flow, start, nodes) if reads is None and alone is None else None
+    if held is not None:
+        trained = judge_training(flow, held.trained, nodes)
         in_order.insert(0, EntrancePart("learned rows", count_learned(flow, start), learned=trained))
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
     whole = frozenset(nodes | list_scoring(flow, nodes, stops))
     return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers)
+
+
+def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:
+    """The learned rows that a stream begins as, be it that they are only spread over the sequences (Perceiver)."""
+    begun = find_begun_rows(flow, nodes)
+    if begun is not None:
+        return begun[0]
+    made = flow.output(start)
+    return learned_source(flow, made, start) if len(made.shape) >= len(("rows", "width")) else None
 
 
 def name_rows(parts: Iterable[EntrancePart]) -> Iterator[EntrancePart]:

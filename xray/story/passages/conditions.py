@@ -3,13 +3,15 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import FeedForward
+from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.branches.feed_forward import find_rows_beside
 from xray.story.passages.bridges import Bridging, multiplies_earlier
 from xray.story.passages.modulation import find_beside_gate, list_modulation
+from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import Norm
 
 MOST_BEHIND = 2000
@@ -21,13 +23,15 @@ class Conditioning:
 
     `first` are the steps that work it out for the first layer; none of these is one of the tower's own entrance, be it
     that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of the arguments that it comes
-    from, those that can be told from others of the same shape.
+    from, those that can be told from others of the same shape. Rows that `are_looked_at` scale and gate nothing: they
+    are what attention takes its keys and values of (Perceiver).
     """
 
     nodes: frozenset[int]
     first: frozenset[int]
     readers: frozenset[int]
     inputs: tuple[str, ...]
+    are_looked_at: bool = False
 
 
 def find_conditioning(
@@ -71,6 +75,38 @@ def find_conditioning(
         frozenset(place for place, _ in found),
         tuple(dict.fromkeys(name for node, record in given if (name := name_source(flow, node, record)))),
     )
+
+
+def find_looked_at(flow: Flow, layers: Sequence[Sequence[Staging]], stops: Collection[int]) -> Conditioning | None:
+    """Rows that attentions of a tower look at, and that no tower gives, worked out of what comes in (Perceiver).
+
+    None where there are none, or where not all of these attentions look at the same.
+    """
+    readers, origins = set[int](), set[int]()
+    for one in (one for layer in layers for staging in layer for one in staging.branches):
+        if isinstance(one.branch, Attention) and one.branch.source is None and one.site is not None:
+            found = list_entries(flow, one.site)
+            readers |= {reader for reader, _ in found}
+            origins |= {maker for _, maker in found}
+    if len(origins) != 1 or not origins.isdisjoint(stops):
+        return None
+    nodes = frozenset(flow.behind(*origins, most=MOST_BEHIND))
+    is_learned = any(flow.is_leaf(node) and flow.steps[node].params for node in nodes)
+    if not nodes.isdisjoint(stops) or len(nodes) == MOST_BEHIND or not is_learned:
+        return None
+    return Conditioning(nodes, nodes, frozenset(readers), (), are_looked_at=True)
+
+
+def list_entries(flow: Flow, site: Site) -> list[tuple[int, int]]:
+    """The steps on the way to keys and values that read what is made outside of the attention's block, with that."""
+    ways, data = (site.query, site.key, site.value), list_reading_data(flow)
+    blocks = [set(flow.parents(way.projection)) for way in ways if way.projection is not None]
+    block = max(set.intersection(*blocks), default=0) if len(blocks) == len(ways) else 0
+    inner, found = range(block, flow.ends[block]), list[tuple[int, int]]()
+    for node in sorted(flow.behind(*site.key.nodes, *site.value.nodes, within=inner.__contains__)):
+        outer = (maker for maker in flow.makers[node] if maker is not None and maker not in inner and maker in data)
+        found += [(node, maker) for maker in outer]
+    return found
 
 
 def list_readers(flow: Flow, staging: Staging) -> Iterator[int]:

@@ -35,6 +35,7 @@ def draw_condition(
         lowest = min(placed.boxes.values(), key=lambda box: box.bottom)
         taken = list_taken(column, placed, entrance)
         name = "ROWS BESIDE" if taken and not column.towering.tower.conditions else "CONDITION"
+        name = "LOOKED AT" if column.towering.tower.looked_at else name
         canvas.note(lowest.x, lowest.bottom - 8, (words(name, LABEL, "text", "bold"),), align="center")
         for below, above in taken:
             lane = min(box.left for box in placed.boxes.values()) - LIFT / 2
@@ -49,7 +50,7 @@ def draw_condition(
     readers = sorted(list_readers(column, drawn, leaving), key=lambda box: box.y)
     if not readers:
         return
-    x = pass_beside(column, readers[0].x)
+    x = pass_beside(column, drawn.first.x)
     way: tuple[Point, ...] = ((x, readers[-1].y), (readers[-1].right, readers[-1].y))
     if placed is not None and chart is not None:
         head = placed.boxes[chart.head]
@@ -57,7 +58,8 @@ def draw_condition(
     else:
         boxes = (box for _, below in drawn.bridges for box in below.boxes.values())
         floor = min([drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)]) - LIFT
-        canvas.note(x, floor - 2, (words("CONDITION", LABEL, "text", "bold"),), align="center")
+        name = "LOOKED AT" if column.towering.tower.looked_at else "CONDITION"
+        canvas.note(x, floor - 2, (words(name, LABEL, "text", "bold"),), align="center")
         way = ((x, floor), *way)
     ways = [way, *(((x, box.y), (box.right, box.y)) for box in readers[:-1])]
     for points in ways:

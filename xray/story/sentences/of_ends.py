@@ -109,6 +109,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     Sentence("learned rows", describe_rows),
     fixed("entrance", "What goes in.", lambda tower: tower.reads is None and not describe_rows(tower)),
     Sentence("places", describe_places),
+    fixed("rows looked at", "What they look at is made beside them.", lambda tower: tower.looked_at),
     fixed(
         "attention first",
         "Places look at each other; what goes in there is not added.",

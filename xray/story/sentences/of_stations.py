@@ -87,6 +87,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
     tower, branch = fact
     if branch.source == "self":
         return ""
+    if branch.source is None and tower.looked_at:
+        return "Queries are the stream's own; keys and values come from rows that are made beside it."
     if branch.source is None:
         return "Queries are the stream's own; keys and values come from another tensor."
     if branch.source == FORMER_ROWS:

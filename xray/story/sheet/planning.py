@@ -146,6 +146,8 @@ def plan_frames(
     frames = []
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     around = list_around_layers(flow, towering)
+    if towering.tower.looked_at:  # no layer's own
+        around, beside = around | beside, frozenset()
     begun_block = find_begun_block(flow, towering.layers, towering.entrance) if towering.tower.before else None
     for number in kept:
         block = find_block(flow, layers[number])

@@ -96,7 +96,8 @@ def list_shares(
         inside = set().union(*(staging.nodes for staging in column.towering.stagings))
         add(count, f"{name}places", own, [{*list_layouts(flow, inside)}])
         condition = column.towering.condition
-        add(count, f"{name}conditions", own, [set() if condition is None else set(condition.nodes)])
+        beside_it = "looked at" if column.towering.tower.looked_at else "conditions"
+        add(count, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
