@@ -24,7 +24,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.branches import FeedForward, Recurrence, Unknown
+from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence
 from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link
 
 TWO = {"num_hidden_layers": 2}
@@ -99,9 +99,8 @@ def pixtral(c):
 def patchtsmixer(c):
     # patches are mixed first, then the numbers of each; both are multiplied by shares that are worked out of them
     each = plain(c, d_ff=c.d_model * c.expansion_factor, activation="gelu", gated=Silent("by shares"))
-    mixer = "encoder.mlp_mixer_encoder.mixers.0.patch_mixer"
-    paths = (f"{mixer}.{one}" for one in ("norm.norm", "mlp.fc1", "mlp.fc2", "gating_block.attn_layer"))
-    stages = (pre("layer", Unknown(tuple(paths))), pre("layer", each))
+    pieces = (c.context_length - c.patch_length) // c.patch_stride + 1
+    stages = (pre("layer", PlaceMixing(pieces, pieces * c.expansion_factor, "gelu")), pre("layer", each))
     held = tower(
         c, "stack", "vectors", None, entrance(f"projection {c.d_model}"), (group(2, c.d_model, *stages),), None
     )

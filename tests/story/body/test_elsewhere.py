@@ -9,7 +9,7 @@ from story.body.elsewhere import DIFFUSERS, FOLDER, NAMES, USUAL, find_package, 
 from test_recorded import differences
 
 from xray import anatomy
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.branches import Attention, FeedForward, PlaceMixing
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sentences.of_stations import describe_station
@@ -108,6 +108,14 @@ def test_linear_layers_across_places_are_no_feed_forward(name, layers):
 
     assert told == [wide for wide in kept(name)[1]["forwards"] if wide == max(kept(name)[1]["forwards"])]
     assert anatomy(kept(name)[0]).towers[0].layers == layers
+
+
+@pytest.mark.parametrize(
+    ("name", "wide", "activation"), [("mixer_s16_224", 256, "gelu"), ("resmlp_12_224", None, None)]
+)
+def test_linear_layers_across_places_mix_these(name, wide, activation):
+    # timm's mlp_mixer.py: MixerBlock's tokens_dim is half of 512; ResBlock has one linear layer of 196 to 196
+    assert {*branches_of(name, PlaceMixing)} == {PlaceMixing(196, wide, activation)}
 
 
 def test_a_norm_within_a_branch_is_not_denied():

@@ -16,6 +16,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     Latent,
+    PlaceMixing,
     Projection,
     Recurrence,
     Routing,
@@ -286,6 +287,7 @@ OTHERS = {
     "one context": Context(64),
     "channels": ChannelAttention(16, 32),
     "channels of one group": ChannelAttention(1, 64),
+    "mixed places": PlaceMixing(7, 11, "gelu"),
     "no name": Unknown(("mixer",)),
 }
 BRANCHES = {**ATTENTIONS, **SAMPLING, **FORWARDS, **MANY, **OTHERS}
@@ -380,6 +382,7 @@ OF_BRANCHES = {
     "station of a projection": {"linear", "two linear"},
     "station of mixed streams": {"mixed streams", "streams mixed by one"},
     "station of a context": {"one context"},
+    "station of mixed places": {"mixed places"},
     "station of channels": {"channels", "channels of one group"},
     "no name": {"no name"},
 }

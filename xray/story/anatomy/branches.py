@@ -294,6 +294,19 @@ class ChannelAttention:
 
 
 @dataclass(frozen=True)
+class PlaceMixing:
+    """Places mixed by learned weights, the same for each channel (MLP-Mixer, Tolstikhin et al. 2021).
+
+    So many `places` go out to `wide` numbers and back, bent in between where an activation is known.
+    """
+
+    places: int
+    wide: int | None
+    activation: str | None
+    part: str = "place_mixing"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -312,5 +325,6 @@ Branch = (
     | StreamMixing
     | Context
     | ChannelAttention
+    | PlaceMixing
     | Unknown
 )

@@ -13,6 +13,7 @@ from xray.story.anatomy.branches import (
     DeformableAttention,
     Experts,
     FeedForward,
+    PlaceMixing,
     Projection,
     Recurrence,
     StateHeads,
@@ -232,6 +233,8 @@ def describe_sizes(branch: Branch) -> str:
         return f"{branch.places:,} places in one" if branch.places else ""
     if isinstance(branch, ChannelAttention):
         return join(count(branch.groups, "group"), count(branch.channels, "channel"))
+    if isinstance(branch, PlaceMixing):
+        return join(count(branch.places, "place"), branch.wide and f"out to {branch.wide:,}")
     if isinstance(branch, Projection):
         layers = count(branch.layers, "layer") if branch.layers > 1 else ""
         return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")
@@ -293,6 +296,8 @@ def describe_traits(branch: Branch) -> str:
             heads and heads.corrects and ("gated delta rule" if heads.fades else "delta rule"),
         )
         return join(branch.kind, unit, delta)
+    if isinstance(branch, PlaceMixing):
+        return branch.activation or ""
     if isinstance(branch, Unknown):
         return ", ".join(branch.paths)
     return ""

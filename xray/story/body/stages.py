@@ -27,6 +27,7 @@ from xray.story.branches.distinctions import (
     describe_channels,
     describe_context,
     describe_mixing,
+    describe_place_mixing,
     describe_plain,
     describe_projection,
     is_across_channels,
@@ -226,6 +227,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or describe_plain(flow, region, nodes)
         or (None if multiplies_rows(flow, nodes) else describe_convolution(flow, nodes))
         or describe_projection(flow, region)
+        or describe_place_mixing(flow, region, nodes)
         or describe_mixing(flow, region)
         or describe_context(flow, region)
     )

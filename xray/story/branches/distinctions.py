@@ -18,8 +18,8 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product
 from xray.ir.flow.softmax_axis import read_axis
-from xray.story.anatomy.branches import ChannelAttention, Context, FeedForward, Projection, StreamMixing
-from xray.story.branches.feed_forward import describe_feed_forward
+from xray.story.anatomy.branches import ChannelAttention, Context, FeedForward, PlaceMixing, Projection, StreamMixing
+from xray.story.branches.feed_forward import describe_feed_forward, name_activation
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
 from xray.story.recognition.norms import find_norm
@@ -124,6 +124,28 @@ def is_across_places(flow: Flow, region: Region) -> bool:
         width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]
         for node in (own if lengths else ())
     )
+
+
+def describe_place_mixing(flow: Flow, region: Region, nodes: frozenset[int]) -> PlaceMixing | None:
+    """The facts of linear layers along the places of rows that were turned for them, and are turned back; else None."""
+    shape = flow.output(region.end).shape
+    own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
+    if len(shape) < 3 or not own or shape[-2] == shape[-1] or not is_across_places(flow, region):
+        return None
+    before = flow.makers[own[0]][0] if flow.makers[own[0]] else None
+    is_turned = before is not None and flow.op(before) in TURNS and flow.output(before).shape[-1] == shape[-2]
+    back: int | None = region.end
+    while back is not None and flow.op(back) in CARRYING - TURNS | DROPOUTS | SCALINGS:
+        back = next((maker for maker in flow.makers[back] if maker in region.inner), None)
+    is_back = back is not None and flow.op(back) in TURNS and flow.output(back).shape == shape
+    if not is_turned or not is_back or width_in(flow, own[0]) != shape[-2]:
+        return None
+    found = describe_feed_forward(flow, region, nodes)
+    bends = [node for node in sorted(nodes) if own[0] < node < own[-1] and flow.op(node) in CURVES]
+    activation = name_activation(flow, bends, {own[0]}) if found is None and len(bends) == 1 else None
+    activation = activation if found is None else found.activation
+    wide = width_out(flow, own[0]) if len(own) > 1 else None
+    return PlaceMixing(shape[-2], wide, activation)
 
 
 def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, SUMS
+from xray.ir.flow.operation_kinds import CLAMPS, SUMS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import (
     Attention,
@@ -14,6 +14,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     Looking,
+    PlaceMixing,
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
@@ -209,8 +210,9 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         named = name_state_steps(flow, found.branch, own, found.region.end)
         begun = [one for one in begins if one is not None]
         led = list_led_in(flow, found)
+        labels = dict(named.labels) | label_turns(flow, found)
         operations = chart_operations(
-            flow, own | led, found.region.end, named.labels, folded=named.folded, begins=begun, most=named.most
+            flow, own | led, found.region.end, labels, folded=named.folded, begins=begun, most=named.most
         )
         operations = None if operations is None else tell_led_in(flow, operations, led)
         chart = None if operations is None else lay_lanes(flow, tell_read(operations), named.lanes)
@@ -228,6 +230,12 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
     return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+
+
+def label_turns(flow: Flow, found: Branching) -> dict[int, str]:
+    """What the steps are called that lay places last, and first again, where places are mixed."""
+    turns = (node for node in found.region.inner if flow.op(node) in TURNS and flow.output(node).is_float)
+    return dict.fromkeys(turns, "AXES SWAPPED") if isinstance(found.branch, PlaceMixing) else {}
 
 
 def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
@@ -259,7 +267,7 @@ def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with what multiplies a branch at its end, if no box stands for that yet."""
     region, last = staging.joints[-1].region, staging.branches[-1].branch
     scale = find_scale(flow, region.end, region.inner)
-    known = Looking | FeedForward | Experts | Convolution | Unknown
+    known = Looking | FeedForward | Experts | Convolution | PlaceMixing | Unknown
     if scale is None or stands_for(chart, flow, scale) or not isinstance(last, known):
         return chart
     learned = staging.stage.scale == "learned"

@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import (
     DeformableAttention,
     Experts,
     FeedForward,
+    PlaceMixing,
     Projection,
     Recurrence,
     StreamMixing,
@@ -25,6 +26,7 @@ NAMES: Mapping[type[Branch], str] = {
     Convolution: "CONVOLUTION",
     Context: "ONE SUM OF PLACES FOR ALL",
     ChannelAttention: "CHANNEL ATTENTION",
+    PlaceMixing: "MIXING OF PLACES",
 }
 """What a panel is called where the kind of its branch alone decides."""
 

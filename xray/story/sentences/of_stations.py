@@ -16,6 +16,7 @@ from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     Looking,
+    PlaceMixing,
     Projection,
     Recurrence,
     StreamMixing,
@@ -256,6 +257,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     Sentence("station of a projection", describe_projection),
     Sentence("station of mixed streams", describe_mixing),
+    fixed(
+        "station of mixed places",
+        "Places are mixed by learned weights, the same for every channel.",
+        lambda one: isinstance(one, PlaceMixing),
+    ),
     fixed("no name", "Operations: what they are is not known.", lambda one: isinstance(one, Unknown)),
 )
 """What a sublayer does, the first that is proven of its branch."""

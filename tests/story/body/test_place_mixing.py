@@ -1,0 +1,70 @@
+"""Linear layers along the places of turned rows: told as what mixes places, and as nothing else."""
+
+import pytest
+import torch
+from story.body.test_context import PLACES, WIDTH, Thinks
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.branches import PlaceMixing
+from xray.story.poster import compose_poster
+
+WIDE = 19
+
+
+class Mixes(nn.Module):
+    """Rows are turned, go out and back along their places, and are turned back (MLP-Mixer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out, self.back = nn.LayerNorm(WIDTH), nn.Linear(PLACES, WIDE), nn.Linear(WIDE, PLACES)
+
+    def turn(self, x):
+        return x.mT
+
+    def forward(self, x):
+        return x + self.turn(self.back(nn.functional.gelu(self.out(self.turn(self.norm(x))))))
+
+
+class Once(Mixes):
+    """One linear layer, and nothing bent (ResMLP)."""
+
+    def forward(self, x):
+        return x + self.turn(self.back(self.out(self.turn(self.norm(x)))))
+
+
+class LaysAnew(Mixes):
+    """Numbers are laid out anew instead: what stands in a row then is of several places."""
+
+    def turn(self, x):
+        return x.reshape(len(x), x.shape[2], x.shape[1])
+
+
+def record(make):
+    torch.manual_seed(0)
+    layers = [one() for _ in range(3) for one in (make, Thinks)]
+    return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
+
+
+def read_texts(trace):
+    return ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+
+@pytest.mark.parametrize(("make", "activation"), [(Mixes, "gelu"), (Once, None)])
+def test_places_that_are_mixed_by_learned_weights_are_told_so(make, activation):
+    trace = record(make)
+    texts = read_texts(trace)
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert group.stages[0].branches == (PlaceMixing(PLACES, WIDE, activation),)
+    assert "MIXING OF PLACES" in texts
+    assert sum(text.startswith("AXES SWAPPED") for text in texts) == 2
+    assert any("Places are mixed by learned weights, the same for every channel." in text for text in texts)
+
+
+@pytest.mark.parametrize("make", [LaysAnew, Thinks])
+def test_rows_that_are_not_turned_mix_no_places(make):
+    texts = read_texts(record(make))
+
+    assert not any("mixed by learned" in text or text.startswith("MIXING") for text in texts)
