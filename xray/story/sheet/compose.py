@@ -4,11 +4,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import prod, sqrt
+from math import sqrt
 from string import digits
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, TRANSPOSED
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
@@ -17,33 +16,29 @@ from xray.story.body.towers import Towering
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
+from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
-from xray.story.exits.loss_chart import PICKS
-from xray.story.exits.meeting_chart import count_met
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import count_unsaid, find_boxless, is_lost, list_handed, list_held_alone, list_undrawn
+from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused, name_kind
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.bridges import list_between
-from xray.story.recognition.between import read_sizes
-from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid, what_loops
+from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
-from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
 from xray.story.sentences.of_models import EARLIER
 from xray.story.sentences.of_runs import list_remarks
-from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.planning import Frame, list_around_layers
 from xray.story.sheet.shares import count_undrawn, list_learned_for_many, list_shares
@@ -363,82 +358,6 @@ def draw_cards(canvas: Canvas, info: Told, height: float, marks: Marks | None) -
         if number == 0 and marks is not None and blocks is not None:
             y = draw_marks_card(canvas, marks, blocks, info.left, y, info.width) - air
     return sum(number > 0 for number, _ in blocks or ())
-
-
-def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> tuple[tuple[int, str], ...]:
-    """The stations with what happens at each."""
-    found: list[tuple[int, str]] = []
-    memories = {link.source for link in list_links(columns, anatomy.links) if link.kind == "memory"}
-    for column in columns:
-        tower = column.towering.tower
-        if column.is_first:
-            reads = [phase.words for phase in column.phases if phase.words is not None]
-            found.append((column.first_station, describe_entrance(tower, reads)))
-        for frame in column.frames:
-            for panel in frame.panels:
-                if panel.is_open:
-                    found.append((panel.station, describe_stage(tower, panel.staging.stage)))
-        if column.name in memories and found and column.words is not None:
-            number, text = found[-1]
-            found[-1] = (number, text.removesuffix(".") + ": the memory.")
-        if column.last_station and column.is_last:
-            found.append((column.last_station, describe_exit(what_leaves(anatomy, column))))
-    again = describe_again(what_loops(trace, columns[-1])) if is_flanked(columns) else ""
-    if again:
-        found.append((columns[-1].last_station + 1, again))
-    return tuple(sorted(found))
-
-
-def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
-    """What comes out of a tower: that of its phase that chooses a word, where one does."""
-    charts = [phase.exit for phase in column.phases if phase.exit is not None]
-    picking = next((chart for chart in charts if chart.node(chart.head).steps[0].op in PICKS), None)
-    nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
-    picked = None if picking is None else picking.node(picking.head).record
-    is_last = column.name == anatomy.towers[-1].name or len(anatomy.towers) == 1
-    return Leaving(
-        tuple(node.steps[0].op for node in nodes),
-        anatomy.head if is_last else None,
-        any(node.key == "loss" for chart in charts for node in chart.nodes),
-        column.towering.tower.vocab,
-        any(node.key.startswith("wave") for chart in charts for node in chart.nodes),
-        picked is not None and any(size > 1 for size in picked.shape[1:]),
-        max((count_met(chart.nodes) for chart in charts), default=0),
-        any(node.surface == "condition" for chart in charts for node in chart.nodes),
-        count_made(column.reading.flow, charts),
-        tuple(link.source for link in anatomy.links if (link.kind, link.target) == ("met", column.name)),
-        bool(charts) and all(leads_nowhere(column.reading.flow, chart) for chart in charts),
-        bool(charts) and all(changes_again(column, chart) for chart in charts),
-    )
-
-
-def leads_nowhere(flow: Flow, chart: Chart) -> bool:
-    """Whether nothing reads what an exit makes last, and the model does not hand it out (the pooler in LFM2-VL)."""
-    handed = list_handed(flow)
-    made = flow.carried_from(flow.places.get(chart.node(chart.head).steps[0].id))  # a cast may change nothing
-    return made is not None and bool(handed) and is_lost(flow, made, handed)
-
-
-def changes_again(column: Column, chart: Chart) -> bool:
-    """Whether what an exit makes last goes into more steps, and neither into another tower nor out of the model."""
-    flow, last = column.reading.flow, chart.node(chart.head).steps
-    place = flow.places.get(last[0].id) if last else None
-    if place is None or len(chart.heads) > 1:
-        return False
-    kept = CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"}
-    moved = {place, *flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in kept)}
-    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
-    others = set().union(*(one.nodes for one in column.reading.towers if one.end != column.towering.end))
-    is_out = not list_handed(flow).isdisjoint(flow.steps[one].id for one in moved)
-    return bool(readers) and not is_out and others.isdisjoint(flow.ahead(*readers))
-
-
-def count_made(flow: Flow, charts: Sequence[Chart]) -> int:
-    """How many places of a row transposed convolutions make of each, one above the other; 1 where none does."""
-    raising = [(node, step) for chart in charts for node in chart.nodes for step in node.steps if step.op in TRANSPOSED]
-    strides = [read_sizes(flow, flow.places[step.id], "stride") for _, step in raising if step.id in flow.places]
-    are_rows = len(strides) == len(raising) and all(len(one) == 1 for one in strides)
-    return prod(one for (one,) in strides) if are_rows and len({node.row for node, _ in raising}) == len(raising) else 1
 
 
 def list_ends(column: Column) -> list[Chart]:

@@ -8,6 +8,7 @@ from xray.ir.trace import Pass, Step, Trace
 from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
+from xray.story.cards.stations import what_leaves
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
@@ -15,7 +16,6 @@ from xray.story.sentences.of_ends import describe_entrance, describe_exit
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import Column, read_columns
-from xray.story.sheet.compose import what_leaves
 from xray.story.walk.chapters import Answer, Chapter, Text
 from xray.story.walk.facts import TOOLS
 from xray.story.walk.prose import fill_in
