@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SHAPING,
     SOFTMAXES,
     TURNS,
+    WRITES,
 )
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
@@ -26,6 +27,10 @@ from xray.ir.turns import swaps_last_two
 
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
+WEIGHING = CARRYING | DROPOUTS | SCALINGS | MASKINGS | {"nan_to_num"}
+"""What may stand between softmax and the weighted sum."""
+LAYING = WRITES | {"pad"}
+"""What lays the diagonals of a square out as columns, and columns as diagonals: rows are made longer, and cut anew."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,8 @@ def find_sites(flow: Flow) -> Iterator[Site]:
 
 def read_site(flow: Flow, softmax: int) -> Site | None:
     """The attention around a softmax; None if what it reads is no product, or nothing is weighed by it."""
-    scored = seek_scores(flow, softmax)
-    weighed = seek_weighted_sum(flow, softmax)
+    scored = seek_scores(flow, softmax) or seek_scores(flow, softmax, SCORING | LAYING)
+    weighed = seek_weighted_sum(flow, softmax) or seek_weighted_sum(flow, softmax, WEIGHING | LAYING)
     if scored is None or weighed is None:
         return None
     scores, weighted_sum = scored[0], weighed[-1]
@@ -159,7 +164,7 @@ def other_operand(flow: Flow, product: int, known: set[int]) -> int | None:
     return first if makers[second] in known else None
 
 
-def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
+def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING) -> list[int] | None:
     """The steps from a product of two data tensors to the softmax; None if there is no such product behind it."""
     seen: set[int] = set()
 
@@ -170,7 +175,7 @@ def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
         if place != softmax:
             if is_product(flow, place):
                 return [place]
-            if flow.op(place) not in SCORING:
+            if flow.op(place) not in ops:
                 return None
         for maker in flow.makers[place]:
             if maker is not None:
@@ -182,7 +187,7 @@ def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
     return climb(softmax, FARTHEST)
 
 
-def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
+def seek_weighted_sum(flow: Flow, softmax: int, ops: frozenset[str] = WEIGHING) -> list[int] | None:
     """The steps after a softmax up to the product that reads its weights, that product last."""
     todo: list[tuple[int, list[int]]] = [(softmax, [])]
     seen = {softmax}
@@ -194,7 +199,7 @@ def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
             seen.add(reader)
             if is_product(flow, reader):
                 return [*way, reader]
-            if flow.op(reader) in CARRYING | DROPOUTS | SCALINGS | MASKINGS | {"nan_to_num"}:
+            if flow.op(reader) in ops:
                 todo.append((reader, [*way, reader]))
     return None
 

@@ -38,6 +38,7 @@ from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.diagonals import lies_in_columns
 from xray.story.recognition.scored_parts import list_behind
 from xray.story.recognition.turning import is_rotary, turns_by_head
 
@@ -63,7 +64,8 @@ def describe_attention(
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
-    cut = count_cut_window(flow, site, query, key, region, heads)
+    is_laid_out = lies_in_columns(flow, site)
+    cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
@@ -110,6 +112,7 @@ def describe_attention(
         chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
+        each_side=None if window is None else scores.each_side,
         sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
     )
 
@@ -172,11 +175,23 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
             return width // d_v
         if width % d_v == 0 and len(scores) == 3 and scores[0] % (width // d_v) == 0:
             return width // d_v
+        if width % d_v == 0 and is_cut_into(flow, site, width // d_v, d_v):
+            return width // d_v
     if len(scores) == 4:
         return scores[1]
     return (
         1 if len(scores) == 3 and len(flow.output(site.weighted_sum).shape) == 3 and site.output is not None else None
     )
+
+
+def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:
+    """Whether what the heads found lay in so many rows of that width beside each other, before it was one (Longformer).
+
+    So it does where heads of all sequences are one axis of the scores, and pieces of their rows another one.
+    """
+    laid = (flow.output(node).shape for node in site.concat if flow.op(node) in CARRYING)
+    first = flow.output(site.scores).shape[0]
+    return first > heads > 1 and first % heads == 0 and any(one[-1:] == (d_v,) and heads in one[:-1] for one in laid)
 
 
 def count_key_heads(
