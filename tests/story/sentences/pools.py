@@ -277,6 +277,7 @@ OTHERS = {
     "mixed streams": StreamMixing(4),
     "streams mixed by one": StreamMixing(4, of_one=True),
     "one context": Context(64),
+    "one context of equal weights": Context(64, weighed=False),
     "channels": ChannelAttention(16, 32),
     "channels of one group": ChannelAttention(1, 64),
     "no name": Unknown(("mixer",)),
@@ -373,6 +374,7 @@ OF_BRANCHES = {
     "station of a projection": {"linear", "two linear"},
     "station of mixed streams": {"mixed streams", "streams mixed by one"},
     "station of a context": {"one context"},
+    "station of a context of equal weights": {"one context of equal weights"},
     "station of channels": {"channels", "channels of one group"},
     "no name": {"no name"},
 }

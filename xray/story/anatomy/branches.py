@@ -273,10 +273,12 @@ class StreamMixing:
 class Context:
     """Places summed up, each by its weight; what comes out multiplies each of them (MobileViTV2's attention).
 
-    So many `places` are one sum. Its cost grows with the length alone, as there are no scores of pairs.
+    So many `places` are one sum. Its cost grows with the length alone, as there are no scores of pairs. They are not
+    `weighed` where each weight is the softmax of one number alone, and so 1 (SwiftFormer).
     """
 
     places: int | None
+    weighed: bool = True
     part: str = "context"
 
 

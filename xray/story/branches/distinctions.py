@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     PRODUCTS,
+    REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
@@ -83,22 +84,29 @@ def describe_context(flow: Flow, region: Region) -> Context | None:
             continue
         axis = flow.steps[node].settings.get("dim")
         rows = flow.output(product).shape
-        if isinstance(axis, int) and shares_out(flow, product, axis % len(rows) - len(rows)):
-            moved = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)
+        weighed = shares_out(flow, product, axis % len(rows) - len(rows)) if isinstance(axis, int) and rows else None
+        if weighed is not None:
+            moved = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING | REPEATS)
             readers = {reader for way in (node, *moved) for reader in flow.readers.get(way, ())}
             if any(flow.op(one) in SCALINGS and flow.output(one).shape == rows for one in readers & region.inner):
-                return Context(rows[axis])
+                return Context(rows[axis], weighed)
     return None
 
 
-def shares_out(flow: Flow, product: int, axis: int) -> bool:
-    """Whether a step multiplies rows by weights of their places, of which all along an axis sum to 1."""
+def shares_out(flow: Flow, product: int, axis: int) -> bool | None:
+    """Whether a step multiplies rows by weights of their places, of which all along an axis sum to 1.
+
+    False where each of these is the softmax of one number alone, which is 1 (SwiftFormer); None where it is otherwise.
+    """
     for record, maker in flow.given(product):
         weights = flow.carried_from(maker, CARRYING | DROPOUTS)
         is_shared = prod(record.shape) < prod(flow.output(product).shape) and record.shape[axis] > 1
         if weights is not None and is_shared and flow.op(weights) in SOFTMAXES:
-            return read_axis(flow.steps[weights]) == axis
-    return False
+            along = read_axis(flow.steps[weights])
+            if along == axis:
+                return True
+            return False if flow.output(weights).shape[along] == 1 else None
+    return None
 
 
 def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int]) -> bool:

@@ -230,7 +230,12 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed(
         "station of a context",
         "Places are summed up, each by its weight; what comes out multiplies each of them.",
-        lambda one: isinstance(one, Context),
+        lambda one: isinstance(one, Context) and one.weighed,
+    ),
+    fixed(
+        "station of a context of equal weights",
+        "Places are summed up, each with the weight 1, softmax of one number; what comes out multiplies each of them.",
+        lambda one: isinstance(one, Context) and not one.weighed,
     ),
     Sentence("station of channels", describe_channels),
     fixed(
