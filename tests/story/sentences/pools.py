@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -279,6 +280,7 @@ OTHERS = {
     "one context": Context(64),
     "one context of equal weights": Context(64, weighed=False),
     "channels": ChannelAttention(16, 32),
+    "a curve": CurvedAttention("self", 4, 8, (("acos", None), ("div", 3.141592653589793), ("rsub", 1.0), ("pow", 9.0))),
     "channels of one group": ChannelAttention(1, 64),
     "no name": Unknown(("mixer",)),
 }
@@ -376,6 +378,7 @@ OF_BRANCHES = {
     "station of a context": {"one context"},
     "station of a context of equal weights": {"one context of equal weights"},
     "station of channels": {"channels", "channels of one group"},
+    "station of a curve in place of softmax": {"a curve"},
     "no name": {"no name"},
 }
 THINKING = {

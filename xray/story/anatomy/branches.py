@@ -295,6 +295,20 @@ class ChannelAttention:
 
 
 @dataclass(frozen=True)
+class CurvedAttention(Looking):
+    """Values weighed by products of queries and keys that a curve bends, with no softmax (YOSO, Zeng et al. 2021).
+
+    `curve` is what is done to each score, step by step, each with its number: ("acos", None), ("div", 3.14159) … Where
+    it `is_masked`, weights are multiplied by what says which places count.
+    """
+
+    d_k: int | None
+    curve: tuple[tuple[str, float | None], ...]
+    is_masked: bool = False
+    part: str = "curved_attention"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -313,5 +327,6 @@ Branch = (
     | StreamMixing
     | Context
     | ChannelAttention
+    | CurvedAttention
     | Unknown
 )

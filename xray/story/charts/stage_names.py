@@ -9,6 +9,7 @@ from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -25,6 +26,7 @@ NAMES: Mapping[type[Branch], str] = {
     Convolution: "CONVOLUTION",
     Context: "ONE SUM OF PLACES FOR ALL",
     ChannelAttention: "CHANNEL ATTENTION",
+    CurvedAttention: "SELF-ATTENTION WITHOUT SOFTMAX",
 }
 """What a panel is called where the kind of its branch alone decides."""
 

@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -22,7 +23,7 @@ from xray.story.anatomy.branches import (
     Unknown,
 )
 from xray.story.anatomy.tree import Group, Stage, Tower
-from xray.story.anatomy.wording import describe_points
+from xray.story.anatomy.wording import describe_points, spell_curve
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 
@@ -185,6 +186,12 @@ def describe_coarse(branch: Branch) -> str:
     return f"{branch.coarse} places become one row, the rows look at each other, and are spread out again."
 
 
+def describe_curved(branch: Branch) -> str:
+    if not isinstance(branch, CurvedAttention):
+        return ""
+    return f"Every place weighs every other by {spell_curve(branch.curve)}, with no softmax: nothing makes the sum 1."
+
+
 ASKS = Sentence("asks", ask)
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
@@ -238,6 +245,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Context) and not one.weighed,
     ),
     Sentence("station of channels", describe_channels),
+    Sentence("station of a curve in place of softmax", describe_curved),
     fixed(
         "station of a state by pieces",
         "A state goes from one piece of the rows to the next and is changed by each.",
