@@ -71,6 +71,9 @@ class Attention(Looking):
     `beginning` is the tower whose stream begins with what keys and values are made of, where these are no end of one
     (SAM's image, before its first layer): the `source` is then whose end that was made of. `places_by_rows` is True
     where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
+    `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
+    weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
+    window: its rows may be shorter (Llama 4).
     """
 
     kv_heads: int | None
@@ -110,6 +113,7 @@ class Attention(Looking):
     beginning: str | None = None
     places_by_rows: bool | None = None
     each_side: int | None = None
+    kept_last: int | None = None
     part: str = "attention"
 
 

@@ -17,6 +17,7 @@ from xray.story.branches.lengths import (
     count_coarse,
     count_cut_window,
     count_gathered,
+    count_kept_last,
     count_pieces,
     count_pooled,
     read_set_window,
@@ -71,6 +72,7 @@ def describe_attention(
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
     is_earlier = choice is not None and region.start is not None and choice < region.start
+    set_window = read_set_window(flow, site) if window is None and source == "self" and beside is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     return Attention(
@@ -113,7 +115,8 @@ def describe_attention(
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         each_side=None if window is None else scores.each_side,
-        sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
+        sliding_window=set_window,
+        kept_last=count_kept_last(flow, site) if window is None and set_window is None and source == "self" else None,
     )
 
 

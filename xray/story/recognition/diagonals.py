@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import CASTING, COPIES, DROPOUTS, MASKINGS, SC
 from xray.ir.trace import Step
 from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.scored_parts import Scored, list_behind, read_scored, spreads_mask
-from xray.story.recognition.value_shapes import read_index
+from xray.story.recognition.value_shapes import read_slices
 
 MOST = 1 << 24
 """Weights are not followed where there are more of them than this in one head."""
@@ -170,18 +170,6 @@ def step_back(flow: Flow, node: int, cells: Places) -> Places | None:
         return None
     begins = [range(size)[one] for one, size in zip(index, before, strict=True)]
     return np.ravel_multi_index([one.start + at * one.step for one, at in zip(begins, stood, strict=True)], before)
-
-
-def read_slices(step: Step, axes: int) -> list[slice] | None:
-    """Of which numbers along each axis an index is; None where it names places, or puts axes in."""
-    index = read_index(step.settings)
-    if index is None or index.count(Ellipsis) > 1:
-        return None
-    whole = [slice(None)] * (axes + index.count(Ellipsis) - len(index))
-    place = index.index(Ellipsis) if Ellipsis in index else len(index)
-    found = [*index[:place], *whole, *index[place + 1 :]]
-    slices = [one for one in found if isinstance(one, slice)]
-    return slices if len(slices) == len(found) == axes else None
 
 
 def take_off(sizes: Sequence[int], stood: Sequence[Places], before: Sequence[int]) -> Places | None:

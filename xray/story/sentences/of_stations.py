@@ -65,7 +65,7 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
 
 def has_window(branch: Branch) -> bool:
     """Whether a branch is an attention of which a window is known."""
-    return isinstance(branch, Attention) and (branch.window or branch.sliding_window) is not None
+    return isinstance(branch, Attention) and (branch.window or branch.sliding_window or branch.kept_last) is not None
 
 
 def name_kinds(stage: Stage) -> list[tuple[str, object]]:
@@ -120,6 +120,12 @@ def describe_set_window(branch: Branch) -> str:
         return ""
     looks = "Every place looks back, never ahead" if branch.causal else "Every place looks at every other"
     return f"{looks}; sliding_window = {branch.sliding_window} is set."
+
+
+def describe_kept_last(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.kept_last or not branch.causal or branch.partial:
+        return ""
+    return f"Every place looks back, never ahead; a cache keeps the keys of the last {branch.kept_last} places alone."
 
 
 def describe_mixing(branch: Branch) -> str:
@@ -216,6 +222,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal and not one.chosen_earlier,
     ),
     Sentence("station of a window that is set", describe_set_window),
+    Sentence("station of keys that a cache leaves off", describe_kept_last),
     fixed(
         "some look back",
         "Places look back, never ahead.",
