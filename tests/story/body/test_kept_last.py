@@ -7,6 +7,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.branches import Attention
 from xray.story.poster import compose_poster
 
 WIDTH, HEADS, PLACES = 15, 3, 7
@@ -41,8 +42,7 @@ def record(*keeps):
 
 def list_kept(trace):
     (tower,) = xray.anatomy(trace).towers
-    attentions = [branch for branch in tower.branches if branch.part == "attention"]
-    return {one.kept_last for one in attentions}
+    return {branch.kept_last for branch in tower.branches if isinstance(branch, Attention)}
 
 
 def keep_last(one):
