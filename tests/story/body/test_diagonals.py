@@ -15,12 +15,12 @@ class Slides(nn.Module):
     """Attention to the places around: pieces that lie over each other meet, and diagonals become columns (Longformer).
 
     Columns go back as diagonals one place further where they are `shifted`; all scores ahead are written over where a
-    place is `blind` to them.
+    place is `blind` to them. All look at the first place too where it is `seen`, by scores that are written over.
     """
 
-    def __init__(self, *, shifted=False, blind=False):
+    def __init__(self, *, shifted=False, blind=False, seen=False):
         super().__init__()
-        self.norm, self.shifted, self.blind = nn.LayerNorm(WIDTH), shifted, blind
+        self.norm, self.shifted, self.blind, self.seen = nn.LayerNorm(WIDTH), shifted, blind, seen
         self.query, self.key, self.value, self.back = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def cut(self, x):
@@ -58,7 +58,12 @@ class Slides(nn.Module):
         y = self.norm(x)
         query, key = self.cut(self.query(y) / 7**0.5), self.cut(self.key(y))
         scores = self.lay_out(torch.einsum("bcxd,bcyd->bcxy", query, key))
-        weights = self.lay_back(scores.softmax(-1))
+        if self.seen:
+            every, first = (one(y).view(BATCH, PLACES, HEADS, -1) for one in (self.query, self.key))
+            own = torch.einsum("blhd,bshd->blhs", every, first[:, :1])
+            own[:, :1] = 0.0
+            scores = torch.cat([own, scores], dim=-1)
+        weights = self.lay_back(scores.softmax(-1)[..., int(self.seen) :])
         value = self.value(y).view(BATCH, PLACES, HEADS, -1).transpose(1, 2).reshape(BATCH * HEADS, PLACES, -1)
         padded = nn.functional.pad(value, (0, 0, SIDE, SIDE), value=-1.0)
         first, second, third = padded.stride()
@@ -124,3 +129,16 @@ def test_no_window_is_told_where_some_weights_go_back_so_far_that_they_meet_noth
 
 def test_nothing_is_said_of_the_future_where_all_scores_ahead_are_written_over():
     assert read_attention(record(blind=True)).causal is None
+
+
+def test_pieces_of_rows_are_not_called_heads():
+    steps = record().passes[0].steps
+    products = [one for one in steps if one.op == "einsum" and "xd" in str(one.settings)]
+
+    assert {word for one in products for record in (*one.inputs, *one.outputs) for word in record.axes} == {""}
+
+
+def test_scores_that_others_stand_beside_are_not_taken_for_columns_alone():
+    (group,) = xray.anatomy(record(seen=True)).towers[0].groups
+
+    assert [branch.part for stage in group.stages for branch in stage.branches] == ["unknown", "feed_forward"]

@@ -85,8 +85,9 @@ def find_sites(flow: Flow) -> Iterator[Site]:
 
 def read_site(flow: Flow, softmax: int) -> Site | None:
     """The attention around a softmax; None if what it reads is no product, or nothing is weighed by it."""
-    scored = seek_scores(flow, softmax) or seek_scores(flow, softmax, SCORING | LAYING)
-    weighed = seek_weighted_sum(flow, softmax) or seek_weighted_sum(flow, softmax, WEIGHING | LAYING)
+    scored, weighed = seek_scores(flow, softmax), seek_weighted_sum(flow, softmax)
+    if scored is None and weighed is None:
+        scored, weighed = seek_columns(flow, softmax)
     if scored is None or weighed is None:
         return None
     scores, weighted_sum = scored[0], weighed[-1]
@@ -185,6 +186,22 @@ def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING) -> list
         return None
 
     return climb(softmax, FARTHEST)
+
+
+def seek_columns(flow: Flow, softmax: int) -> tuple[list[int] | None, list[int] | None]:
+    """Both ways where scores lie in columns, one for each distance: they are laid out so before, and laid back behind.
+
+    No way where one of the two is not, as where some places are looked at by all beside those around (Longformer).
+    """
+    scored = seek_scores(flow, softmax, SCORING | LAYING)
+    weighed = seek_weighted_sum(flow, softmax, WEIGHING | LAYING)
+    are_laid = all(way is not None and any(flow.op(node) == "pad" for node in way) for way in (scored, weighed))
+    return (scored, weighed) if are_laid else (None, None)
+
+
+def lies_in_columns(flow: Flow, site: Site) -> bool:
+    """Whether scores of an attention lie in columns, and not each query's beside those of all keys."""
+    return any(flow.op(node) == "pad" for node in site.weighed) and any(flow.op(node) == "pad" for node in site.scored)
 
 
 def seek_weighted_sum(flow: Flow, softmax: int, ops: frozenset[str] = WEIGHING) -> list[int] | None:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first
+from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_product
@@ -149,7 +149,7 @@ def draw_square(
         nodes.append(zeroing_node(flow, zeroing, row))
         edges.append(Edge(key, "zeroed"))
         key, row = "zeroed", row + 1
-    laid = [node for node in site.weighed if flow.op(node) in LAYING]
+    laid = [node for node in site.weighed if flow.op(node) in LAYING] if lies_in_columns(flow, site) else []
     if laid:
         steps = steps_at(flow, site.weighed[-1], *(node for node in site.weighed[:-1] if node >= laid[0]))
         nodes.append(Node("diagonals", "COLUMNS AS DIAGONALS", row, SQUARE, steps, flow.output(site.weighed[-1])))
@@ -173,7 +173,7 @@ def draw_square(
 
 def draw_columns(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], edges: list[Edge]) -> tuple[str, int]:
     """The diagonals of the scores laid out as columns, one for each distance, before anything hides some of them."""
-    laid = [node for node in site.scored if flow.op(node) in LAYING]
+    laid = lies_in_columns(flow, site)
     shape = flow.output(site.softmax).shape
     moved = [node for node in site.scored[1:-1] if flow.output(node).shape != shape]
     if not laid or not moved:

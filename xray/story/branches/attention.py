@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import Site, has_keys_first
+from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
@@ -39,7 +39,6 @@ from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.diagonals import lies_in_columns
 from xray.story.recognition.scored_parts import list_behind
 from xray.story.recognition.turning import is_rotary, turns_by_head
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import Positions
 from xray.story.branches.caps import find_cap
 from xray.story.branches.visible import count_blocks, count_written, hides_from_some
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.diagonals import lies_in_columns, read_diagonals
+from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored, reads_table
 from xray.story.recognition.value_rules import LOW

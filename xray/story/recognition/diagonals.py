@@ -39,11 +39,6 @@ class Diagonals:
     sees_ahead: bool
 
 
-def lies_in_columns(flow: Flow, site: Site) -> bool:
-    """Whether scores or weights are laid out anew between the products, with rows longer than they were."""
-    return any(flow.op(node) in LAYING for node in (*site.scored, *site.weighed))
-
-
 def read_diagonals(flow: Flow, site: Site) -> Diagonals | None:
     """How far each place reaches; None where a weight is not for the same distance in all rows, or that is not known.
 
