@@ -7,6 +7,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention
 from xray.story.poster import compose_poster
+from xray.story.weights.found import list_attentions
 
 WIDTH, HEADS, SIDE, PLACES, BATCH = 21, 3, 4, 24, 2
 
@@ -142,3 +143,9 @@ def test_scores_that_others_stand_beside_are_not_taken_for_columns_alone():
     (group,) = xray.anatomy(record(seen=True)).towers[0].groups
 
     assert [branch.part for stage in group.stages for branch in stage.branches] == ["unknown", "feed_forward"]
+
+
+def test_columns_of_distances_are_shown_in_no_picture_of_words():
+    trace = record()
+
+    assert list_attentions(trace, trace.passes[0]) == ()
