@@ -93,7 +93,9 @@ def choose_kind(trace: "Trace", name: str | None) -> "Kind":
 
     kinds = {kind.name: kind for kind in list_kinds(trace)}
     if not kinds:
-        raise UsageError("nothing in this trace weighs values by a softmax of scores, so it has no attention to show.")
+        raise UsageError(
+            "nothing in this trace shares out a row of weights, a column for each key, so it has no attention to show."
+        )
     found = kinds.get("cross", list(kinds.values())[-1]) if name is None else kinds.get(name)
     if found is None:
         raise UsageError(f"there is no {name} attention in this trace. Choose --kind {' or '.join(kinds)}.")

@@ -53,8 +53,18 @@ def test_places_that_are_summed_up_by_weight_and_multiply_each_are_told_so():
     assert "ONE SUM OF PLACES FOR ALL" in texts
 
 
-@pytest.mark.parametrize(("axis", "is_met"), [(-1, True), (1, False)], ids=["of one number", "added"])
-def test_weights_that_share_out_no_places_and_sums_that_multiply_nothing_have_no_name(axis, is_met):
-    (group,) = xray.anatomy(record(axis, is_met=is_met)).towers[0].groups
+def test_weights_that_are_the_softmax_of_one_number_are_told_to_be_one():
+    trace = record(-1)
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert group.stages[0].branches == (Context(PLACES, weighed=False),)
+    assert any(text.startswith("SOFTMAX OF 1 NUMBER") for text in texts)
+    assert sum("each with the weight 1, softmax of one number" in text for text in texts) == 1
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_sums_that_multiply_nothing_have_no_name(axis):
+    (group,) = xray.anatomy(record(axis, is_met=False)).towers[0].groups
 
     assert [branch.part for stage in group.stages for branch in stage.branches] == ["unknown", "feed_forward"]

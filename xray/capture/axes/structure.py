@@ -30,7 +30,7 @@ from xray.capture.axes.widths import (
 )
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
-from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.attention_sites import lies_in_columns, list_sites
 from xray.ir.flow.dataflow import read_flow
 from xray.ir.flow.operation_kinds import CLAMPS, SCALINGS, SUMS
 from xray.ir.flow.softmax_axis import read_equation
@@ -164,6 +164,8 @@ class Namer:
                 self.name_kept(at.ins[2], step.inputs[2])
         flow = read_flow(self.one_pass)
         for site in list_sites(flow):
+            if lies_in_columns(flow, site):
+                continue  # pieces of rows meet there, and their axes are others
             self.name_product(flow.steps[site.scores], lengths)
             weights = {site.softmax, *site.weighed}
             makers = flow.makers[site.weighted_sum]

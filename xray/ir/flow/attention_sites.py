@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SHAPING,
     SOFTMAXES,
     TURNS,
+    WRITES,
 )
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
@@ -26,6 +27,10 @@ from xray.ir.turns import swaps_last_two
 
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
+WEIGHING = CARRYING | DROPOUTS | SCALINGS | MASKINGS | {"nan_to_num"}
+"""What may stand between softmax and the weighted sum."""
+LAYING = WRITES | {"pad"}
+"""What lays the diagonals of a square out as columns, and columns as diagonals: rows are made longer, and cut anew."""
 
 
 @dataclass(frozen=True)
@@ -80,8 +85,9 @@ def find_sites(flow: Flow) -> Iterator[Site]:
 
 def read_site(flow: Flow, softmax: int) -> Site | None:
     """The attention around a softmax; None if what it reads is no product, or nothing is weighed by it."""
-    scored = seek_scores(flow, softmax)
-    weighed = seek_weighted_sum(flow, softmax)
+    scored, weighed = seek_scores(flow, softmax), seek_weighted_sum(flow, softmax)
+    if scored is None and weighed is None:
+        scored, weighed = seek_columns(flow, softmax)
     if scored is None or weighed is None:
         return None
     scores, weighted_sum = scored[0], weighed[-1]
@@ -159,7 +165,7 @@ def other_operand(flow: Flow, product: int, known: set[int]) -> int | None:
     return first if makers[second] in known else None
 
 
-def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
+def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING) -> list[int] | None:
     """The steps from a product of two data tensors to the softmax; None if there is no such product behind it."""
     seen: set[int] = set()
 
@@ -170,7 +176,7 @@ def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
         if place != softmax:
             if is_product(flow, place):
                 return [place]
-            if flow.op(place) not in SCORING:
+            if flow.op(place) not in ops:
                 return None
         for maker in flow.makers[place]:
             if maker is not None:
@@ -182,7 +188,23 @@ def seek_scores(flow: Flow, softmax: int) -> list[int] | None:
     return climb(softmax, FARTHEST)
 
 
-def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
+def seek_columns(flow: Flow, softmax: int) -> tuple[list[int] | None, list[int] | None]:
+    """Both ways where scores lie in columns, one for each distance: they are laid out so before, and laid back behind.
+
+    No way where one of the two is not, as where some places are looked at by all beside those around (Longformer).
+    """
+    scored = seek_scores(flow, softmax, SCORING | LAYING)
+    weighed = seek_weighted_sum(flow, softmax, WEIGHING | LAYING)
+    are_laid = all(way is not None and any(flow.op(node) == "pad" for node in way) for way in (scored, weighed))
+    return (scored, weighed) if are_laid else (None, None)
+
+
+def lies_in_columns(flow: Flow, site: Site) -> bool:
+    """Whether scores of an attention lie in columns, and not each query's beside those of all keys."""
+    return any(flow.op(node) == "pad" for node in site.weighed) and any(flow.op(node) == "pad" for node in site.scored)
+
+
+def seek_weighted_sum(flow: Flow, softmax: int, ops: frozenset[str] = WEIGHING) -> list[int] | None:
     """The steps after a softmax up to the product that reads its weights, that product last."""
     todo: list[tuple[int, list[int]]] = [(softmax, [])]
     seen = {softmax}
@@ -194,7 +216,7 @@ def seek_weighted_sum(flow: Flow, softmax: int) -> list[int] | None:
             seen.add(reader)
             if is_product(flow, reader):
                 return [*way, reader]
-            if flow.op(reader) in CARRYING | DROPOUTS | SCALINGS | MASKINGS | {"nan_to_num"}:
+            if flow.op(reader) in ops:
                 todo.append((reader, [*way, reader]))
     return None
 

@@ -71,6 +71,9 @@ class Attention(Looking):
     `beginning` is the tower whose stream begins with what keys and values are made of, where these are no end of one
     (SAM's image, before its first layer): the `source` is then whose end that was made of. `places_by_rows` is True
     where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
+    `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
+    weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
+    window: its rows may be shorter (Llama 4).
     """
 
     kv_heads: int | None
@@ -109,6 +112,8 @@ class Attention(Looking):
     within_a_kind: bool | None = None
     beginning: str | None = None
     places_by_rows: bool | None = None
+    each_side: int | None = None
+    kept_last: int | None = None
     part: str = "attention"
 
 
@@ -274,10 +279,12 @@ class StreamMixing:
 class Context:
     """Places summed up, each by its weight; what comes out multiplies each of them (MobileViTV2's attention).
 
-    So many `places` are one sum. Its cost grows with the length alone, as there are no scores of pairs.
+    So many `places` are one sum. Its cost grows with the length alone, as there are no scores of pairs. They are not
+    `weighed` where each weight is the softmax of one number alone, and so 1 (SwiftFormer).
     """
 
     places: int | None
+    weighed: bool = True
     part: str = "context"
 
 
@@ -307,6 +314,20 @@ class PlaceMixing:
 
 
 @dataclass(frozen=True)
+class CurvedAttention(Looking):
+    """Values weighed by products of queries and keys that a curve bends, with no softmax (YOSO, Zeng et al. 2021).
+
+    `curve` is what is done to each score, step by step, each with its number: ("acos", None), ("div", 3.14159) … Where
+    it `is_masked`, weights are multiplied by what says which places count.
+    """
+
+    d_k: int | None
+    curve: tuple[tuple[str, float | None], ...]
+    is_masked: bool = False
+    part: str = "curved_attention"
+
+
+@dataclass(frozen=True)
 class Unknown:
     """A branch that nothing is known of but where it runs."""
 
@@ -326,5 +347,6 @@ Branch = (
     | Context
     | ChannelAttention
     | PlaceMixing
+    | CurvedAttention
     | Unknown
 )

@@ -1,8 +1,9 @@
 """An anatomy in words: a head line, the lines of each tower, and what ends the network. None is silence."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from math import isclose, pi
 
 from xray.story.anatomy.branches import (
     Attention,
@@ -10,6 +11,7 @@ from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -70,6 +72,10 @@ ACTIVATIONS = {
     "celu": "CELU",
 }
 MOST_UNTOLD = 8
+BETWEEN = {"add": "+", "sub": "−", "mul": "×", "div": "/"}
+SUM, FACTOR, WHOLE = range(3)
+"""How tightly the parts of a formula hold together."""
+RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,30 @@ def label_activation(name: str) -> str:
     """What an activation is called in a box: as it is spelled (SiLU), or a plain word in capitals (SIGMOID)."""
     told = ACTIVATIONS.get(name, name.replace("_", " "))
     return told.upper() if told == told.lower() else told
+
+
+def spell_curve(curve: Sequence[tuple[str, float | None]]) -> str:
+    """What a curve makes of a score, as a formula: (1 − acos(score) / π)⁹."""
+    text, binds = "score", WHOLE
+    for op, number in curve:
+        told = "" if number is None else "π" if isclose(number, pi, rel_tol=1e-6) else f"{number:g}"
+        if op in ("add", "sub") and told:
+            text, binds = f"{text} {BETWEEN[op]} {told}", SUM
+        elif op in ("mul", "div") and told:
+            text, binds = f"{enclose(text, binds < FACTOR)} {BETWEEN[op]} {told}", FACTOR
+        elif op == "rsub" and told:
+            text, binds = f"{told} − {enclose(text, binds < FACTOR)}", SUM
+        elif op in ("pow", "square") and (told or op == "square"):
+            power = (told or "2").translate(RAISED) if (told or "2").isdecimal() else f" to the power {told}"
+            text, binds = f"{enclose(text, text != 'score')}{power}", WHOLE
+        else:
+            text, binds = f"{op.replace('_', ' ')}({text})", WHOLE
+    return text
+
+
+def enclose(text: str, is_apart: bool) -> str:
+    """A part of a formula, in brackets where it must be."""
+    return f"({text})" if is_apart else text
 
 
 def describe_network(anatomy: Anatomy) -> str:
@@ -212,6 +242,8 @@ def describe_sizes(branch: Branch) -> str:
         few = describe_points(branch)
         points = f"points {few}" if few else branch.levels and count(branch.levels, "map")
         return join(branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
+    if isinstance(branch, CurvedAttention):
+        return join(branch.heads and count(branch.heads, "head"), branch.d_k and f"d_k {branch.d_k:,}")
     if isinstance(branch, FeedForward):
         wide = branch.d_ff and f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}"
         return join(wide, branch.joined and f"{branch.joined} rows to 1")
@@ -257,6 +289,7 @@ def describe_heads(branch: Attention) -> str:
         branch.coarse and f"{branch.coarse} places to a row",
         branch.foreign_queries and "queries from beside",
         branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not seen at work",
+        branch.kept_last and f"a cache keeps the last {branch.kept_last:,} keys",
     )
 
 
@@ -280,6 +313,8 @@ def describe_traits(branch: Branch) -> str:
     """What is special to a branch."""
     if isinstance(branch, Attention):
         return describe_attention(branch)
+    if isinstance(branch, CurvedAttention):
+        return join(spell_curve(branch.curve), "no softmax", branch.is_masked and "masked")
     if isinstance(branch, FeedForward):
         inside = branch.inner_norm and f"{NORMS[branch.inner_norm]} inside"
         beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"

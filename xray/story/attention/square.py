@@ -4,9 +4,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 
-from xray.ir.flow.attention_sites import Site, has_keys_first
+from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -97,6 +97,7 @@ def draw_square(
         edges += [Edge(last, "joined"), *led]
         feet += ["joined"] if is_begun else []
         last, row = "joined", row + 1
+    last, row = draw_columns(flow, site, last, row, nodes, edges)
     own = [node for node in parts[-1].nodes[:-1] if node not in capped]  # such as the largest that is taken away
     below = sum(max(part.nodes) < capped[0] for part in later) if capped else None
     for number, part in enumerate((*later, None)):
@@ -148,6 +149,12 @@ def draw_square(
         nodes.append(zeroing_node(flow, zeroing, row))
         edges.append(Edge(key, "zeroed"))
         key, row = "zeroed", row + 1
+    laid = [node for node in site.weighed if flow.op(node) in LAYING] if lies_in_columns(flow, site) else []
+    if laid:
+        steps = steps_at(flow, site.weighed[-1], *(node for node in site.weighed[:-1] if node >= laid[0]))
+        nodes.append(Node("diagonals", "COLUMNS AS DIAGONALS", row, SQUARE, steps, flow.output(site.weighed[-1])))
+        edges.append(Edge(key, "diagonals"))
+        key, row = "diagonals", row + 1
     nodes.append(
         Node(
             "values",
@@ -162,6 +169,21 @@ def draw_square(
     if "v" in tops:
         edges.append(Edge(tops["v"], "values"))
     return row + 1
+
+
+def draw_columns(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], edges: list[Edge]) -> tuple[str, int]:
+    """The diagonals of the scores laid out as columns, one for each distance, before anything hides some of them."""
+    laid = lies_in_columns(flow, site)
+    shape = flow.output(site.softmax).shape
+    moved = [node for node in site.scored[1:-1] if flow.output(node).shape != shape]
+    if not laid or not moved:
+        return last, row
+    whole = [node for node in site.scored if node > moved[-1] and flow.op(node) in SHAPING]
+    end = whole[0] if whole else moved[-1]
+    steps = steps_at(flow, end, *(node for node in site.scored[1:] if node < end))
+    nodes.append(Node("columns", "DIAGONALS AS COLUMNS", row, SQUARE, steps, flow.output(end)))
+    edges.append(Edge(last, "columns"))
+    return "columns", row + 1
 
 
 def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
@@ -265,7 +287,7 @@ def find_zeroing(flow: Flow, site: Site) -> int | None:
     while here is not None and here != site.softmax:
         if fills_zeros(flow, here):
             return here if flow.carried_from(flow.makers[here][0]) == site.softmax else None
-        here = flow.makers[here][0] if flow.op(here) in CARRYING | DROPOUTS and flow.makers[here] else None
+        here = flow.makers[here][0] if flow.op(here) in CARRYING | DROPOUTS | LAYING and flow.makers[here] else None
     return None
 
 

@@ -26,6 +26,7 @@ from xray.story.branches.attention import describe_attention
 from xray.story.branches.distinctions import (
     describe_channels,
     describe_context,
+    describe_curved,
     describe_mixing,
     describe_place_mixing,
     describe_plain,
@@ -230,6 +231,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or describe_place_mixing(flow, region, nodes)
         or describe_mixing(flow, region)
         or describe_context(flow, region)
+        or describe_curved(flow, region)
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import Site, has_keys_first
+from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
@@ -17,6 +17,7 @@ from xray.story.branches.lengths import (
     count_coarse,
     count_cut_window,
     count_gathered,
+    count_kept_last,
     count_pieces,
     count_pooled,
     read_set_window,
@@ -63,12 +64,14 @@ def describe_attention(
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
-    cut = count_cut_window(flow, site, query, key, region, heads)
+    is_laid_out = lies_in_columns(flow, site)
+    cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     window = None if key.has_others else scores.window or cut
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
     is_earlier = choice is not None and region.start is not None and choice < region.start
+    set_window = read_set_window(flow, site) if window is None and source == "self" and beside is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     return Attention(
@@ -110,7 +113,9 @@ def describe_attention(
         chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
-        sliding_window=read_set_window(flow, site) if window is None and source == "self" and beside is None else None,
+        each_side=None if window is None else scores.each_side,
+        sliding_window=set_window,
+        kept_last=count_kept_last(flow, site) if window is None and set_window is None and source == "self" else None,
     )
 
 
@@ -172,11 +177,23 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
             return width // d_v
         if width % d_v == 0 and len(scores) == 3 and scores[0] % (width // d_v) == 0:
             return width // d_v
+        if width % d_v == 0 and is_cut_into(flow, site, width // d_v, d_v):
+            return width // d_v
     if len(scores) == 4:
         return scores[1]
     return (
         1 if len(scores) == 3 and len(flow.output(site.weighted_sum).shape) == 3 and site.output is not None else None
     )
+
+
+def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:
+    """Whether what the heads found lay in so many rows of that width beside each other, before it was one (Longformer).
+
+    So it does where heads of all sequences are one axis of the scores, and pieces of their rows another one.
+    """
+    laid = (flow.output(node).shape for node in site.concat if flow.op(node) in CARRYING)
+    first = flow.output(site.scores).shape[0]
+    return first > heads > 1 and first % heads == 0 and any(one[-1:] == (d_v,) and heads in one[:-1] for one in laid)
 
 
 def count_key_heads(

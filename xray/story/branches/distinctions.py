@@ -1,9 +1,10 @@
 """What tells a branch from another kind that looks like it: by what its steps do, beyond which steps there are."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.curved_sites import find_curved
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -11,6 +12,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     PRODUCTS,
+    REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
@@ -18,11 +20,20 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product
 from xray.ir.flow.softmax_axis import read_axis
-from xray.story.anatomy.branches import ChannelAttention, Context, FeedForward, PlaceMixing, Projection, StreamMixing
+from xray.story.anatomy.branches import (
+    ChannelAttention,
+    Context,
+    CurvedAttention,
+    FeedForward,
+    PlaceMixing,
+    Projection,
+    StreamMixing,
+)
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
 from xray.story.recognition.norms import find_norm
+from xray.story.recognition.value_shapes import number
 
 
 def multiplies_rows(flow: Flow, nodes: frozenset[int]) -> bool:
@@ -83,22 +94,31 @@ def describe_context(flow: Flow, region: Region) -> Context | None:
             continue
         axis = flow.steps[node].settings.get("dim")
         rows = flow.output(product).shape
-        if isinstance(axis, int) and shares_out(flow, product, axis % len(rows) - len(rows)):
-            moved = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)
+        if not isinstance(axis, int):
+            continue
+        weighed = shares_out(flow, product, axis % len(rows) - len(rows))
+        if weighed is not None:
+            moved = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING | REPEATS)
             readers = {reader for way in (node, *moved) for reader in flow.readers.get(way, ())}
             if any(flow.op(one) in SCALINGS and flow.output(one).shape == rows for one in readers & region.inner):
-                return Context(rows[axis])
+                return Context(rows[axis], weighed)
     return None
 
 
-def shares_out(flow: Flow, product: int, axis: int) -> bool:
-    """Whether a step multiplies rows by weights of their places, of which all along an axis sum to 1."""
+def shares_out(flow: Flow, product: int, axis: int) -> bool | None:
+    """Whether a step multiplies rows by weights of their places, of which all along an axis sum to 1.
+
+    False where each of these is the softmax of one number alone, which is 1 (SwiftFormer); None where it is otherwise.
+    """
     for record, maker in flow.given(product):
         weights = flow.carried_from(maker, CARRYING | DROPOUTS)
         is_shared = prod(record.shape) < prod(flow.output(product).shape) and record.shape[axis] > 1
         if weights is not None and is_shared and flow.op(weights) in SOFTMAXES:
-            return read_axis(flow.steps[weights]) == axis
-    return False
+            along = read_axis(flow.steps[weights])
+            if along == axis:
+                return True
+            return False if flow.output(weights).shape[along] == 1 else None
+    return None
 
 
 def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int]) -> bool:
@@ -217,3 +237,31 @@ def find_join(flow: Flow, start: int) -> int | None:
             if flow.op(reader) in CARRYING and reader not in todo:
                 todo.append(reader)
     return None
+
+
+def describe_curved(flow: Flow, region: Region) -> CurvedAttention | None:
+    """The facts of an attention that bends its scores by a curve and has no softmax; None where none is proven.
+
+    Every place must be scored by every other: the scores are as many as the stream has places, on both sides.
+    """
+    site = find_curved(flow, region.inner)
+    stream, scores = flow.output(region.end).shape, () if site is None else flow.output(site.scores).shape
+    if site is None or len(stream) < 3 or scores[-2:] != (prod(stream[1:-1]),) * 2:
+        return None
+    d_k, d_v = site.query.end.shape[-1], flow.output(site.weighted_sum).shape[-1]
+    wide = width_in(flow, site.output) or 0
+    heads = wide // d_v if wide % d_v == 0 and prod(scores[:-2]) == stream[0] * (wide // d_v) else None
+    curve = list_curve(flow, [node for node in site.curve if node not in site.masks])
+    return CurvedAttention("self", heads, d_k, curve, is_masked=bool(site.masks))
+
+
+def list_curve(flow: Flow, steps: Sequence[int]) -> tuple[tuple[str, float | None], ...]:
+    """What some steps do to each score, each with the number by which it does so, if it has one."""
+    bent = [node for node in steps if flow.op(node) not in CARRYING | DROPOUTS]
+    return tuple((flow.op(node).rstrip("_"), read_number(flow, node)) for node in bent)
+
+
+def read_number(flow: Flow, node: int) -> float | None:
+    """The number by which a step works on each of those that it reads."""
+    found = (number(flow.steps[node], name) for name in ("other", "arg1", "exponent"))
+    return next((one for one in found if one is not None), None)

@@ -5,10 +5,11 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import JOINS, SIDE_BY_SIDE
 from xray.story.branches.operands import Side
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import Region, projections_in, width_out
+from xray.story.recognition.value_shapes import read_slices
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
@@ -56,6 +57,24 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
     window = named if named is not None and window == named + 1 else window
     seen = flow.output(site.scores).shape[-1]
     return window if type(window) is int and window > seen > 0 else None
+
+
+def count_kept_last(flow: Flow, site: Site) -> int | None:
+    """Of how many places a cache keeps keys, the last ones, where it leaves off those before them; None else.
+
+    So it is told what no row of this pass may be long enough to show: a later place looks at no more of those before.
+    """
+    for join in (node for node in site.key.nodes if flow.op(node) in JOINS):
+        for node in flow.readers.get(join, ()):
+            index = read_slices(flow.steps[node], len(flow.output(join).shape)) if flow.op(node) == "index" else None
+            if index is None or len(index) < len(("batch", "places", "width")) or flow.readers.get(node):
+                continue  # what is read again in this pass is not put aside for a later one
+            *others, places, width = index
+            first: int | None = places.start
+            is_last = first is not None and first < 0 and (places.stop, places.step) == (None, None)
+            if first is not None and is_last and all(one == slice(None) for one in (*others, width)):
+                return -first
+    return None
 
 
 def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
@@ -15,6 +15,7 @@ from xray.story.anatomy.branches import Positions
 from xray.story.branches.caps import find_cap
 from xray.story.branches.visible import count_blocks, count_written, hides_from_some
 from xray.story.recognition.between import is_linear
+from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
 from xray.story.recognition.scored_parts import Operand, list_behind, read_scored, reads_table
 from xray.story.recognition.value_rules import LOW
@@ -38,7 +39,8 @@ class Scores:
     how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
     them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
     that some places are hidden from some others in another way than by time, `within_a_kind` that how far apart two
-    are counts if both are of one kind, and else their kinds alone.
+    are counts if both are of one kind, and else their kinds alone. `each_side` is how many places of a window lie on
+    each side of the one that looks, where that is followed weight by weight.
     """
 
     bias: Positions | None
@@ -49,6 +51,7 @@ class Scores:
     blocks: int | None = None
     is_partial: bool = False
     within_a_kind: bool = False
+    each_side: int | None = None
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -58,6 +61,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     known, by how a mask is made.
     """
     parts = read_scored(flow, site.scored)
+    if lies_in_columns(flow, site):
+        return read_columns(flow, site, any(part.kind == "bias" for part in parts))
     masks = [part.operand for part in parts if part.kind == "mask" and part.operand is not None]
     biases = [part.operand for part in parts if part.kind == "bias" and part.operand is not None]
     hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
@@ -84,6 +89,16 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(masks, biases),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
+
+
+def read_columns(flow: Flow, site: Site, is_biased: bool) -> Scores:
+    """The same where scores lie in columns, one for each distance: masks do not lie over queries and keys there."""
+    found = read_diagonals(flow, site)
+    window = None if found is None else found.before + 1 + found.behind
+    causal = False if found is not None and found.sees_ahead else None
+    each_side = found.before if found is not None and found.before == found.behind else None
+    cap = find_cap(flow, site.scored)
+    return Scores(None if is_biased else "none", causal, window, cap, is_masked=True, each_side=each_side)
 
 
 def counts_within_a_kind(flow: Flow, bias: int | None) -> bool:

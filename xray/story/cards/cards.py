@@ -50,7 +50,7 @@ def draw_ranks(told: Told, canvas: Canvas, top: float) -> float:
 def draw_costs(told: Told, canvas: Canvas, top: float) -> float:
     """What the run costs, as far as its steps prove it."""
     looks = [one for tower in told.anatomy.towers for one in tower.branches if isinstance(one, Attention)]
-    has_windows = any(one.causal and (one.window or one.sliding_window) for one in looks)
+    has_windows = any(one.causal and (one.window or one.sliding_window or one.kept_last) for one in looks)
     rows = list(list_costs(told.trace, told.anatomy.active_params, name_active(told.anatomy), has_windows=has_windows))
     left = told.left + 28 + max((canvas.text_width(name, NOTE) for name, _ in rows), default=0.0)
 

@@ -157,8 +157,10 @@ def name_choice(branch: Branch) -> str:
 
 def name_window(branch: Branch) -> str:
     """The window that is set for an attention, where this pass does not show one."""
-    window = branch.sliding_window if isinstance(branch, Attention) else None
-    return f" (sliding_window {window:,} set)" if window else ""
+    if not isinstance(branch, Attention):
+        return ""
+    kept = f" (last {branch.kept_last:,} keys kept)" if branch.kept_last else ""
+    return f" (sliding_window {branch.sliding_window:,} set)" if branch.sliding_window else kept
 
 
 def describe_masks(masks: Sequence[Mask]) -> str:

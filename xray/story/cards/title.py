@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Attention, Convolution, Experts, FeedForward, Looking
+from xray.story.anatomy.branches import Attention, Convolution, CurvedAttention, Experts, FeedForward, Looking
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
@@ -120,7 +120,8 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     is_convolved = bool(tower.branches) and all(isinstance(one, Convolution) for one in tower.branches)
     add("residual layers" if is_convolved else "layers", "other", [tower.layers])
     add("d_model", "d_model", [group.d_model for group in tower.groups])
-    add("d_k", "d_k", [branch.d_k for branch in attentions])
+    curved = [branch for branch in looking if isinstance(branch, CurvedAttention)]
+    add("d_k", "d_k", [branch.d_k for branch in attentions or curved])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]
     bent = [one for one in forwards if isinstance(one, Experts) or one.activation is not None]
     own = [one for one in bent or forwards if isinstance(one, Experts) or not one.gates_beside]

@@ -252,9 +252,11 @@ def label_more(flow: Flow, node: int) -> str:
 
 
 def label_softmax(flow: Flow, node: int) -> str:
-    """A softmax, with its axis where that is not the last one."""
-    dim, axes = flow.steps[node].settings.get("dim"), len(flow.output(node).shape)
-    is_last = not isinstance(dim, int) or dim % axes == axes - 1
+    """A softmax, with its axis where that is not the last one; of one number alone it is always 1 (SwiftFormer)."""
+    dim, shape = flow.steps[node].settings.get("dim"), flow.output(node).shape
+    if isinstance(dim, int) and shape and shape[dim] == 1:
+        return "SOFTMAX OF 1 NUMBER"
+    is_last = not isinstance(dim, int) or dim % len(shape) == len(shape) - 1
     return "SOFTMAX" if is_last else f"SOFTMAX dim {dim}".replace("-", "−")
 
 

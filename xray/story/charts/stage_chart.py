@@ -10,6 +10,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import (
     Attention,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -19,6 +20,7 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.chart import chart_attention
+from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.lanes import list_opening
 from xray.story.attention.sampled import chart_sampling
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
@@ -207,7 +209,11 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         begins = {found.region.start, *found.region.inner} - {None, *own}
-        named = name_state_steps(flow, found.branch, own, found.region.end)
+        named = (
+            name_curved_steps(flow, found.region.inner)
+            if isinstance(found.branch, CurvedAttention)
+            else name_state_steps(flow, found.branch, own, found.region.end)
+        )
         begun = [one for one in begins if one is not None]
         led = list_led_in(flow, found)
         labels = dict(named.labels) | label_turns(flow, found)
@@ -215,7 +221,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
             flow, own | led, found.region.end, labels, folded=named.folded, begins=begun, most=named.most
         )
         operations = None if operations is None else tell_led_in(flow, operations, led)
-        chart = None if operations is None else lay_lanes(flow, tell_read(operations), named.lanes)
+        chart = None if operations is None else tell_mask(flow, lay_lanes(flow, tell_read(operations), named.lanes))
     if chart is None:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))

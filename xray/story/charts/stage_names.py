@@ -9,6 +9,7 @@ from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -27,6 +28,7 @@ NAMES: Mapping[type[Branch], str] = {
     Context: "ONE SUM OF PLACES FOR ALL",
     ChannelAttention: "CHANNEL ATTENTION",
     PlaceMixing: "MIXING OF PLACES",
+    CurvedAttention: "SELF-ATTENTION WITHOUT SOFTMAX",
 }
 """What a panel is called where the kind of its branch alone decides."""
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
 
@@ -108,6 +108,8 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 fixed.append(node)
             else:
                 parts.append(peel(flow, node, mask))
+        elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:
+            parts += join_masks(parts, Scored("mask", hidden[1], hidden[0]))
         elif step.op in ("sub", "sub_") and others and made_of_scores(flow, others[0].maker, spine):
             fixed.append(node)
         elif step.op in SUMS | {"sub", "sub_"} and (others or learned):
@@ -120,6 +122,25 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
     parts.append(Scored("softmax", (*fixed, scored[-1])))
     return parts
+
+
+def find_hidden(flow: Flow, node: int, spine: set[int]) -> tuple[Operand, tuple[int, ...]] | None:
+    """The condition where some scores are written over by what hides them, and the steps that do; None if none is."""
+    chosen = next((maker for maker in flow.makers[node] if maker is not None and maker not in spine), None)
+    if chosen is None or flow.op(chosen) not in MASKINGS or not made_of_scores(flow, chosen, spine):
+        return None
+    given = [Operand(record, maker) for record, maker in flow.given(chosen) if record.dtype == "bool"]
+    return (given[0], (chosen, node)) if len(given) == 1 else None
+
+
+def join_masks(parts: list[Scored], mask: Scored) -> list[Scored]:
+    """A mask that is written over some scores; it goes with the one before it where that hides others of them alike."""
+    before = parts[-1] if parts and parts[-1].kind == "mask" else None
+    shapes = [None if one is None or one.operand is None else one.operand.record.shape for one in (before, mask)]
+    if before is None or shapes[0] != shapes[1]:
+        return [mask]
+    parts[-1] = Scored("mask", (*before.nodes, *mask.nodes), before.operand)
+    return []
 
 
 def is_for_all_pairs(record: TensorRecord) -> bool:
@@ -237,6 +258,8 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     if filled is not None and (condition_of(flow, filled) is not None or fills_mask(flow, filled)):
         return None  # every number of it was filled in where a condition holds, be that worked out of learned ones
     for here in behind:
+        if spreads_mask(flow, here):
+            return None
         if is_product(flow, here) and not is_projection(flow, here) and not multiplies_itself(flow, here):
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
@@ -269,6 +292,19 @@ def multiplies_itself(flow: Flow, product: int) -> bool:
     """Whether both sides of a product are one tensor, laid out anew: which places go together (Mllama's tiles)."""
     roots = {flow.carried_from(maker) for maker in flow.makers[product]}
     return len(roots) == 1 and None not in roots
+
+
+def spreads_mask(flow: Flow, product: int) -> bool:
+    """Whether a product only repeats what hides keys for every query: the one side is full of one number (Longformer).
+
+    The other has one number for each key, filled in where a mask says so.
+    """
+    sides = [record.shape[-1:] for record in flow.steps[product].inputs[-2:]]
+    if not is_product(flow, product) or flow.op(product) != "einsum" or sides != [(1,), (1,)]:
+        return False
+    roots = [flow.carried_from(maker) for maker in flow.makers[product][-2:]]
+    ops = [None if root is None else flow.op(root) for root in roots]
+    return any(op in FILLINGS for op in ops) and any(op in FILLS for op in ops)
 
 
 def is_given(flow: Flow, maker: int | None) -> bool:

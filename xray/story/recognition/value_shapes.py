@@ -137,6 +137,18 @@ def read_index(settings: Mapping[str, Setting]) -> tuple[object, ...] | None:
     return tuple(found)
 
 
+def read_slices(step: Step, axes: int) -> list[slice] | None:
+    """Of which numbers along each axis an index is; None where it names places, or puts axes in."""
+    index = read_index(step.settings)
+    if index is None or index.count(Ellipsis) > 1:
+        return None
+    whole = [slice(None)] * (axes + index.count(Ellipsis) - len(index))
+    place = index.index(Ellipsis) if Ellipsis in index else len(index)
+    found = [*index[:place], *whole, *index[place + 1 :]]
+    slices = [one for one in found if isinstance(one, slice)]
+    return slices if len(slices) == len(found) == axes else None
+
+
 def total(step: Step, given: list[Values]) -> Values | None:
     """`cumsum`."""
     dim = next((v for name in ("dim", "other") if (v := number(step, name)) is not None), None)

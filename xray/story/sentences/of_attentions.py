@@ -214,6 +214,13 @@ def describe_set_window(anatomy: Anatomy) -> str:
     )
 
 
+def describe_kept_last(anatomy: Anatomy) -> str:
+    told, some = tell_counts(anatomy, lambda branch: branch.kept_last)
+    if not told:
+        return ""
+    return f"A cache keeps the keys of the last {told} places alone{some}: later ones look no further back."
+
+
 def describe_rolled(anatomy: Anatomy) -> str:
     found = {branch.rolled for branch in attentions(anatomy)}
     some = " in some attentions" if False in found or None in found else ""

@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
     Convolution,
+    CurvedAttention,
     DeformableAttention,
     Experts,
     FeedForward,
@@ -23,7 +24,7 @@ from xray.story.anatomy.branches import (
     Unknown,
 )
 from xray.story.anatomy.tree import Group, Stage, Tower
-from xray.story.anatomy.wording import describe_points
+from xray.story.anatomy.wording import describe_points, spell_curve
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 
@@ -65,7 +66,7 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
 
 def has_window(branch: Branch) -> bool:
     """Whether a branch is an attention of which a window is known."""
-    return isinstance(branch, Attention) and (branch.window or branch.sliding_window) is not None
+    return isinstance(branch, Attention) and (branch.window or branch.sliding_window or branch.kept_last) is not None
 
 
 def name_kinds(stage: Stage) -> list[tuple[str, object]]:
@@ -113,7 +114,8 @@ def describe_windowed(branch: Branch) -> str:
         return ""
     rolled = ", in windows cut elsewhere" if branch.rolled else ""
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
-    return f"Every place {looks} no more than {branch.window} places{rolled}."
+    sides = f": itself and {branch.each_side} on each side" if branch.each_side else ""
+    return f"Every place {looks} no more than {branch.window} places{rolled}{sides}."
 
 
 def describe_set_window(branch: Branch) -> str:
@@ -121,6 +123,12 @@ def describe_set_window(branch: Branch) -> str:
         return ""
     looks = "Every place looks back, never ahead" if branch.causal else "Every place looks at every other"
     return f"{looks}; sliding_window = {branch.sliding_window} is set."
+
+
+def describe_kept_last(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.kept_last or not branch.causal or branch.partial:
+        return ""
+    return f"Every place looks back, never ahead; a cache keeps the keys of the last {branch.kept_last} places alone."
 
 
 def describe_mixing(branch: Branch) -> str:
@@ -187,6 +195,12 @@ def describe_coarse(branch: Branch) -> str:
     return f"{branch.coarse} places become one row, the rows look at each other, and are spread out again."
 
 
+def describe_curved(branch: Branch) -> str:
+    if not isinstance(branch, CurvedAttention):
+        return ""
+    return f"Every place weighs every other by {spell_curve(branch.curve)}, with no softmax: nothing makes the sum 1."
+
+
 ASKS = Sentence("asks", ask)
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
@@ -211,6 +225,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal and not one.chosen_earlier,
     ),
     Sentence("station of a window that is set", describe_set_window),
+    Sentence("station of keys that a cache leaves off", describe_kept_last),
     fixed(
         "some look back",
         "Places look back, never ahead.",
@@ -232,9 +247,15 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed(
         "station of a context",
         "Places are summed up, each by its weight; what comes out multiplies each of them.",
-        lambda one: isinstance(one, Context),
+        lambda one: isinstance(one, Context) and one.weighed,
+    ),
+    fixed(
+        "station of a context of equal weights",
+        "Places are summed up, each with the weight 1, softmax of one number; what comes out multiplies each of them.",
+        lambda one: isinstance(one, Context) and not one.weighed,
     ),
     Sentence("station of channels", describe_channels),
+    Sentence("station of a curve in place of softmax", describe_curved),
     fixed(
         "station of a state by pieces",
         "A state goes from one piece of the rows to the next and is changed by each.",

@@ -1,18 +1,17 @@
 """Families: the chains of one tower, which follow one another as its stages."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, SUMS
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.ways import find_straight_ends
 from xray.story.streams.beginnings import begin_behind_moves
 from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
@@ -210,6 +209,23 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
         return None  # it begins anew (X-CLIP)
     looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
+
+
+def find_straight_ends(flow: Flow, start: int | None, ends: Collection[int]) -> list[int]:
+    """Those of some steps from which one comes to a later one through nothing but sums, norms and moves."""
+    found: list[int] = []
+    todo = [start]
+    for here in todo:
+        if here is None:
+            continue
+        norm = find_norm(flow, here)
+        if here in ends:
+            found.append(here)
+        elif norm is not None:
+            todo.append(norm.origin)
+        elif flow.op(here) in CARRYING | DROPOUTS | SUMS:
+            todo += [maker for maker in flow.makers[here] if maker not in todo]
+    return found
 
 
 def leave_earlier_ends(flow: Flow, start: int | None, found: list[int], ends: dict[int, list[Chain]]) -> list[int]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from xray.ir.flow.attention_sites import lies_in_columns
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 from xray.story.anatomy.branches import Attention, FeedForward
@@ -90,7 +91,7 @@ def list_answers(column: Column, staging: Staging) -> tuple[Answer, ...]:
                 "d_k": branch.d_k,
                 "is_rooted": branch.d_k is not None and is_scaled_by_root(flow, site),
                 "is_causal": branch.causal and branch.source == "self",
-                "scores": flow.output(site.scores),
+                "scores": flow.output(site.softmax if lies_in_columns(flow, site) else site.scores),
             }
             found += fill_in("any_attention", {**TOOLS, **facts}).answers
         elif isinstance(branch, FeedForward) and branch.kernel is None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import Reading, read_pass
@@ -34,7 +34,10 @@ def list_kinds(trace: Trace) -> tuple[Kind, ...]:
 
 
 def list_attentions(trace: Trace, one_pass: Pass) -> tuple[FoundAttention, ...]:
-    """Every attention of a pass, tower by tower, layer by layer."""
+    """Every attention of a pass whose weights are a row for each query and a column for each key, tower by tower.
+
+    Not so where weights lie in columns, one for each distance (Longformer): they are told in no picture of words.
+    """
     reading, names = read_pass(one_pass), name_towers(trace)
     towers = set(names.values())
     crossing = {name for name in towers if any(crosses(one) for one in reading.towers if names[id(one)] == name)}
@@ -45,7 +48,9 @@ def list_attentions(trace: Trace, one_pass: Pass) -> tuple[FoundAttention, ...]:
         found += list_of_tower(towering, name, crossed, towers)
     inside = {one.site for one in found}
     alone = (site for site in reading.sites if site not in inside and not is_in_tower(reading, site))
-    kind = Kind(ALONE, ALONE, "self")
+    kind, flow = Kind(ALONE, ALONE, "self"), reading.flow
+    found = [one for one in found if not lies_in_columns(flow, one.site)]
+    alone = (site for site in alone if not lies_in_columns(flow, site))
     found += [FoundAttention(kind, number, 0, site, None, None) for number, site in enumerate(alone)]
     return tuple(found)
 

@@ -1,0 +1,82 @@
+"""Keys that a cache leaves off: told where the last ones alone are put aside for a later pass, and nowhere else."""
+
+import pytest
+import torch
+from story.body.test_context import Thinks
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.branches import Attention
+from xray.story.poster import compose_poster
+
+WIDTH, HEADS, PLACES = 15, 3, 7
+
+
+class Keeps(nn.Module):
+    """Attention that looks back, and puts keys and values aside as a function says."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.norm, self.keep, self.kept = nn.LayerNorm(WIDTH), keep, []
+        self.query, self.key, self.value, self.back = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        y = self.norm(x)
+        query, key, value = (
+            one(y).view(*y.shape[:2], HEADS, -1).transpose(1, 2) for one in (self.query, self.key, self.value)
+        )
+        key, value = (torch.cat([torch.tensor([]), one], dim=-2) for one in (key, value))
+        self.kept = [self.keep(one) for one in (key, value)]
+        future = torch.ones(PLACES, PLACES, dtype=torch.bool).triu(1)
+        scores = (query @ key.transpose(-1, -2) / 5**0.5).masked_fill(future, -torch.inf)
+        found = scores.softmax(-1) @ value
+        return x + self.back(found.transpose(1, 2).reshape(x.shape))
+
+
+def record(*keeps):
+    torch.manual_seed(0)
+    layers = [make() for keep in keeps for make in (lambda keep=keep: Keeps(keep), Thinks)]
+    return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
+
+
+def list_kept(trace):
+    (tower,) = xray.anatomy(trace).towers
+    return {branch.kept_last for branch in tower.branches if isinstance(branch, Attention)}
+
+
+def keep_last(one):
+    return one[:, :, -31:, :]
+
+
+def keep_all(one):
+    return one
+
+
+def keep_first(one):
+    return one[:, :, :31, :]
+
+
+def keep_wide(one):
+    return one[:, :, :, -3:]
+
+
+def test_it_is_told_of_how_many_places_a_cache_keeps_keys():
+    trace = record(keep_last, keep_last, keep_last)
+    texts = ["".join(run.text for run in line) for box in compose_poster(trace, text_width).boxes for line in box.lines]
+
+    assert list_kept(trace) == {31}
+    words = " ".join(texts)
+    assert "A cache keeps the keys of the last 31 places alone: later ones look no further back." in words
+    assert "Every place looks back, never ahead; a cache keeps the keys of the last 31 places alone." in words
+
+
+def test_layers_whose_cache_keeps_all_are_no_such():
+    trace = record(keep_last, keep_all, keep_last, keep_all)
+
+    assert list_kept(trace) == {31, None}
+
+
+@pytest.mark.parametrize("keep", [keep_all, keep_first, keep_wide])
+def test_a_cache_that_keeps_all_or_the_first_places_or_other_numbers_is_not_told(keep):
+    assert list_kept(record(keep, keep, keep)) == {None}
