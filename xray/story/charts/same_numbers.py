@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node
@@ -80,9 +80,21 @@ def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) 
 
 
 def tell_node(node: Node, drawn: Mapping[str, str]) -> Node:
-    """A box, with where its weights stand instead of how many they are, where all of them are drawn before."""
+    """A box, with where its weights stand instead of how many they are, where all of them are drawn before.
+
+    Those that it has beside these are counted still: the bias of a table that scores words (BERT).
+    """
     held = list_holders(node) if node.extra else frozenset[str]()
-    return replace(node, extra=drawn[min(held)]) if held and held <= drawn.keys() else node
+    if not held or not held <= drawn.keys():
+        return node
+    told, own = drawn[min(held)], count_own(node)
+    return replace(node, extra=f"{told}, {own:,} parameters of its own" if own else told)
+
+
+def count_own(node: Node) -> int:
+    """How many parameters the steps of a box have beside those that others worked with first."""
+    shared = ((step.params, step.settings.get(SAME_WEIGHTS)) for step in node.steps)
+    return sum(params - same for params, same in shared if params and isinstance(same, int))
 
 
 def list_holders(node: Node) -> frozenset[str]:

@@ -17,7 +17,7 @@ from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
+from xray.story.sheet.counting import AROUND, NORMS, OTHER_NORMS, Count, has_norms, list_parts
 from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
@@ -100,11 +100,7 @@ def list_shares(
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
-        kinds: dict[str, list[set[int]]] = {}
-        for staging in column.towering.stagings:
-            for kind, nodes in list_parts(count, staging):
-                kinds.setdefault(kind, []).append(nodes - beside)
-        for kind, groups in sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND)):
+        for kind, groups in list_kinds(count, column.towering, beside):
             add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers × {len(between)}", own, between)
@@ -135,6 +131,25 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> list[tuple[str, list[set[int]]]]:
+    """The sublayers of a tower by what they are, and its norms that stand in none of these last.
+
+    Norms are the other ones where some stand in sublayers (Fun-ASR). What stands `beside` belongs to neither, and is
+    not counted as one: a norm behind which other layers begin (OneFormer).
+    """
+    kinds: dict[str, list[set[int]]] = {}
+    for staging in towering.stagings:
+        for kind, nodes in list_parts(count, staging):
+            left = nodes.difference(beside)
+            if left == nodes or any(map(count.is_learned, left)):
+                kinds.setdefault(kind, []).append(left)
+    found = sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND))
+    inside = NORMS in kinds and any(
+        has_norms(count, nodes) for other, groups in found if other != NORMS for nodes in groups
+    )
+    return [(OTHER_NORMS if kind == NORMS and inside else kind, groups) for kind, groups in found]
 
 
 def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
