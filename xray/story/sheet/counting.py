@@ -201,6 +201,17 @@ class Count:
                     found[path] = max(0, ran - known) - woken
         return found
 
+    def count_new(self, groups: Iterable[Collection[int]], fresh: Mapping[str, int]) -> int:
+        """How many of several groups hold what is `fresh`, if the others work with weights that were there before."""
+        known: set[str] = set()
+        new, again, total = 0, 0, 0
+        for nodes in groups:
+            own = {self.key(place) for place in self.blocks(nodes)}
+            is_new = any(fresh.get(path) for path in own - known)
+            new, again, total = new + is_new, again + (bool(own) and not is_new), total + 1
+            known |= own
+        return new if new + again == total else total
+
     def find_lender(self, place: int, count: int, idle: Mapping[str, int]) -> str | None:
         """The block that was counted with a parameter that a step beside it works with (GPT-NeoX Japanese's last bias).
 

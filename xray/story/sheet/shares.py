@@ -65,8 +65,9 @@ def list_shares(
         many = list_learned_for_many(column.reading.flow, column.towering)
         staged.setdefault(id(column.reading.flow), set()).update(inside, many)
 
-    def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
-        found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
+    def add(count: Count, name: str, role: str, groups: list[set[int]], times: int = 0) -> None:
+        held_now = [with_weights(count.flow, group, staged[id(count.flow)]) for group in groups]
+        found_now = count.fresh(held_now)
         found_now = {path: n for path, n in found_now.items() if elsewhere.isdisjoint((path, *paths_above(path)))}
         known = {*seen, *found_now}
         new = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
@@ -75,6 +76,7 @@ def list_shares(
             below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
         fresh = {path: n - below[path] for path, n in new.items()}
         seen.update(fresh)
+        name += f" × {times:,}{tell_again(count.count_new(held_now, fresh), times)}" if times else ""
         found.append((name, role, sum(fresh.values())))
         counted.append((count, groups))
 
@@ -101,12 +103,12 @@ def list_shares(
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
         for kind, groups in list_kinds(count, column.towering, beside):
-            add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
+            add(count, f"{name}{kind.lower()}", own, groups, len(groups))
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
-        add(count, f"{name}between layers × {len(between)}", own, between)
+        add(count, f"{name}between layers", own, between, len(between))
         ways = [set(rows.nodes) - theirs for rows in column.towering.added]
         ways = [nodes for nodes in ways if any(map(count.is_learned, nodes))]
-        add(count, f"{name}rows added × {len(ways)}", own, ways)
+        add(count, f"{name}rows added", own, ways, len(ways))
         end, places = find_end(column, columns, count, staged[id(flow)], beside)
         end = "head" if end == EXIT and has_head and column is firsts[-1] else end
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
@@ -131,6 +133,11 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def tell_again(new: int, times: int) -> str:
+    """Of how many of several parts the weights are, where the others work with these again (ALBERT)."""
+    return f", weights of {new:,}" if 0 < new < times else ""
 
 
 def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> list[tuple[str, list[set[int]]]]:
