@@ -109,6 +109,7 @@ class Attention(Looking):
     within_a_kind: bool | None = None
     beginning: str | None = None
     places_by_rows: bool | None = None
+    unscaled: bool | None = None
     part: str = "attention"
 
 

@@ -182,6 +182,10 @@ def describe_kernel(anatomy: Anatomy) -> str:
     return f"{start} in one kernel: {inside}. Only what comes out is stored." if any(found) else ""
 
 
+def describe_unscaled(anatomy: Anatomy) -> str:
+    return of_some(anatomy, lambda branch: branch.unscaled, "scores are not divided by √d_k.")
+
+
 def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:

@@ -32,6 +32,7 @@ from xray.story.sentences.of_attentions import (
     describe_sinks,
     describe_turned,
     describe_turned_by_head,
+    describe_unscaled,
     describe_window,
 )
 from xray.story.sentences.of_feed_forwards import (
@@ -245,6 +246,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),
     Sentence("norm of queries and keys", describe_head_norm),
+    Sentence("scores that are not scaled", describe_unscaled),
     Sentence("score cap", describe_cap),
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
