@@ -11,6 +11,7 @@ from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node
 from xray.story.passages.bridges import name_convolution, read_dilation
+from xray.story.sentences.of_parts import describe_own_beside
 
 TIMES = re.compile(r"[×÷·] ?[\d.,]+(e-?\d+)?")
 
@@ -88,7 +89,7 @@ def tell_node(node: Node, drawn: Mapping[str, str]) -> Node:
     if not held or not held <= drawn.keys():
         return node
     told, own = drawn[min(held)], count_own(node)
-    return replace(node, extra=f"{told}, {own:,} parameters of its own" if own else told)
+    return replace(node, extra=describe_own_beside(told, own))
 
 
 def count_own(node: Node) -> int:

@@ -75,6 +75,7 @@ from xray.story.sentences.of_states import (
     describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
+from xray.story.sentences.where import tell_where
 
 MOST_UNSAID = 3
 EARLIER = "behind earlier layers"
@@ -105,13 +106,14 @@ def list_widths(tower: Tower) -> tuple[int | None, ...]:
 
 
 def describe_chosen_keys(anatomy: Anatomy) -> str:
-    found = [branch.chosen_keys for branch in attentions(anatomy)]
-    some = "" if all(found) else " in some attentions"
+    some = tell_where(anatomy, lambda branch: branch.chosen_keys)
+    if some is None:
+        return ""
     told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at"
     kept = {branch.chosen_kept for branch in attentions(anatomy) if branch.chosen_keys and not branch.chosen_earlier}
     numbers = kept.pop() if len(kept) == 1 else None
     more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
-    return f"{told}{more}." if any(found) else ""
+    return f"{told}{more}."
 
 
 def describe_shared(anatomy: Anatomy) -> str:
