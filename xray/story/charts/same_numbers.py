@@ -12,8 +12,9 @@ from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node
 from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.sentences.of_parts import describe_own_beside
+from xray.story.streams.scaled_streams import list_factors_past
 
-TIMES = re.compile(r"[×÷·] ?[\d.,]+(e-?\d+)?")
+TIMES = re.compile(r"[×÷·] ?([\d.,]+(e-?\d+)?|ONE NUMBER)")
 
 
 def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:
@@ -63,8 +64,9 @@ def list_convolutions(flow: Flow, staging: Staging) -> list[int]:
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:
-    """The steps of a stage that multiply by one number, each with it, in order."""
-    found = ((node, read_factor(flow, node)) for node in sorted(staging.nodes) if flow.is_leaf(node))
+    """The steps of a stage that multiply by one number, each with it, in order; with those of the stream past it."""
+    past = {node for joint in staging.joints for node in list_factors_past(flow, joint)}
+    found = ((node, read_factor(flow, node)) for node in sorted({*staging.nodes, *past}) if flow.is_leaf(node))
     return [(node, factor) for node, factor in found if factor is not None]
 
 
