@@ -71,7 +71,6 @@ def read_window(config: object) -> object:
         return None
 
 
-@lru_cache(maxsize=4096)
 def read_modalities(kind: type[nn.Module]) -> str:
     """What a class of models says that they read, "image, text": empty where it says nothing, or text alone."""
     said = getattr(kind, "input_modalities", None)

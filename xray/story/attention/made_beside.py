@@ -50,8 +50,9 @@ def pass_by(flow: Flow, maker: int, ways: Beside) -> Iterator[int]:
     here: int | None = maker
     while here is not None and here not in ways.owners and here != ways.entry and flow.op(here) in CARRYING:
         here = next(iter(flow.makers[here]), None)
-    if here in ways.owners and flow.op(here) in SPLITTERS and len(flow.steps[here].outputs) > 1:
-        whole = next(iter(pass_by(flow, first, ways)), None) if (first := flow.makers[here][0]) is not None else None
+    if here is not None and here in ways.owners and flow.op(here) in SPLITTERS and len(flow.steps[here].outputs) > 1:
+        first = flow.makers[here][0]
+        whole = None if first is None else next(pass_by(flow, first, ways), None)
         here = whole if whole in ways.owners else here
     if here is not None:
         yield here
