@@ -3,8 +3,14 @@
 import pytest
 import torch
 from handwritten import Attention, Layer
+from recorded import FAMILIES, recorded
 from story.test_parameters import bars_of, count, poster_of
 from torch import nn
+
+from xray.story.facts.totals import count_params
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.counting import Count
+from xray.story.sheet.shares import list_kinds, list_shares
 
 WIDTH, LAYERS = 15, 3
 
@@ -42,3 +48,22 @@ def test_layers_that_run_again_tell_of_how_many_the_weights_are(own, told):
 
     assert bars[f"feed-forward × 4{told}"] == count(*(layer.two for layer in layers))
     assert bars[f"norms × 8{', weights of ' * bool(told)}{2 * own if told else ''}"] == 4 * own * WIDTH
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_sublayers_of_which_a_row_tells_how_many_hold_what_it_adds_up(name):
+    """Each of so many sublayers holds weights of its own, and all of them together as many as the row says."""
+    trace = recorded(f"{name}, inference")
+    columns = read_columns(trace)
+
+    for column in (one for one in columns if one.is_first):
+        sizes = {}
+        for kind, groups in list_kinds(Count(column.reading.flow), column.towering, ()):
+            counted = Count(column.reading.flow)
+            sizes[kind] = [sum(counted.fresh([nodes]).values()) for nodes in groups]
+        several = sum(one.is_first for one in columns) > 1
+        rows = {row: number for row, _, number in list_shares(columns, count_params(trace), {})}
+        for kind, found in sizes.items():
+            row = f"{column.name} {kind.lower()}" if several else kind.lower()
+            assert rows[f"{row} × {len(found)}"] == sum(found)
+            assert all(found)
