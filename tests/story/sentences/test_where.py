@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, make_anatomy, make_tower
 
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.where import tell_where
 
 YES = replace(FALSE, qk_norm=True)
@@ -34,8 +35,18 @@ def where(**towers):
         ({"encoder": (FALSE,), "decoder": (YES, FALSE, ACROSS)}, " in some attentions"),
         ({"vision": (YES,), "text": (FALSE,)}, " in the vision tower"),
         ({"vision": (YES,), "audio": (YES,), "text": (FALSE,)}, " in some attentions"),
+        ({"encoder 2": (YES, ACROSS), "encoder": (FALSE,)}, " in encoder 2's self-attention"),
         ({"text": (YES, ACROSS), "vision": (FALSE,)}, " in the text tower's self-attention"),
     ],
 )
 def test_where_it_holds_is_named(towers, told):
     assert where(**towers) == told
+
+
+@pytest.mark.parametrize(("other", "told"), [("none", "in the encoder"), (None, "in some attentions")])
+def test_where_places_are_known_so_is_not_named_if_it_may_be_so_elsewhere(other, told):
+    knowing, look = (replace(FALSE, positions=positions) for positions in ("relative", other))
+    towers = [replace(make_tower(one), name=name) for one, name in ((knowing, "encoder"), (look, "decoder"))]
+    said = list_sentences(replace(make_anatomy(FALSE), towers=tuple(towers)))
+
+    assert any(text.startswith(f"Relative places {told}: ") for text in said)

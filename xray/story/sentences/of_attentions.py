@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Recurrence
+from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Positions, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points
-from xray.story.sentences.where import tell_where
+from xray.story.sentences.where import SOME, tell_where
 
 
 def branches(anatomy: Anatomy) -> Iterator[Branch]:
@@ -26,7 +26,7 @@ def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
 
 
 def describe_rotary(anatomy: Anatomy) -> str:
-    some = tell_where(anatomy, lambda branch: branch.positions == "rotary")
+    some = tell_where_places(anatomy, "rotary")
     if some == "" and any(isinstance(one, Recurrence) and one.heads for one in branches(anatomy)):
         some = " in softmax attention"  # a state has queries and keys too, and nothing turns them (Qwen 3.5)
     there = "there " if some else ""
@@ -34,12 +34,12 @@ def describe_rotary(anatomy: Anatomy) -> str:
 
 
 def describe_alibi(anatomy: Anatomy) -> str:
-    some = tell_where(anatomy, lambda branch: branch.positions == "alibi")
+    some = tell_where_places(anatomy, "alibi")
     return "" if some is None else f"ALiBi{some}: a slope for each head makes what is far away count less."
 
 
 def describe_relative(anatomy: Anatomy) -> str:
-    some = tell_where(anatomy, lambda branch: branch.positions == "relative")
+    some = tell_where_places(anatomy, "relative")
     found = [one for one in attentions(anatomy) if one.positions == "relative"]
     kinds, by_rows = {one.within_a_kind for one in found}, {one.places_by_rows for one in found}
     far = "how far apart two are, or on their kinds," if True in kinds else "how far apart two are"
@@ -54,8 +54,14 @@ def describe_relative(anatomy: Anatomy) -> str:
     )
 
 
+def tell_where_places(anatomy: Anatomy, positions: Positions) -> str | None:
+    """In which attentions places are known so; of no tower or kind alone where another one may know them so too."""
+    where = tell_where(anatomy, lambda branch: branch.positions == positions)
+    return SOME if where and any(branch.positions is None for branch in attentions(anatomy)) else where
+
+
 def describe_added(anatomy: Anatomy) -> str:
-    where = tell_where(anatomy, lambda branch: branch.positions == "added")
+    where = tell_where_places(anatomy, "added")
     return "" if where is None else f"Places are added to queries and keys{where or ' in all attentions'}."
 
 

@@ -51,7 +51,8 @@ def name_place(own: set[Spot], others: set[Spot]) -> str:
         return kind
     if tower is None:
         return ""
-    named = f"the {tower}" if tower.split(" ")[0] in PARTS else f"the {tower} tower"
+    named = tower if " " in tower else f"the {tower}"  # "encoder 2"
+    named = named if tower.split(" ")[0] in PARTS else f"the {tower} tower"
     if all(other != tower for other, _ in others):
         return named
     if kind is not None and {(tower, kind), (tower, None)}.isdisjoint(others):
