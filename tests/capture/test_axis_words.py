@@ -458,7 +458,8 @@ def test_rows_that_a_gate_lets_through_from_beside_are_not_as_wide_as_a_feed_for
     assert found["wide"] == [("batch", "seq_len", word)]
 
 
-def test_rows_that_come_in_beside_words_and_are_as_many_as_none_have_not_their_word():
+@pytest.mark.parametrize("many", [7, 5])
+def test_rows_that_come_in_beside_words_have_not_their_word_be_they_as_many(many):
     class Pair(nn.Module):
         def __init__(self):
             super().__init__()
@@ -469,8 +470,30 @@ def test_rows_that_come_in_beside_words_and_are_as_many_as_none_have_not_their_w
             rows, words = self.lead(rows), self.words(ids)
             return self.attend(rows, rows, rows)[0].mean(1) + self.attend(words, words, words)[0].mean(1)
 
-    trace = xray.trace(Pair().eval(), torch.zeros(2, 5, dtype=torch.long), torch.rand(2, 7, 6))
+    trace = xray.trace(Pair().eval(), torch.zeros(2, 5, dtype=torch.long), torch.rand(2, many, 6))
     made = {step.path: step.outputs[0].axes for step in trace.steps if step.outputs and step.path in ("words", "lead")}
 
     assert made["words"][1] == "seq_len"
     assert made["lead"][1] == ""
+
+
+@pytest.mark.parametrize("is_added", [True, False])
+def test_rows_that_are_looked_at_have_not_the_word_of_those_that_look_unless_they_are_one_each(is_added):
+    """So it is with what a model of queries is given of an image (BLIP-2's alone)."""
+
+    class Asks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.ask, self.lead = nn.Linear(8, 8), nn.Linear(6, 8)
+
+        def forward(self, rows, others):
+            query, key = (
+                one.view(2, 5, 2, 4).transpose(1, 2)
+                for one in (self.ask(rows + self.lead(others) if is_added else rows), self.lead(others))
+            )
+            return functional.scaled_dot_product_attention(query, key, key)
+
+    made = axes_of(Asks(), torch.rand(2, 5, 8), torch.rand(2, 5, 6))
+
+    assert made["ask"][0][1] == "seq_len"
+    assert made["lead"][0][1] == ("seq_len" if is_added else "")

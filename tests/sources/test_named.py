@@ -243,7 +243,7 @@ def test_learned_queries_get_something_to_look_at(folder):
     }
     names = {one.name: one.shape for one in record(folder(settings)).trace.steps[0].inputs}
 
-    assert names["encoder_hidden_states"] == (2, 10, 11)
+    assert names["encoder_hidden_states"] == (2, 13, 11)
 
 
 def test_experts_run_without_storage(folder):

@@ -38,7 +38,8 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     """The plain public attributes of a module: a dropout's p, a linear layer's features, a kernel's size as "3x5".
 
     `weight_dtype` is said of a module whose own first parameter is not float32, `config.sliding_window` of one that has
-    it in its configuration alone, `sines` of a table of rows whose columns are sines.
+    it in its configuration alone, `sines` of a table of rows whose columns are sines, `input_modalities` of a model
+    whose class says that it reads anything but text.
     """
     attributes = vars(module)
     settings: dict[str, Setting] = {}
@@ -53,6 +54,8 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
         settings["config.sliding_window"] = window
     if isinstance(module, nn.Embedding) and isinstance(module.weight, Tensor) and is_of_sines(module.weight):
         settings["sines"] = True
+    if modalities := read_modalities(type(module)):
+        settings["input_modalities"] = modalities
     for weight in module._parameters.values():
         if weight is not None and weight.dtype is not torch.float32:
             settings["weight_dtype"] = str(weight.dtype).removeprefix("torch.")
@@ -66,6 +69,14 @@ def read_window(config: object) -> object:
         return getattr(config, "sliding_window", None)
     except Exception:  # a configuration with layers of their own raises an error of its own when it is asked for all
         return None
+
+
+def read_modalities(kind: type[nn.Module]) -> str:
+    """What a class of models says that they read, "image, text": empty where it says nothing, or text alone."""
+    said = getattr(kind, "input_modalities", None)
+    names = [said] if isinstance(said, str) else said if isinstance(said, tuple | list) else []
+    told = [name for name in names if isinstance(name, str)]
+    return "" if told == ["text"] else ", ".join(told)
 
 
 def make_plain(value: str | float) -> Setting:

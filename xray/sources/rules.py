@@ -126,7 +126,7 @@ PATCHES: Mapping[str, Rule] = {
 """The rules for models that take the patches of each image in a row, and their places."""
 HALVES = dict.fromkeys(("pixel_values", "prompt_pixel_values", "prompt_masks"), Rule(("batch channels half width",)))
 """The rules for models that see an image below another one, both together as large as their settings say."""
-ASKING: Mapping[str, Rule] = {"encoder_hidden_states": Rule(("batch words memory",))}
+ASKING: Mapping[str, Rule] = {"encoder_hidden_states": Rule(("batch memory_rows memory",))}
 """The rules for a transformer whose learned queries look at what another network made."""
 ROWS_OF_IMAGES: Mapping[str, Rule] = {
     "pixel_values": Rule(("batch 1 channels height width",)),
@@ -181,6 +181,7 @@ def choose_rules(parameters: Mapping[str, inspect.Parameter], needed: Collection
 AXES: Mapping[str, str] = {
     "words": "seq_len",
     "answer": "tgt_len",
+    "memory_rows": "memory_len",
     "ticks": "frames",
     "mels": "mels",
     "batch*patches": "patches",

@@ -10,7 +10,8 @@ BATCH = 2
 WORDS = 10
 ANSWER = 7
 RESIDUES = 22
-"""So many inputs at a time, so many words of text, of an answer, and of a protein: no two alike."""
+MEMORY_ROWS = 13
+"""So many inputs at a time, so many words of text, of an answer, of a protein, and rows to look at: no two alike."""
 IMAGE_SIDE = 224
 MOST_PLACES = 2_000
 """An encoder of sound with no more places than these is made for sounds of just that length."""
@@ -147,6 +148,9 @@ class Sizes:
 
     def _residues(self) -> int:
         return RESIDUES
+
+    def _memory_rows(self) -> int:
+        return MEMORY_ROWS
 
     def _streams(self) -> int:
         return self["codebooks"] + 1

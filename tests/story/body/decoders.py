@@ -163,7 +163,7 @@ def persimmon(c):
 @family("GraniteForCausalLM", "granite:114, 218", num_hidden_layers=2)
 def granite(c):
     # its factors are 1 by default
-    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms")
+    return decoder_only(c, pre("rms", attention(c, unscaled=True)), pre("rms", gated(c)), final="rms")
 
 
 @family("HeliumForCausalLM", "helium:201, 266", num_hidden_layers=2)
@@ -254,8 +254,8 @@ def codegen(c):
 )
 def gpt_neo(c):
     # its triangle is a buffer, which has no numbers here; the mask beside it shows what is causal
-    whole = attention(c, kernel="plain", positions="none")
-    local = attention(c, kernel="plain", positions="none", window=Silent(c.window_size))
+    whole = attention(c, kernel="plain", positions="none", unscaled=True)
+    local = attention(c, kernel="plain", positions="none", unscaled=True, window=Silent(c.window_size))
     del local  # the two kinds cannot be told apart
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
     parts = (f"positions {c.max_position_embeddings}",)
@@ -368,7 +368,7 @@ def qwen3_moe(c):
 @family("GraniteMoeForCausalLM", "granitemoe:263, 330", half=True, num_hidden_layers=2)
 def granitemoe(c):
     think = experts(c, c.num_local_experts)
-    return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
+    return decoder_only(c, pre("rms", attention(c, unscaled=True)), pre("rms", think), final="rms")
 
 
 @family("PhimoeForCausalLM", "phimoe:170, 482", half=True, num_hidden_layers=2)

@@ -76,7 +76,8 @@ def fuyu(c):
 def granite_swa(c):
     # what the heads found is scaled by sigmoid(logsumexp of the scores - sink), which is a sink (line 111)
     local, whole = (
-        pre("rms", attention(c, sinks=True, kernel="plain", window=window)) for window in (c.sliding_window, None)
+        pre("rms", attention(c, sinks=True, kernel="plain", unscaled=True, window=window))
+        for window in (c.sliding_window, None)
     )
     think = pre("rms", gated(c))
     groups = group((0,), c.hidden_size, whole, think), group((1, 2, 3), c.hidden_size, local, think)
@@ -200,7 +201,7 @@ def falcon_h1(c):
 def granitemoehybrid(c):
     state = pre("rms", Recurrence("state space", Silent("a matrix for each head"), by_pieces=True))  # type: ignore[arg-type]
     think = pre("rms", experts(c, c.num_local_experts, shared=1))
-    attend = pre("rms", attention(c, positions="none"))
+    attend = pre("rms", attention(c, positions="none", unscaled=True))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, attend, think)
     return decoder_only(c, groups=groups, final="rms")
 

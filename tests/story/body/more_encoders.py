@@ -58,7 +58,14 @@ def eurobert(c):
 def embedding_gemma2_text(c):
     # the last layer has heads twice as wide, of which one has keys; rows made of the words are let through by a gate
     near = looks_both_ways(
-        c, d_k=256, d_v=256, kv_heads=2, positions="rotary", qk_norm=True, sliding_window=c.sliding_window
+        c,
+        d_k=256,
+        d_v=256,
+        kv_heads=2,
+        positions="rotary",
+        qk_norm=True,
+        unscaled=True,
+        sliding_window=c.sliding_window,
     )
     far = replace(near, d_k=512, d_v=512, kv_heads=1, sliding_window=None)
     rows = plain(c, d_ff=c.hidden_size_per_layer_input, gated=None, gates_beside=True)
@@ -111,7 +118,7 @@ def dia(c):
     # a table holds the words of all channels of sound, one behind the other; their scores are cut up (line 828)
     read, speak = c.encoder_config, c.decoder_config
     think = gated(read, fused=True)
-    look = looks_both_ways(read, positions="rotary")
+    look = looks_both_ways(read, positions="rotary", unscaled=True)
     layers = group(read.num_hidden_layers, read.hidden_size, pre("rms", look), pre("rms", think))
     encode = tower(read, "encoder", "ids", False, words(read), (layers,), "rms")
     ask = looks_both_ways(
@@ -120,8 +127,9 @@ def dia(c):
         heads=speak.cross_num_attention_heads,
         kv_heads=speak.cross_num_key_value_heads,
         d_k=speak.cross_head_dim,
+        unscaled=True,
     )
-    stages = (pre("rms", attention(speak)), pre("rms", ask), pre("rms", gated(speak, fused=True)))
+    stages = (pre("rms", attention(speak, unscaled=True)), pre("rms", ask), pre("rms", gated(speak, fused=True)))
     layers = group(speak.num_hidden_layers, speak.hidden_size, *stages)
     rows = speak.vocab_size * speak.num_channels
     decode = tower(speak, "decoder", "ids", True, entrance(f"words {rows}"), (layers,), "rms", vocab=rows)

@@ -27,7 +27,7 @@ FUSED = "scaled_dot_product_attention"
 
 def of_t5(c, think, *, kernel=FUSED, tied=True):
     """T5 and its kin: relative positions in every attention that looks at itself, no scale, no bias."""
-    sizes = {"heads": c.num_heads, "d_k": c.d_kv}
+    sizes = {"heads": c.num_heads, "d_k": c.d_kv, "unscaled": True}
     look = looks_both_ways(c, **sizes, positions="relative", kernel=kernel)
     ahead = attention(c, **sizes, positions="relative", kernel=kernel)
     ask = looks_both_ways(c, **sizes, source="encoder", kernel=kernel)
@@ -70,7 +70,7 @@ def umt5(c):
 @family("LongT5ForConditionalGeneration", "longt5:336, 1068", num_layers=2, num_decoder_layers=2)
 def longt5(c):
     # the encoder cuts the places into blocks of 128, each of which looks at itself and its neighbours
-    sizes = {"heads": c.num_heads, "d_k": c.d_kv}
+    sizes = {"heads": c.num_heads, "d_k": c.d_kv, "unscaled": True}
     look = looks_both_ways(c, **sizes, positions="relative", kernel="plain", causal=Silent(False), window=255)
     ahead = attention(c, **sizes, positions="relative", kernel="plain")
     ask = looks_both_ways(c, **sizes, source="encoder", kernel="plain")
@@ -241,7 +241,7 @@ def led(c):
 )
 def switch_transformers(c):
     # every other layer has experts, of which one is chosen
-    sizes = {"heads": c.num_heads, "d_k": c.d_kv, "kernel": "plain"}
+    sizes = {"heads": c.num_heads, "d_k": c.d_kv, "kernel": "plain", "unscaled": True}
     look = looks_both_ways(c, **sizes, positions="relative")
     ahead = attention(c, **sizes, positions="relative")
     ask = looks_both_ways(c, **sizes, source="encoder")

@@ -163,7 +163,7 @@ def mllama(c):
 )
 def udop(c):
     # words and patches of a page stand beside each other, and corners of their boxes are looked up in two tables
-    look = looks_both_ways(c, d_k=c.d_kv, positions="relative")
+    look = looks_both_ways(c, d_k=c.d_kv, positions="relative", unscaled=True)
     ahead, ask = replace(look, causal=True), replace(look, source="encoder", positions="none")
     think = plain(c, d_ff=c.d_ff, activation="relu")
     boxes = (f"positions {c.max_2d_position_embeddings}",) * 2

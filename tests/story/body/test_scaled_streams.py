@@ -42,6 +42,15 @@ def test_a_stream_that_is_multiplied_before_the_sum_is_told_and_drawn():
     assert "STREAM × ONE NUMBER, ADD" in {node.label for node in draw(Reader(*parts), rows())}
 
 
+def test_a_stream_that_each_layer_multiplies_by_another_number_says_so():
+    model = Reader(AttentionPart(), Scaled(1.5), AttentionPart(), Scaled(0.5), AttentionPart(), Scaled(2.5))
+    (column,) = read_columns(xray.trace(model, rows()))
+
+    labels = {node.label for frame in column.frames for panel in frame.panels for node in panel.chart.nodes}
+    assert "STREAM × A NUMBER OF EACH LAYER, ADD" in labels
+    assert "STREAM × ONE NUMBER, ADD" not in labels
+
+
 def test_a_stream_that_is_multiplied_behind_the_sum_is_told_and_drawn_also_in_the_last_layer():
     parts = [AttentionPart(), ScaledBehind(), AttentionPart(), ScaledBehind()]
 

@@ -12,6 +12,7 @@ from xray.story.anatomy.branches import Attention, Experts, FeedForward, StreamM
 from xray.story.body.reading import read_pass
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sheet.columns import read_columns
 
 NARROW = 8
 
@@ -271,3 +272,39 @@ def test_what_is_added_to_some_streams_is_a_part_of_the_layer_where_they_are_put
     assert any(text.startswith("ADD TO 2 OF 3 STREAMS") for text in texts) == is_whole
     picked = [text for text in texts if text.startswith("1 OF 3 STREAMS, × LEARNED NUMBERS")]
     assert [f"{WIDTH} parameters" in text for text in picked] == [True] * is_whole
+
+
+class AddsInPlace(AddsToSome):
+    """The same, added to those streams where they stand: the first one is as it was."""
+
+    def forward(self, streams):
+        streams = Mixed.forward(self, streams)
+        made = self.narrow(nn.functional.gelu(self.wide(streams[0].clone() * self.scale)))
+        streams[1:] += made
+        return streams
+
+
+class Ends(InThree):
+    """Behind the layers each stream goes through a linear layer of its own, or the first one is left as it is."""
+
+    def __init__(self, *, alone):
+        super().__init__(lambda streams: streams[0])
+        self.layers = nn.Sequential(*(AddsInPlace(lambda streams: streams[0]) for _ in range(2)))
+        self.ends = nn.ModuleList([nn.Identity() if alone else nn.Linear(WIDTH, WIDTH)])
+        self.ends.extend(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 17)
+
+    def forward(self, x):
+        streams = self.layers(torch.stack([one(x) for one in self.begin]))
+        rows = torch.stack([end(streams[place]) for place, end in enumerate(self.ends)]).mean(0)
+        return self.head(self.norm(rows))
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_stream_that_is_stacked_as_it_is_is_led_there_from_the_last_layer(alone):
+    (column,) = read_columns(xray.trace(Ends(alone=alone), torch.randn(2, 5, 7)))
+
+    (stacked,) = (node.key for node in column.exit.nodes if node.label == "STACKED")
+    led = [column.exit.node(edge.source).label for edge in column.exit.edges if edge.target == stacked]
+    assert (stacked in column.exit.feet) == alone
+    assert led == ["LINEAR"] * (3 - alone)

@@ -120,11 +120,11 @@ def test_a_layer_scale_is_said_of_all_sublayers_only_where_each_has_one():
 @pytest.mark.parametrize(
     ("fact", "all_say", "some_say"),
     [
-        ({"fused": "qkv"}, "One linear layer makes", "In some attentions one linear layer makes"),
+        ({"fused": "qkv"}, "One linear layer makes", "In self-attention one linear layer makes"),
         ({"kernel": "sdpa"}, "Attention runs in one kernel", "Some attentions run in one kernel"),
         ({"beside": "image"}, "Joint attention: keys", "Joint attention in some attentions: there keys"),
-        ({"pooled": 4}, "Queries are pooled, 4 places", "Queries are pooled in some attentions, 4 places"),
-        ({"positions": "relative"}, "Relative places: a number", "Relative places in some attentions: a number"),
+        ({"pooled": 4}, "Queries are pooled, 4 places", "Queries are pooled in self-attention, 4 places"),
+        ({"positions": "relative"}, "Relative places: a number", "Relative places in self-attention: a number"),
     ],
 )
 def test_what_one_attention_does_is_said_of_some_where_one_of_a_memory_does_not(fact, all_say, some_say):

@@ -2,13 +2,15 @@
 
 import pytest
 import torch
-from handwritten import Attention, Layer
+from handwritten import Attention, Layer, make_writer
 from torch import nn
 
 import xray
+from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
-WIDTH, KINDS = 15, 2
+WIDTH, KINDS, VOCAB = 15, 2, 53
 
 
 class Forecast(nn.Module):
@@ -130,3 +132,22 @@ def test_a_head_that_worked_between_layers_has_its_number_there(same, told):
     (column,) = read_columns(xray.trace(ScoresTwice(same=same).eval(), torch.rand(2, 5, 7)))
 
     assert [node.extra for node in column.exit.nodes if node.label == "LINEAR"] == [told]
+
+
+@pytest.mark.parametrize("own_bias", [True, False])
+@pytest.mark.parametrize("tied", [True, False])
+def test_a_head_that_is_the_table_of_the_words_says_so_and_counts_what_it_has_beside_that(tied, own_bias):
+    model = make_writer(WIDTH)
+    if tied:
+        model.scores.weight = model.words.weight
+    if not own_bias:
+        model.scores.bias = None
+    trace = xray.trace(model.eval(), torch.randint(31, (2, 7)))
+    (column,) = read_columns(trace)
+    listed = list_shares([column], count_params(trace), {})
+
+    (told,) = (node.extra for node in column.exit.nodes if node.label == "LINEAR TO VOCABULARY")
+    bias = VOCAB * own_bias
+    tail = f", {bias} parameters of its own" * own_bias
+    assert told == (f"same weights as the entrance{tail}" if tied else f"{VOCAB * WIDTH + bias} parameters")
+    assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())

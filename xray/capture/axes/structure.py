@@ -295,10 +295,11 @@ class Namer:
     def find_lengths(self) -> dict[int, str]:
         """For the axes of the inputs of the pass that may be the words of a sequence, what they are called.
 
-        Rows that are as many as no ids of that name, though such are looked up, are of something else: of an image.
+        Rows that are none of the ids of that name, though such are looked up, are of something else, of an image say,
+        be they as many. So are others than the first rows that are given where no ids are looked up (BLIP-2's queries).
         """
         found: dict[int, str] = {}
-        rows: set[int] = set()
+        rows: dict[int, None] = {}
         for step in self.one_pass.steps:
             if step.parent is not None:
                 continue
@@ -308,11 +309,13 @@ class Namer:
                         word = name_length(record.name)
                         found.setdefault(self.groups.find(self.at[step.id].ins[number] + axis), word)
                     if record.role == "activation" and record.is_float and len(record.shape) == 3:
-                        rows.add(self.groups.find(self.at[step.id].ins[number] + 1))
-        lengths: dict[str, set[int]] = {}
+                        rows[self.groups.find(self.at[step.id].ins[number] + 1)] = None
+        named: dict[str, set[int]] = {}
         for group in self.list_looked_up() & found.keys():
-            lengths.setdefault(found[group], set()).add(self.groups.size(group))
-        others = {one for one in rows if self.groups.size(one) not in lengths.get(found[one], {self.groups.size(one)})}
+            named.setdefault(found[group], set()).add(group)
+        for group in rows:
+            named.setdefault(found[group], {group})
+        others = {one for one in rows if one not in named[found[one]]}
         return {one: word for one, word in found.items() if one not in others}
 
     def list_looked_up(self) -> set[int]:

@@ -114,6 +114,7 @@ class Attention(Looking):
     places_by_rows: bool | None = None
     each_side: int | None = None
     kept_last: int | None = None
+    unscaled: bool | None = None
     part: str = "attention"
 
 

@@ -379,6 +379,7 @@ def describe_attention(branch: Attention) -> str:
         branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,
         kept,
+        branch.unscaled and "scores not scaled",
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, SOFTM
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
+from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.charts.chart import Edge, Node, describe_params
 from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.recognition.between import Region, is_linear, list_reading_data
@@ -41,10 +42,18 @@ class Beside:
 
 
 def pass_by(flow: Flow, maker: int, ways: Beside) -> Iterator[int]:
-    """A step, or the one behind steps that only move numbers and for which no box stands."""
+    """A step, or the one behind steps that only move numbers and for which no box stands.
+
+    Of rows that are cut into several parts, a box stands for one of these, and another one may be read: it is led there
+    from the box of what is cut (ProphetNet).
+    """
     here: int | None = maker
     while here is not None and here not in ways.owners and here != ways.entry and flow.op(here) in CARRYING:
         here = next(iter(flow.makers[here]), None)
+    if here is not None and here in ways.owners and flow.op(here) in SPLITTERS and len(flow.steps[here].outputs) > 1:
+        first = flow.makers[here][0]
+        whole = None if first is None else next(pass_by(flow, first, ways), None)
+        here = whole if whole in ways.owners else here
     if here is not None:
         yield here
 

@@ -34,6 +34,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     for number, one in enumerate(towers):
         name = name_tower(one, number in memories, number in crossing)
         name = name_by_ids(flow, one) or name if name == NAMES["ids"] and several else name
+        name = name_by_model(flow, one) or name if name == NAMES["ids"] and len(towers) == 1 else name
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
     return [
@@ -148,6 +149,17 @@ def name_by_ids(flow: Flow, one: Towering) -> str:
     names = {name_source(flow, node, record) for node, record in outside if record.role == "ids"}
     told = {found[1] for name in names if (found := WHOSE_IDS.fullmatch(name or "")) is not None}
     return told.pop() if len(told) == 1 else ""
+
+
+def name_by_model(flow: Flow, one: Towering) -> str:
+    """What the only tower of ids is called by what its model says that it reads, if that is one thing, and no text.
+
+    So ids of pixels' colours are an image (ImageGPT).
+    """
+    given = find_input(flow, one, "ids")
+    holders = (flow.steps[place] for place in (() if given is None else flow.parents(given[2])))
+    said = next((step.settings["input_modalities"] for step in holders if "input_modalities" in step.settings), None)
+    return NAMES.get(str(said), "")
 
 
 def looks_beside(flow: Flow, one: Towering, other: Towering, name: str) -> bool:

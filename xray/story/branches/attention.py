@@ -9,6 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
+from xray.story.branches.caps import are_unscaled
 from xray.story.branches.chosen_heads import count_query_experts
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm
@@ -82,6 +83,7 @@ def describe_attention(
         d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
         window=window,
         positions=positions,
+        unscaled=are_unscaled(flow, site, query, key) or None,
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,

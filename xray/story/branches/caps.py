@@ -1,11 +1,63 @@
-"""Scores that cannot pass a number: c·tanh(score / c)."""
+"""What scores are multiplied by, if by anything, and a number that they cannot pass: c·tanh(score / c)."""
 
 from collections.abc import Sequence
 from math import isclose, prod
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
-from xray.ir.flow.operation_kinds import SCALINGS
+from xray.ir.flow.operation_kinds import CURVES, DROPOUTS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.story.branches.operands import TURNED, Side, find_norm_of
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.value_shapes import number
+
+KEEPING = TURNED | DROPOUTS | REPEATS | SIDE_BY_SIDE | NORMS
+"""What may be done to queries and keys that scales none of them."""
+
+
+def are_unscaled(flow: Flow, site: Site, query: Side, key: Side) -> bool:
+    """Whether queries and keys meet as their linear layers made them, and no number multiplies their scores (T5).
+
+    They may be turned by their place, or normed; False where a step stands between that is none of these.
+    """
+    if query.last is None or key.last is None or flow.steps[site.scores].settings.get("alpha", 1) != 1:
+        return False
+    ways = [(node, node > last) for side, last in ((query, query.last), (key, key.last)) for node in side.nodes]
+    norms = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
+    normed = {node for norm in norms for node in norm.nodes}
+    if any(may_scale(flow, node, is_behind=is_behind) for node, is_behind in ways if node not in normed):
+        return False
+    return not any(flow.op(node) in CURVES or read_scaling(flow, node) != 1 for node in site.scored[1:-1])
+
+
+def read_scaling(flow: Flow, node: int) -> float | None:
+    """By what number a step multiplies: by one where it does not multiply; None if that is not known."""
+    if flow.op(node) not in SCALINGS:
+        return 1
+    told = flow.steps[node].settings.get("factor")
+    return float(told) if isinstance(told, int | float) else read_factor(flow, node)
+
+
+def may_scale(flow: Flow, node: int, *, is_behind: bool) -> bool:
+    """Whether a step may multiply a row by one number; of what stands behind its linear layer, be that not known."""
+    factor = read_scaling(flow, node)
+    if factor is not None and flow.op(node) in SCALINGS:
+        return factor != 1
+    if not is_behind or not flow.steps[node].inputs:
+        return False
+    if flow.op(node) not in SCALINGS:
+        return flow.op(node) not in KEEPING and not is_linear(flow, node)
+    given = list(flow.given(node))
+    return len(given) < 2 or any(one.shape[-1:] in ((), (1,)) or is_worked_out(flow, maker) for one, maker in given)
+
+
+def is_worked_out(flow: Flow, maker: int | None) -> bool:
+    """Whether learned numbers are scaled or bent before they multiply: by the root of d_k as well (TimesFM)."""
+    data = list_reading_data(flow)
+    if maker is None or maker in data:
+        return False
+    behind = list(flow.behind(maker, within=lambda node: node not in data))
+    is_learned = any(one.role == "parameter" for node in behind for one in flow.steps[node].inputs)
+    return is_learned and any(flow.op(node) in SCALINGS | CURVES for node in behind)
 
 
 def find_cap(flow: Flow, scored: Sequence[int]) -> float | None:

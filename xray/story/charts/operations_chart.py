@@ -6,7 +6,7 @@ from functools import partial
 from math import ceil
 
 from xray.ir import trace
-from xray.ir.flow.cut_rows import list_cut_makers
+from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CURVES,
@@ -297,9 +297,14 @@ def reads(
     owner: Mapping[int, int],
     makers: Collection[int],
 ) -> bool:
-    """Whether a drawn step reads what some steps outside made, through none that is drawn."""
+    """Whether a drawn step reads what some steps outside made, through none that is drawn.
+
+    Be it of rows that are as they were before the last of these steps changed others (Gemma 3n's first stream).
+    """
     behind = [one for one in list_undrawn(flow, set(nodes), node, notable, owner) if one not in owner]
-    return any(maker in makers for one in (*notable[node], *behind) for maker in list_cut_makers(flow, one))
+    read = {maker for one in (*notable[node], *behind) for maker in list_cut_makers(flow, one)}
+    kept = {flow.makers[one][0] for one in behind if find_kept(flow, one) is not None}
+    return not (read | kept).isdisjoint(makers)
 
 
 def list_undrawn(

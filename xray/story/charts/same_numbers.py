@@ -6,13 +6,15 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node
 from xray.story.passages.bridges import name_convolution, read_dilation
+from xray.story.sentences.of_parts import describe_own_beside
+from xray.story.streams.scaled_streams import list_factors_past
 
-TIMES = re.compile(r"[×÷·] ?[\d.,]+(e-?\d+)?")
+TIMES = re.compile(r"[×÷·] ?([\d.,]+(e-?\d+)?|ONE NUMBER)")
 
 
 def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:
@@ -62,8 +64,9 @@ def list_convolutions(flow: Flow, staging: Staging) -> list[int]:
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:
-    """The steps of a stage that multiply by one number, each with it, in order."""
-    found = ((node, read_factor(flow, node)) for node in sorted(staging.nodes) if flow.is_leaf(node))
+    """The steps of a stage that multiply by one number, each with it, in order; with those of the stream past it."""
+    past = {node for joint in staging.joints for node in list_factors_past(flow, joint)}
+    found = ((node, read_factor(flow, node)) for node in sorted({*staging.nodes, *past}) if flow.is_leaf(node))
     return [(node, factor) for node, factor in found if factor is not None]
 
 
@@ -80,9 +83,21 @@ def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) 
 
 
 def tell_node(node: Node, drawn: Mapping[str, str]) -> Node:
-    """A box, with where its weights stand instead of how many they are, where all of them are drawn before."""
+    """A box, with where its weights stand instead of how many they are, where all of them are drawn before.
+
+    Those that it has beside these are counted still: the bias of a table that scores words (BERT).
+    """
     held = list_holders(node) if node.extra else frozenset[str]()
-    return replace(node, extra=drawn[min(held)]) if held and held <= drawn.keys() else node
+    if not held or not held <= drawn.keys():
+        return node
+    told, own = drawn[min(held)], count_own(node)
+    return replace(node, extra=describe_own_beside(told, own))
+
+
+def count_own(node: Node) -> int:
+    """How many parameters the steps of a box have beside those that others worked with first."""
+    shared = ((step.params, step.settings.get(SAME_WEIGHTS)) for step in node.steps)
+    return sum(params - same for params, same in shared if params and isinstance(same, int))
 
 
 def list_holders(node: Node) -> frozenset[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Positions, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points
+from xray.story.sentences.where import SOME, tell_where
 
 
 def branches(anatomy: Anatomy) -> Iterator[Branch]:
@@ -25,7 +26,7 @@ def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
 
 
 def describe_rotary(anatomy: Anatomy) -> str:
-    some = tell_some(anatomy, "rotary")
+    some = tell_where_places(anatomy, "rotary")
     if some == "" and any(isinstance(one, Recurrence) and one.heads for one in branches(anatomy)):
         some = " in softmax attention"  # a state has queries and keys too, and nothing turns them (Qwen 3.5)
     there = "there " if some else ""
@@ -33,12 +34,12 @@ def describe_rotary(anatomy: Anatomy) -> str:
 
 
 def describe_alibi(anatomy: Anatomy) -> str:
-    some = tell_some(anatomy, "alibi")
+    some = tell_where_places(anatomy, "alibi")
     return "" if some is None else f"ALiBi{some}: a slope for each head makes what is far away count less."
 
 
 def describe_relative(anatomy: Anatomy) -> str:
-    some = tell_some(anatomy, "relative")
+    some = tell_where_places(anatomy, "relative")
     found = [one for one in attentions(anatomy) if one.positions == "relative"]
     kinds, by_rows = {one.within_a_kind for one in found}, {one.places_by_rows for one in found}
     far = "how far apart two are, or on their kinds," if True in kinds else "how far apart two are"
@@ -53,16 +54,15 @@ def describe_relative(anatomy: Anatomy) -> str:
     )
 
 
-def tell_some(anatomy: Anatomy, positions: Positions) -> str | None:
-    """Empty where all attentions know places so, " in some attentions" where some do, None where none does."""
-    found = {branch.positions == positions for branch in attentions(anatomy)}
-    return None if True not in found else " in some attentions" if False in found else ""
+def tell_where_places(anatomy: Anatomy, positions: Positions) -> str | None:
+    """In which attentions places are known so; of no tower or kind alone where another one may know them so too."""
+    where = tell_where(anatomy, lambda branch: branch.positions == positions)
+    return SOME if where and any(branch.positions is None for branch in attentions(anatomy)) else where
 
 
 def describe_added(anatomy: Anatomy) -> str:
-    found = {branch.positions == "added" for branch in attentions(anatomy)}
-    which = "some" if False in found else "all"
-    return f"Places are added to queries and keys in {which} attentions." if True in found else ""
+    where = tell_where_places(anatomy, "added")
+    return "" if where is None else f"Places are added to queries and keys{where or ' in all attentions'}."
 
 
 def describe_turned(anatomy: Anatomy) -> str:
@@ -71,21 +71,20 @@ def describe_turned(anatomy: Anatomy) -> str:
     if not told:
         return ""
     many = " or ".join(f"{turned} of the {d_k}" for turned, d_k in told)
-    some = " in some attentions" if len(told) < len(found) else ""
+    some = tell_where(anatomy, lambda branch: branch.turned and branch.d_k) or ""
     return f"Partly turned{some}: {many} numbers of each head are turned, the others tell nothing of places."
 
 
 def describe_place_numbers(anatomy: Anatomy) -> str:
     found = {branch.place_numbers for branch in attentions(anatomy)}
     told = " or ".join(str(one) for one in sorted(one for one in found if one))
-    some = " in some attentions" if None in found else ""
+    some = tell_where(anatomy, lambda branch: branch.place_numbers) or ""
     return f"Rotary places of {told} numbers{some}: each number turns its own part of a head." if told else ""
 
 
 def describe_turned_by_head(anatomy: Anatomy) -> str:
-    found = {branch.turned_by_head for branch in attentions(anatomy)}
-    told = "ueries and keys are turned by an angle of each head's own, the same at every place."
-    return "" if True not in found else f"Q{told}" if found == {True} else f"In some attentions q{told}"
+    words = "queries and keys are turned by an angle of each head's own, the same at every place."
+    return of_some(anatomy, lambda branch: branch.turned_by_head, words)
 
 
 def describe_heads(anatomy: Anatomy) -> str:
@@ -93,7 +92,7 @@ def describe_heads(anatomy: Anatomy) -> str:
     grouped = sorted({one for one in shared if one is not None and one[1] > 1})
     if not grouped:
         return ""
-    some = " in some attentions" if any(one is None or one[1] == 1 for one in shared) else ""
+    some = tell_where(anatomy, lambda branch: (count_sharing(branch) or (0, 0))[1] > 1) or ""
     several = sorted({times for _, times in grouped})
     if len(several) > 1:
         return f"Grouped queries{some}: a key head serves {' or '.join(map(str, several))} query heads."
@@ -116,7 +115,7 @@ def describe_latent(anatomy: Anatomy) -> str:
     found = {one for one in waists if one is not None and one[0]}
     if not found:
         return ""
-    some = " in some attentions" if len(found) < len(waists) else ""
+    some = tell_where(anatomy, lambda branch: branch.latent is not None and branch.latent.kv) or ""
     widths = " or ".join(map(str, sorted({waist for waist, _ in found if waist is not None})))
     told = f"Latent attention{some}: keys and values are made from a waist of {widths} numbers"
     waist, kept = found.pop()
@@ -131,12 +130,12 @@ def of_some(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, 
 
     A layer may have several attentions, of which one is such: so nothing is said of layers.
     """
-    found = [bool(holds(branch)) for branch in attentions(anatomy)]
-    if not any(found):
+    where = tell_where(anatomy, holds)
+    if where is None:
         return ""
-    if all(found):
+    if not where:
         return start + (words if start else words[0].upper() + words[1:])
-    return f"{start.rstrip(': ')} in some attentions: there {words}" if start else f"In some attentions {words}"
+    return f"{start.rstrip(': ')}{where}: there {words}" if start else f"I{where.removeprefix(' i')} {words}"
 
 
 def describe_sinks(anatomy: Anatomy) -> str:
@@ -161,7 +160,7 @@ def describe_head_norm(anatomy: Anatomy) -> str:
         if len(over) == 1
         else ""
     )
-    some = " in some attentions" if len(own) < len(list(attentions(anatomy))) else ""
+    some = tell_where(anatomy, lambda branch: branch.qk_norm) or ""
     return f"Queries and keys are normalised{some} before they meet{how or ''}." if own else ""
 
 
@@ -182,20 +181,24 @@ def describe_kernel(anatomy: Anatomy) -> str:
     return f"{start} in one kernel: {inside}. Only what comes out is stored." if any(found) else ""
 
 
+def describe_unscaled(anatomy: Anatomy) -> str:
+    return of_some(anatomy, lambda branch: branch.unscaled, "scores are not divided by √d_k.")
+
+
 def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:
         return ""
-    where = "some attentions" if any(branch.cap is None for branch in attentions(anatomy)) else "the layers"
+    where = (tell_where(anatomy, lambda branch: branch.cap) or "").removeprefix(" in ") or "the layers"
     numbers = " or ".join(f"{cap:g}" for cap in caps)
     return f"Scores of {where} are capped before softmax: none passes {numbers}, by tanh."
 
 
 def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:
-    """What attentions have of something, "64 or 128", and " in some attentions" where others have none of it."""
+    """What attentions have of something, "64 or 128", and in which where others have none of it."""
     counts = [read(branch) for branch in attentions(anatomy)]
     told = " or ".join(map(str, sorted({count for count in counts if count})))
-    return told, "" if all(counts) else " in some attentions"
+    return told, tell_where(anatomy, read) or ""
 
 
 def describe_window(anatomy: Anatomy) -> str:
@@ -222,9 +225,8 @@ def describe_kept_last(anatomy: Anatomy) -> str:
 
 
 def describe_rolled(anatomy: Anatomy) -> str:
-    found = {branch.rolled for branch in attentions(anatomy)}
-    some = " in some attentions" if False in found or None in found else ""
-    return f"Windows are cut elsewhere{some}: places are rolled before, and back behind." if True in found else ""
+    some = tell_where(anatomy, lambda branch: branch.rolled)
+    return "" if some is None else f"Windows are cut elsewhere{some}: places are rolled before, and back behind."
 
 
 def describe_gathered(anatomy: Anatomy) -> str:

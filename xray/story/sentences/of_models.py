@@ -33,6 +33,7 @@ from xray.story.sentences.of_attentions import (
     describe_sinks,
     describe_turned,
     describe_turned_by_head,
+    describe_unscaled,
     describe_window,
 )
 from xray.story.sentences.of_feed_forwards import (
@@ -77,6 +78,7 @@ from xray.story.sentences.of_states import (
     describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
+from xray.story.sentences.where import tell_where
 
 MOST_UNSAID = 3
 EARLIER = "behind earlier layers"
@@ -107,13 +109,14 @@ def list_widths(tower: Tower) -> tuple[int | None, ...]:
 
 
 def describe_chosen_keys(anatomy: Anatomy) -> str:
-    found = [branch.chosen_keys for branch in attentions(anatomy)]
-    some = "" if all(found) else " in some attentions"
+    some = tell_where(anatomy, lambda branch: branch.chosen_keys)
+    if some is None:
+        return ""
     told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at"
     kept = {branch.chosen_kept for branch in attentions(anatomy) if branch.chosen_keys and not branch.chosen_earlier}
     numbers = kept.pop() if len(kept) == 1 else None
     more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
-    return f"{told}{more}." if any(found) else ""
+    return f"{told}{more}."
 
 
 def describe_shared(anatomy: Anatomy) -> str:
@@ -248,6 +251,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("grouped queries", describe_heads),
     Sentence("latent", describe_latent),
     Sentence("norm of queries and keys", describe_head_norm),
+    Sentence("scores that are not scaled", describe_unscaled),
     Sentence("score cap", describe_cap),
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),

@@ -40,6 +40,16 @@ def describe_weights_between(told: str, behind: int) -> str:
     return f"{told} as between layers {behind} and {behind + 1}"
 
 
+def describe_weights_of_entrance(told: str) -> str:
+    """That weights are those of a step before the first layer, which stands in the chart of an entrance."""
+    return f"{told} as the entrance"
+
+
+def describe_own_beside(told: str, own: int) -> str:
+    """That weights are those of another step, and how many a step has beside these; of its own, where it has any."""
+    return f"{told}, {own:,} parameters of its own" if own else told
+
+
 def describe_past(names: Sequence[str]) -> str:
     """What the stream goes through on its way past a sublayer; empty where it comes by as it is."""
     return say_first(OF_PASTS, names)

@@ -27,7 +27,7 @@ from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
 from xray.story.exits.tapped import add_tapped
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
-from xray.story.sentences.of_parts import describe_weights_between
+from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
@@ -260,15 +260,16 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
 
     So both towers of a forecast begin with the kind of each series (Informer), an encoder and its decoder with one
     table, and what one tower ends with may be worked out once more for the next (Kosmos-2). What scores letters last
-    may have done so between layers (Granite Speech 5).
+    may have done so between layers (Granite Speech 5), or be the table that the words were looked up in (GPT-2).
     """
     others = [one for one in before if one.reading is column.reading]
     drawn = [(chart, SAME_WEIGHTS) for one in others for chart in (one.entrance, one.exit)]
     layers = [(panel.chart, SAME_WEIGHTS) for frame in column.frames for panel in frame.panels if panel.is_open]
     bridges = [(frame.bridge, frame.group.layers[0]) for frame in column.frames]
     between = [(one, describe_weights_between(SAME_WEIGHTS, number)) for one, number in bridges]
+    begun = [(one.entrance, describe_weights_of_entrance(SAME_WEIGHTS)) for one in (*others, column)]
     return replace(
-        column, entrance=tell_chart(column.entrance, drawn), exit=tell_chart(column.exit, [*layers, *between])
+        column, entrance=tell_chart(column.entrance, drawn), exit=tell_chart(column.exit, [*begun, *layers, *between])
     )
 
 

@@ -15,8 +15,9 @@ from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
+from xray.story.recognition.norms import find_norm
 
-NORMS, AROUND = "norms", "around sublayers"
+NORMS, OTHER_NORMS, AROUND = "norms", "other norms", "around sublayers"
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,17 @@ class Count:
                     found[path] = max(0, ran - known) - woken
         return found
 
+    def count_new(self, groups: Iterable[Collection[int]], fresh: Mapping[str, int]) -> int:
+        """How many of several groups hold what is `fresh`, if the others work with weights that were there before."""
+        known: set[str] = set()
+        new, again, total = 0, 0, 0
+        for nodes in groups:
+            own = {self.key(place) for place in self.blocks(nodes)}
+            is_new = any(fresh.get(path) for path in own - known)
+            new, again, total = new + is_new, again + (bool(own) and not is_new), total + 1
+            known |= own
+        return new if new + again == total else total
+
     def find_lender(self, place: int, count: int, idle: Mapping[str, int]) -> str | None:
         """The block that was counted with a parameter that a step beside it works with (GPT-NeoX Japanese's last bias).
 
@@ -282,7 +294,15 @@ def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
     """The steps of a stage by branch, then those of its norms in no branch, and of what stands between branches."""
     again = list_run_again(count.flow, staging)
     split = [(name, nodes - again) for name, nodes in split_nodes(count.flow, staging)]
-    return [*split, *list_around(count, staging, again.union(*(nodes for _, nodes in split)))]
+    held = again.union(*(nodes for _, nodes in split))
+    return [*split, *list_around(count, staging, held)]
+
+
+def has_norms(count: Count, nodes: Collection[int]) -> bool:
+    """Whether a norm with numbers of its own is among some steps, whole."""
+    norms = (find_norm(count.flow, node) for node in nodes)
+    whole = (norm.nodes for norm in norms if norm is not None and set(norm.nodes) <= set(nodes))
+    return any(count.is_learned(node) for some in whole for node in some)
 
 
 def list_run_again(flow: Flow, staging: Staging) -> set[int]:

@@ -1,6 +1,6 @@
 """A panel on the canvas: a stage's charts lane by lane, the stream's way in, and its title."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from re import split
@@ -19,6 +19,8 @@ from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import plural, wrap, wrap_evenly
 
 SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
+BELOW_RIBBON = 30.0
+"""How far below the boxes of a row to which a ribbon leads the stream turns aside to another one of them."""
 USUAL_LINES, MOST_LINES = 3, 4
 """On so many lines a title is told as it is, and on so many it may stand at all."""
 
@@ -78,7 +80,8 @@ def draw_panel(
     above = ceiling - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
         feet = [one.boxes[key] for key in chart.feet if key in one.boxes]
-        enter(canvas, last, feet, one.boxes.values(), lane.look, above)
+        led = [one.boxes[key].bottom for key in chart.memory if key in one.boxes]
+        enter(canvas, last, feet, one.boxes.values(), lane.look, above, led)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
@@ -160,10 +163,19 @@ def panel_surface(panel: Panel, look: Look) -> str:
     return f"{look.own}_panel"
 
 
-def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box], look: Look, above: float) -> None:
+def enter(
+    canvas: Canvas,
+    last: Box,
+    feet: Sequence[Box],
+    others: Iterable[Box],
+    look: Look,
+    above: float,
+    led: Collection[float] = (),
+) -> None:
     """The stream's way into a stage: from the box below to every box that reads it, around the others.
 
-    What leads around boxes leaves the stream `above` the title of the stage.
+    What leads around boxes leaves the stream `above` the title of the stage. Where a ribbon is `led` to the bottom of
+    boxes beside one, the stream turns aside below it: it would seem to lead to those boxes.
     """
     thin = look.is_narrow
     start = last if last.top > above else replace(last, y=above, height=0.0)
@@ -172,7 +184,7 @@ def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box],
         if middle := between(last, foot, [*others]):
             join(canvas, start, foot, middle, look.line, width=width, dashed=dashed)
             continue
-        knee = foot.bottom - 5
+        knee = foot.bottom - (BELOW_RIBBON if any(abs(foot.bottom - one) < 1 for one in led) else 5)
         points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
         if abs(foot.x - last.x) < 1 or foot.left + 4 < last.x < foot.right - 4:
             points = ((last.x, last.top), (last.x, foot.bottom))

@@ -17,7 +17,7 @@ from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
+from xray.story.sheet.counting import AROUND, NORMS, OTHER_NORMS, Count, has_norms, list_parts
 from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
@@ -65,8 +65,9 @@ def list_shares(
         many = list_learned_for_many(column.reading.flow, column.towering)
         staged.setdefault(id(column.reading.flow), set()).update(inside, many)
 
-    def add(count: Count, name: str, role: str, groups: list[set[int]]) -> None:
-        found_now = count.fresh([with_weights(count.flow, group, staged[id(count.flow)]) for group in groups])
+    def add(count: Count, name: str, role: str, groups: list[set[int]], times: int = 0) -> None:
+        held_now = [with_weights(count.flow, group, staged[id(count.flow)]) for group in groups]
+        found_now = count.fresh(held_now)
         found_now = {path: n for path, n in found_now.items() if elsewhere.isdisjoint((path, *paths_above(path)))}
         known = {*seen, *found_now}
         new = {path: n for path, n in found_now.items() if path not in seen and known.isdisjoint(paths_above(path))}
@@ -75,6 +76,7 @@ def list_shares(
             below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
         fresh = {path: n - below[path] for path, n in new.items()}
         seen.update(fresh)
+        name += f" × {times:,}{tell_again(count.count_new(held_now, fresh), times)}" if times else ""
         found.append((name, role, sum(fresh.values())))
         counted.append((count, groups))
 
@@ -101,17 +103,13 @@ def list_shares(
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
-        kinds: dict[str, list[set[int]]] = {}
-        for staging in column.towering.stagings:
-            for kind, nodes in list_parts(count, staging):
-                kinds.setdefault(kind, []).append(nodes - beside)
-        for kind, groups in sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND)):
-            add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
+        for kind, groups in list_kinds(count, column.towering, beside):
+            add(count, f"{name}{kind.lower()}", own, groups, len(groups))
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
-        add(count, f"{name}between layers × {len(between)}", own, between)
+        add(count, f"{name}between layers", own, between, len(between))
         ways = [set(rows.nodes) - theirs for rows in column.towering.added]
         ways = [nodes for nodes in ways if any(map(count.is_learned, nodes))]
-        add(count, f"{name}rows added × {len(ways)}", own, ways)
+        add(count, f"{name}rows added", own, ways, len(ways))
         end, places = find_end(column, columns, count, staged[id(flow)], beside)
         end = "head" if end == EXIT and has_head and column is firsts[-1] else end
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
@@ -140,6 +138,30 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def tell_again(new: int, times: int) -> str:
+    """Of how many of several parts the weights are, where the others work with these again (ALBERT)."""
+    return f", weights of {new:,}" if 0 < new < times else ""
+
+
+def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> list[tuple[str, list[set[int]]]]:
+    """The sublayers of a tower by what they are, and its norms that stand in none of these last.
+
+    Norms are the other ones where some stand in sublayers (Fun-ASR). What stands `beside` belongs to neither, and is
+    not counted as one: a norm behind which other layers begin (OneFormer).
+    """
+    kinds: dict[str, list[set[int]]] = {}
+    for staging in towering.stagings:
+        for kind, nodes in list_parts(count, staging):
+            left = nodes.difference(beside)
+            if left == nodes or any(map(count.is_learned, left)):
+                kinds.setdefault(kind, []).append(left)
+    found = sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND))
+    inside = NORMS in kinds and any(
+        has_norms(count, nodes) for other, groups in found if other != NORMS for nodes in groups
+    )
+    return [(OTHER_NORMS if kind == NORMS and inside else kind, groups) for kind, groups in found]
 
 
 def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:

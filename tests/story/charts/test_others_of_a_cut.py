@@ -1,0 +1,40 @@
+"""Rows of which a part goes a way of its own beside the heads are led there from what is cut (ProphetNet)."""
+
+import pytest
+import torch
+from story.test_attention_rows import D_K, HEADS, WIDTH, chart_of
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+
+class Parts(nn.Module):
+    """The first row looks, and something else is made beside it: of the other part of a cut, or of that row too."""
+
+    def __init__(self, *, in_parts):
+        super().__init__()
+        self.in_parts = in_parts
+        self.query, self.key, self.value = (nn.Linear(WIDTH, HEADS * D_K) for _ in range(3))
+        self.end = nn.Linear(HEADS * D_K, WIDTH)
+
+    def forward(self, x):
+        query, key, value = (
+            made(x).view(*x.shape[:2], HEADS, D_K).transpose(1, 2) for made in (self.query, self.key, self.value)
+        )
+        if self.in_parts:
+            first, other = query.split([1, 4], dim=2)
+        else:
+            first = other = query[:, :, :1]
+        seen = scaled_dot_product_attention(first, key, value).transpose(1, 2).flatten(2)
+        other = self.end(other.transpose(1, 2).flatten(2).tanh())
+        rows = torch.cat([self.end(seen), other], dim=1)
+        return rows if self.in_parts else rows.mean(dim=1, keepdim=True).expand_as(x)
+
+
+@pytest.mark.parametrize(("in_parts", "led"), [(True, "HEADS Q"), (False, "1 OF 5 ROWS Q")])
+def test_the_other_part_of_cut_rows_is_not_led_out_of_the_box_of_the_first_one(in_parts, led):
+    chart = chart_of(lambda: Parts(in_parts=in_parts))
+    (box,) = (node for node in chart.nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
+
+    found = {chart.node(edge.source).label for edge in chart.edges if edge.target == box.key}
+    assert found == {"LINEAR O", led}
+    assert "1 OF 5 ROWS Q" in {node.label for node in chart.nodes}

@@ -1,0 +1,69 @@
+"""The rows of the card on parameters say of how many parts the weights are that they add up."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from recorded import FAMILIES, recorded
+from story.test_parameters import bars_of, count, poster_of
+from torch import nn
+
+from xray.story.facts.totals import count_params
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.counting import Count
+from xray.story.sheet.shares import list_kinds, list_shares
+
+WIDTH, LAYERS = 15, 3
+
+
+class Ahead(nn.Module):
+    """Attention and a feed-forward side by side behind one norm, with another feed-forward behind its own norm."""
+
+    def __init__(self, *, more):
+        super().__init__()
+        self.look, self.norm, self.more = Attention(WIDTH, 3), nn.LayerNorm(WIDTH), None
+        self.think = nn.Sequential(nn.Linear(WIDTH, 23), nn.ReLU(), nn.Linear(23, WIDTH))
+        if more:
+            self.more = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.ReLU(), nn.Linear(31, WIDTH))
+
+    def forward(self, x):
+        y = self.norm(x)
+        x = x + self.look(y, y) + self.think(y)
+        return x if self.more is None else x + self.more(x)
+
+
+@pytest.mark.parametrize(("more", "name"), [(True, "other norms × 3"), (False, "norms × 3")])
+def test_norms_are_the_other_ones_where_some_are_counted_with_what_they_stand_before(more, name):
+    layers = [Ahead(more=more) for _ in range(LAYERS)]
+    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7)))
+
+    assert bars[name] == count(*(layer.norm for layer in layers))
+    assert sum("norms" in row for row in bars) == 1
+
+
+@pytest.mark.parametrize(("own", "told"), [(1, ", weights of 1"), (2, ", weights of 2"), (4, "")])
+def test_layers_that_run_again_tell_of_how_many_the_weights_are(own, told):
+    layers = [Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(own)]
+    again = nn.Sequential(nn.Embedding(31, WIDTH), *(layers[place % own] for place in range(4)))
+    bars = bars_of(poster_of(again, torch.arange(14).view(2, 7)))
+
+    assert bars[f"feed-forward × 4{told}"] == count(*(layer.two for layer in layers))
+    assert bars[f"norms × 8{', weights of ' * bool(told)}{2 * own if told else ''}"] == 4 * own * WIDTH
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_sublayers_of_which_a_row_tells_how_many_hold_what_it_adds_up(name):
+    """Each of so many sublayers holds weights of its own, and all of them together as many as the row says."""
+    trace = recorded(f"{name}, inference")
+    columns = read_columns(trace)
+
+    for column in (one for one in columns if one.is_first):
+        sizes = {}
+        for kind, groups in list_kinds(Count(column.reading.flow), column.towering, ()):
+            counted = Count(column.reading.flow)
+            sizes[kind] = [sum(counted.fresh([nodes]).values()) for nodes in groups]
+        several = sum(one.is_first for one in columns) > 1
+        rows = {row: number for row, _, number in list_shares(columns, count_params(trace), {})}
+        for kind, found in sizes.items():
+            row = f"{column.name} {kind.lower()}" if several else kind.lower()
+            assert rows[f"{row} × {len(found)}"] == sum(found)
+            assert all(found)

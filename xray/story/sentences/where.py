@@ -1,0 +1,60 @@
+"""Where in a model something holds of its attentions: in all of them, in those of a tower or of a kind, or in some."""
+
+from collections.abc import Callable, Iterator
+
+from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.tree import Anatomy
+
+SOME = " in some attentions"
+PARTS = frozenset({"encoder", "decoder", "stack"})
+"""Towers that are called by what they are, and not by what they read."""
+Spot = tuple[str, str | None]
+"""An attention by its tower and its kind, which is None where it is neither of the two that have a name."""
+
+
+def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | None:
+    """Empty where something holds of all attentions, None where of none, else in which: " in cross-attention".
+
+    They are named where all attentions of one tower are meant, or all of one kind, be it in one tower, and no others.
+    """
+    own, others = set[Spot](), set[Spot]()
+    for spot, branch in list_spots(anatomy):
+        (own if holds(branch) else others).add(spot)
+    if not own:
+        return None
+    if not others:
+        return ""
+    place = name_place(own, others)
+    return f" in {place}" if place else SOME
+
+
+def list_spots(anatomy: Anatomy) -> Iterator[tuple[Spot, Attention]]:
+    """Every kind of attention in a model, with where it is."""
+    for tower in anatomy.towers:
+        for branch in tower.branches:
+            if isinstance(branch, Attention):
+                yield (tower.name, name_kind(branch)), branch
+
+
+def name_kind(branch: Attention) -> str | None:
+    """Self-attention or cross-attention; None of one that is both, or is not known to be either."""
+    if branch.beside is not None or branch.source is None:
+        return None
+    return "self-attention" if branch.source == "self" else "cross-attention" if branch.leaves_stream else None
+
+
+def name_place(own: set[Spot], others: set[Spot]) -> str:
+    """What some attentions are called together, and none of the others is; empty where they have no such name."""
+    towers, kinds = {tower for tower, _ in own}, {kind for _, kind in own}
+    tower, kind = (next(iter(one)) if len(one) == 1 else None for one in (towers, kinds))
+    if kind is not None and {kind, None}.isdisjoint(other for _, other in others):
+        return kind
+    if tower is None:
+        return ""
+    named = tower if " " in tower else f"the {tower}"  # "encoder 2"
+    named = named if tower.split(" ")[0] in PARTS else f"the {tower} tower"
+    if all(other != tower for other, _ in others):
+        return named
+    if kind is not None and {(tower, kind), (tower, None)}.isdisjoint(others):
+        return f"{named}'s {kind}"
+    return ""
