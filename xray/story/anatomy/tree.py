@@ -146,6 +146,20 @@ class Bridge:
 
 
 @dataclass(frozen=True)
+class Boxes:
+    """Four numbers for each row beside a stream, a box in a picture, which the next layer reads (RT-DETR).
+
+    They are corrected `behind` layers of those numbers, from 0, by what each gives; `shared` where one set of weights
+    does so behind all of them, None where only some weights are the same. `begun` is the layer behind which they are
+    made anew first, by nothing that was there before: the numbers that are corrected then (D-FINE).
+    """
+
+    behind: tuple[int, ...]
+    shared: bool | None = None
+    begun: int | None = None
+
+
+@dataclass(frozen=True)
 class Tower:
     """A residual stream with its layers, from what it reads to its last norm; `bridges` stand between layers.
 
@@ -161,6 +175,7 @@ class Tower:
     that are no blocks, but sums between two (FastSpeech 2), `unlisted` those that stand in no block of the list that
     holds most of them, each in one (SAM's last attention), or in none of the `lists` that its stages have (GroupViT).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
+    `boxes` are what its layers correct beside its stream.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
     of whose weights they work with (LXMERT: both sides look at each other with the same).
     """
@@ -185,6 +200,7 @@ class Tower:
     unlisted: tuple[int, ...] = ()
     lists: int = 1
     before: str | None = None
+    boxes: Boxes | None = None
     weights_of: str | None = None
     some_weights_of: str | None = None
 

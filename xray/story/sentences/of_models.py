@@ -44,6 +44,7 @@ from xray.story.sentences.of_feed_forwards import (
 )
 from xray.story.sentences.of_links import (
     describe_added_between,
+    describe_boxes,
     describe_chosen_ids,
     describe_comparison,
     describe_earlier,
@@ -286,6 +287,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("added between layers", describe_added_between),
     Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
+    Sentence("boxes", describe_boxes),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),
