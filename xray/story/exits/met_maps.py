@@ -36,6 +36,9 @@ def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMap
             if any(flow.steps[node].params for node in nodes) and via not in found:
                 between = frozenset[int]().union(*leading.onward.get(via, {}).values())
                 found[via] = MetMaps(frozenset(nodes), finer, between)
+        for via, nodes in leading.inside.items():
+            if via not in leading.met and via not in found and any(flow.steps[node].params for node in nodes):
+                found[via] = MetMaps(nodes, frozenset(), frozenset())
     return found
 
 

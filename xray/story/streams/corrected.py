@@ -104,7 +104,10 @@ def adds_to_boxes(flow: Flow, node: int, nodes: Collection[int], before: Correct
     if len(others) != 1 or len(flow.makers[node]) != 2:
         return False
     width = flow.output(node).shape[-1:]
-    way = flow.behind(*others, within=lambda one: one > before.end and not flow.steps[one].params)
+    made = before.nodes.__contains__
+    way = flow.behind(
+        *others, within=lambda one: one > before.end and (made(one) or not flow.steps[one].params), ends=made
+    )
     left = [one for one in way if one in before.nodes and flow.output(one).shape[-1:] == width]
     return bool(left) and (before.add is None or max(left) >= before.add)
 
