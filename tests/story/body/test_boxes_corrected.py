@@ -147,8 +147,8 @@ def test_the_sentence_says_behind_which_layers_and_with_what_weights():
         "with other weights; the next layer reads them."
     )
     assert describe_boxes(anatomy(record(Summed()))) == (
-        "Boxes, 4 numbers for each row, are made behind layer 1 of the stack tower, and corrected behind each later one "
-        "by what it gives, each time with other weights; the next layer reads them."
+        "Boxes, 4 numbers for each row, are made behind layer 1 of the stack tower, and corrected behind each later "
+        "one by what it gives, each time with other weights; the next layer reads them."
     )
     assert describe_boxes(anatomy(record(Anew()))) == ""
 

@@ -31,7 +31,7 @@ from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.box_edges import EDGES, find_edges
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
-from xray.story.exits.corrected_chart import BOXES_SO_FAR, adds_boxes
+from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
     find_last,
@@ -135,7 +135,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if heads.steps:
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
         folded |= dict(heads.folded)
-    labels |= {node: BOXES_SO_FAR for node in nodes if adds_boxes(flow, towering, node)}
+    labels |= dict.fromkeys(list_boxes_added(flow, towering, [*nodes]), BOXES_SO_FAR)
     aside, begins = frozenset[int]().union(*ways.values()), {end, *together}
     chart = chart_operations(
         flow, nodes, top, labels, "out", folded=folded, begins=begins, most=MOST_AT_ALL, aside=aside

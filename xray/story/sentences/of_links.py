@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xray.story.anatomy.tree import Anatomy, Boxes, Tower
 
-SHARING = {True: ", with one set of weights", False: ", each time with other weights"}
+SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
 MOST_NUMBERS = 6
 """More numbers of layers than these are shortened in the middle."""
 
@@ -32,7 +32,7 @@ def describe_boxes(anatomy: Anatomy) -> str:
     told = [(tower, tower.boxes) for tower in anatomy.towers if tower.boxes is not None]
     return " ".join(
         f"Boxes, 4 numbers for each row, are {spell_behind(tower, boxes)} by what it gives"
-        f"{SHARING.get(boxes.shared, '')}; the next layer reads them."
+        f"{SHARING[boxes.shared]}; the next layer reads them."
         for tower, boxes in told
     )
 
