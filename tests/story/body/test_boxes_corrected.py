@@ -109,6 +109,23 @@ class Summed(Detector):
         return self.kinds(x), boxes
 
 
+class Beside(Summed):
+    """Boxes are made of numbers that are added up, and the next layer reads these too: they are more than boxes."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Linear(8, WIDTH)
+        self.size = nn.Linear(4, WIDTH)
+
+    def forward(self, rows):
+        x, numbers = self.rows(rows), torch.zeros(BATCH, ROWS, 8)
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            boxes = (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1)
+            x = layer(x, self.places(numbers) + self.size(boxes))
+            numbers = head(x) + numbers
+        return self.kinds(x), numbers
+
+
 def record(model):
     with torch.no_grad():
         return xray.trace(model, torch.zeros(BATCH, ROWS, 5))
@@ -135,7 +152,9 @@ def test_boxes_that_are_made_of_numbers_added_up_begin_behind_the_first_layer():
 
 
 @pytest.mark.parametrize(
-    "model", [Anew(), Kept(), Learned(), Detector(sides=3), Detector(depth=2)], ids=lambda one: type(one).__name__
+    "model",
+    [Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],
+    ids=lambda one: type(one).__name__,
 )
 def test_nothing_is_told_where_no_boxes_are_corrected_for_the_next_layer(model):
     assert read(model) is None

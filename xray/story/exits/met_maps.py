@@ -1,9 +1,13 @@
-"""What stands behind a tower's layers, in its block, before another one begins: finer maps are met there (RT-DETR)."""
+"""What stands behind a tower's layers, in its block, before another one begins: finer maps are met there (RT-DETR).
+
+Or convolutions alone: the last stage of an eye, whose sums end before it, and the neck of SAM's.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.trace import Step
 from xray.story.body.towers import Towering, list_results
 from xray.story.charts.chart import Chart
@@ -27,7 +31,7 @@ class MetMaps:
 
 
 def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMaps]:
-    """What is met behind the layers of towers, by their ends."""
+    """What is met behind the layers of towers, by their ends; or convolutions there that go on alone (D-FINE's eye)."""
     found: dict[int, MetMaps] = {}
     for one in towers if len(towers) > 2 else ():
         leading = read_leading(flow, one, towers)
@@ -37,9 +41,20 @@ def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMap
                 between = frozenset[int]().union(*leading.onward.get(via, {}).values())
                 found[via] = MetMaps(frozenset(nodes), finer, between)
         for via, nodes in leading.inside.items():
-            if via not in leading.met and via not in found and any(flow.steps[node].params for node in nodes):
+            giver = next(other for other in towers if other.end == via)
+            if via not in leading.met and via not in found and is_last_stage(flow, nodes, giver):
                 found[via] = MetMaps(nodes, frozenset(), frozenset())
     return found
+
+
+def is_last_stage(flow: Flow, nodes: Collection[int], giver: Towering) -> bool:
+    """Whether there are convolutions among steps of a tower's block, and all work on what its last layer gives.
+
+    Where some work on what an earlier one gives, they stand where ways can lead to them (SAM 2's neck).
+    """
+    earlier = giver.sums - {giver.end, giver.last_layer}
+    makers = {flow.carried_from(maker) for node in nodes for maker in flow.makers[node] if maker not in nodes}
+    return earlier.isdisjoint(makers) and any(flow.op(node) in FINDINGS and flow.steps[node].params for node in nodes)
 
 
 def chart_met_maps(flow: Flow, towering: Towering, maps: MetMaps) -> Chart | None:

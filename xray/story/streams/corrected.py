@@ -54,6 +54,9 @@ def find_corrections(flow: Flow, layers: Sequence[tuple[int, Collection[int]]]) 
         add = find_add(flow, region.inner, found[-1]) if found else None
         if found and add is None:
             return ()
+        free = set(range(end + 1, following)).difference(inside)
+        if add is not None and goes_past(flow, add, boxes, free, inside):
+            return ()  # the numbers that are corrected are more than boxes (the quads of PP-DocLayout v4)
         places = list_places(flow, boxes, following, inside)
         found.append(Correction(number, end, boxes, add, region.inner, region.beside, places))
     return (begin(flow, found[0], found[1]), *found[1:])
@@ -69,11 +72,15 @@ def find_boxes(flow: Flow, end: int, following: int, inside: Collection[int]) ->
     made = {flow.carried_from(node) for node in free if is_boxes(flow, node, rows)}
     held = sorted(one for one in made if one is not None and one > end and is_boxes(flow, one, rows))
     for node in reversed(held):
-        past = set(flow.ahead(held[0], within=lambda one, node=node: one in free and one != node))  # type: ignore[misc]
-        is_only = not any(maker in past for one in inside for maker in flow.makers[one])
-        if is_only and list_places(flow, node, following, inside):
+        if list_places(flow, node, following, inside) and not goes_past(flow, held[0], node, free, inside):
             return node
     return None
+
+
+def goes_past(flow: Flow, start: int, boxes: int, free: Collection[int], inside: Collection[int]) -> bool:
+    """Whether what a step makes reaches those of the next layer through `free` steps past the boxes."""
+    past = set(flow.ahead(start, within=lambda one: one in free and one != boxes))
+    return any(maker in past for one in inside for maker in flow.makers[one])
 
 
 def is_boxes(flow: Flow, node: int, rows: Sequence[int]) -> bool:
