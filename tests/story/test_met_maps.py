@@ -146,9 +146,11 @@ class Eye(nn.Module):
 class Staged(Finder):
     """The same with an eye of which the last stage has no sum (D-FINE's), in its block or behind it."""
 
-    def __init__(self, is_inside):
+    def __init__(self, is_inside, *, is_read=True):
         super().__init__(is_whole=True)
-        stage = nn.Sequential(nn.Conv2d(EYE, EYE, 3, padding=1), nn.ReLU())
+        wide = EYE if is_read else WIDTH
+        stage = nn.Sequential(nn.Conv2d(EYE, wide, 3, padding=1, stride=1 if is_read else 2), nn.ReLU())
+        self.coarse = self.coarse if is_read else nn.Identity()
         self.see, self.behind = Eye(stage if is_inside else None), None if is_inside else stage
 
     def forward(self, image):
@@ -186,3 +188,12 @@ def test_a_ribbon_leads_from_that_stage_to_the_foot_of_the_next_tower():
 
     given, taken = boxes["forward/see.stage.1#0"], boxes["forward/coarse#0"]
     assert any(is_at(given, first) and is_at(taken, last) for first, last in ends)
+
+
+def test_a_stage_that_alone_leads_to_the_next_tower_stands_at_its_foot():
+    torch.manual_seed(0)
+    trace = xray.trace(Staged(True, is_read=False).eval(), torch.rand(2, 3, 16, 32))
+    eye, encoder, _ = read_columns(trace)
+
+    assert eye.exit is None or "see.stage.0" not in paths_of(eye.exit)
+    assert "see.stage.0" in paths_of(encoder.entrance)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS
 from xray.ir.trace import Step
 from xray.story.body.towers import Towering, list_results
 from xray.story.charts.chart import Chart
@@ -42,7 +42,8 @@ def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMap
                 found[via] = MetMaps(frozenset(nodes), finer, between)
         for via, nodes in leading.inside.items():
             giver = next(other for other in towers if other.end == via)
-            if via not in leading.met and via not in found and is_last_stage(flow, nodes, giver):
+            is_apart = via not in leading.met and via not in found and goes_on(flow, nodes, one.entrance)
+            if is_apart and is_last_stage(flow, nodes, giver):
                 found[via] = MetMaps(nodes, frozenset(), frozenset())
     return found
 
@@ -55,6 +56,12 @@ def is_last_stage(flow: Flow, nodes: Collection[int], giver: Towering) -> bool:
     earlier = giver.sums - {giver.end, giver.last_layer}
     makers = {flow.carried_from(maker) for node in nodes for maker in flow.makers[node] if maker not in nodes}
     return earlier.isdisjoint(makers) and any(flow.op(node) in FINDINGS and flow.steps[node].params for node in nodes)
+
+
+def goes_on(flow: Flow, nodes: Collection[int], entrance: Collection[int]) -> bool:
+    """Whether an entrance does more with what some of its steps make than move it: there a way can lead to a box."""
+    behind = set(flow.ahead(*nodes, within=entrance.__contains__)).difference(nodes)
+    return any(flow.is_leaf(node) and flow.op(node) not in CARRYING | DROPOUTS for node in behind)
 
 
 def chart_met_maps(flow: Flow, towering: Towering, maps: MetMaps) -> Chart | None:
