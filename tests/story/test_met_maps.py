@@ -146,10 +146,11 @@ class Eye(nn.Module):
 class Staged(Finder):
     """The same with an eye of which the last stage has no sum (D-FINE's), in its block or behind it."""
 
-    def __init__(self, is_inside, *, is_read=True):
+    def __init__(self, is_inside, *, is_read=True, is_long=False):
         super().__init__(is_whole=True)
-        wide = EYE if is_read else WIDTH
-        stage = nn.Sequential(nn.Conv2d(EYE, wide, 3, padding=1, stride=1 if is_read else 2), nn.ReLU())
+        first = [nn.Conv2d(EYE, EYE, 3, padding=1), nn.ReLU()]
+        last = [nn.Conv2d(EYE, WIDTH, 2, stride=2)]
+        stage = nn.Sequential(*first if is_read or is_long else (), *last if not is_read else ())
         self.coarse = self.coarse if is_read else nn.Identity()
         self.see, self.behind = Eye(stage if is_inside else None), None if is_inside else stage
 
@@ -197,3 +198,12 @@ def test_a_stage_that_alone_leads_to_the_next_tower_stands_at_its_foot():
 
     assert eye.exit is None or "see.stage.0" not in paths_of(eye.exit)
     assert "see.stage.0" in paths_of(encoder.entrance)
+
+
+def test_of_a_longer_stage_the_last_convolution_alone_stands_there():
+    torch.manual_seed(0)
+    trace = xray.trace(Staged(True, is_read=False, is_long=True).eval(), torch.rand(2, 3, 16, 32))
+    eye, encoder, _ = read_columns(trace)
+
+    assert "see.stage.0" in paths_of(eye.exit)
+    assert [path for path in paths_of(encoder.entrance) if path.startswith("see.stage")] == ["see.stage.2"]
