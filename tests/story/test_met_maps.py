@@ -57,7 +57,8 @@ class Finder(nn.Module):
         self.is_whole = is_whole
         self.patches = nn.Conv2d(3, EYE, 4, stride=4)
         self.eye, self.layers = nn.ModuleList(Block() for _ in range(4)), make_layers(LATER, 3)
-        self.coarse, self.finer = nn.Conv2d(EYE, WIDTH, 2, stride=2), nn.Conv2d(EYE, WIDTH, 1)
+        self.coarse: nn.Module = nn.Conv2d(EYE, WIDTH, 2, stride=2)
+        self.finer = nn.Conv2d(EYE, WIDTH, 1)
         self.encoder = Encoder(is_whole)
         self.merge = nn.Conv2d(WIDTH if is_whole else 2 * WIDTH, LATER, 1)
         self.score = nn.Linear(LATER, 1)
@@ -151,7 +152,8 @@ class Staged(Finder):
         first = [nn.Conv2d(EYE, EYE, 3, padding=1), nn.ReLU()]
         last = [nn.Conv2d(EYE, WIDTH, 2, stride=2)]
         stage = nn.Sequential(*first if is_read or is_long else (), *last if not is_read else ())
-        self.coarse = self.coarse if is_read else nn.Identity()
+        if not is_read:
+            self.coarse = nn.Sequential()  # what it is given
         self.see, self.behind = Eye(stage if is_inside else None), None if is_inside else stage
 
     def forward(self, image):
