@@ -57,7 +57,8 @@ class Finder(nn.Module):
         self.is_whole = is_whole
         self.patches = nn.Conv2d(3, EYE, 4, stride=4)
         self.eye, self.layers = nn.ModuleList(Block() for _ in range(4)), make_layers(LATER, 3)
-        self.coarse, self.finer = nn.Conv2d(EYE, WIDTH, 2, stride=2), nn.Conv2d(EYE, WIDTH, 1)
+        self.coarse: nn.Module = nn.Conv2d(EYE, WIDTH, 2, stride=2)
+        self.finer = nn.Conv2d(EYE, WIDTH, 1)
         self.encoder = Encoder(is_whole)
         self.merge = nn.Conv2d(WIDTH if is_whole else 2 * WIDTH, LATER, 1)
         self.score = nn.Linear(LATER, 1)
@@ -126,3 +127,85 @@ def test_their_weights_are_counted_on_the_way_to_the_encoder(found):
     told = dict(pairwise(lines))
     assert told[f"{first} to {second}"] == count(model.coarse, *[model.finer] * is_met)
     assert (f"{first} to {third}" in told) is (not is_met)
+
+
+class Eye(nn.Module):
+    """Convolutions added to the map, and a stage without a sum behind them, where that is in its block."""
+
+    def __init__(self, stage):
+        super().__init__()
+        self.patches, self.blocks, self.stage = nn.Conv2d(3, EYE, 4, stride=4), nn.ModuleList(), stage
+        self.blocks.extend(Block() for _ in range(4))
+
+    def forward(self, image):
+        maps = [self.patches(image)]
+        for block in self.blocks:
+            maps.append(block(maps[-1]))
+        return maps[2], maps[-1] if self.stage is None else self.stage(maps[-1])
+
+
+class Staged(Finder):
+    """The same with an eye of which the last stage has no sum (D-FINE's), in its block or behind it."""
+
+    def __init__(self, is_inside, *, is_read=True, is_long=False):
+        super().__init__(is_whole=True)
+        first = [nn.Conv2d(EYE, EYE, 3, padding=1), nn.ReLU()]
+        last = [nn.Conv2d(EYE, WIDTH, 2, stride=2)]
+        stage = nn.Sequential(*first if is_read or is_long else (), *last if not is_read else ())
+        if not is_read:
+            self.coarse = nn.Sequential()  # what it is given
+        self.see, self.behind = Eye(stage if is_inside else None), None if is_inside else stage
+
+    def forward(self, image):
+        finer, last = self.see(image)
+        last = last if self.behind is None else self.behind(last)
+        memory = self.merge(self.encoder(self.coarse(last), self.finer(finer))).flatten(2).mT
+        best = self.score(memory).squeeze(-1).topk(3).indices
+        x = memory.gather(1, best[..., None].expand(-1, -1, LATER))
+        for layer in self.layers:
+            x = layer(x, memory)
+        return x
+
+
+@pytest.mark.parametrize("is_inside", [True, False], ids=["in its block", "behind it"])
+def test_the_last_stage_of_an_eye_stands_behind_its_layers_where_it_is_in_its_block(is_inside):
+    torch.manual_seed(0)
+    trace = xray.trace(Staged(is_inside).eval(), torch.rand(2, 3, 16, 32))
+    eye, encoder, _ = read_columns(trace)
+
+    leaves, enters = [] if eye.exit is None else paths_of(eye.exit), paths_of(encoder.entrance)
+    assert [one for one in leaves if "stage" in one or "behind" in one] == ["see.stage.0", "see.stage.1"] * is_inside
+    assert [one for one in enters if "stage" in one or "behind" in one] == ["behind.0", "behind.1"] * (not is_inside)
+    assert "coarse" in enters
+
+
+def test_a_ribbon_leads_from_that_stage_to_the_foot_of_the_next_tower():
+    torch.manual_seed(0)
+    layout = compose_poster(xray.trace(Staged(True).eval(), torch.rand(2, 3, 16, 32)), text_width)
+
+    boxes = {step: box for box in layout.boxes for step in box.steps}
+    ends = [(curve.points[0], curve.points[-1]) for curve in layout.curves if curve.role == curve.kind == "ribbon"]
+
+    def is_at(box, point):
+        return box.left <= point[0] + 1 and point[0] - 1 <= box.right and abs(point[1] - box.y) <= box.height / 2 + 1
+
+    given, taken = boxes["forward/see.stage.1#0"], boxes["forward/coarse#0"]
+    assert any(is_at(given, first) and is_at(taken, last) for first, last in ends)
+
+
+def test_a_stage_that_alone_leads_to_the_next_tower_stands_at_its_foot():
+    torch.manual_seed(0)
+    trace = xray.trace(Staged(True, is_read=False).eval(), torch.rand(2, 3, 16, 32))
+    eye, encoder, _ = read_columns(trace)
+
+    assert eye.exit is None or "see.stage.0" not in paths_of(eye.exit)
+    assert "see.stage.0" in paths_of(encoder.entrance)
+
+
+def test_of_a_longer_stage_the_last_convolution_alone_stands_there():
+    torch.manual_seed(0)
+    trace = xray.trace(Staged(True, is_read=False, is_long=True).eval(), torch.rand(2, 3, 16, 32))
+    eye, encoder, _ = read_columns(trace)
+
+    assert "see.stage.0" in paths_of(eye.exit)
+    assert [path for path in paths_of(encoder.entrance) if path.startswith("see.stage")] == ["see.stage.2"]

@@ -22,7 +22,7 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.branches import Convolution, DeformableAttention, FeedForward
-from xray.story.anatomy.tree import Head, Link
+from xray.story.anatomy.tree import Boxes, Head, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}
 LATER_STAGES = (1, 3, 4)
@@ -56,12 +56,14 @@ def smallest_map(c):
     return tower(c, "encoder", None, False, entrance(f"convolution {width}"), (layers,), None)
 
 
-def chosen_queries(c, sample, think, kind="layer"):
-    """The layers of the decoder: the rows of all maps that scored best are its queries."""
+def chosen_queries(c, sample, think, kind="layer", begun=None):
+    """The layers of the decoder: the rows of all maps that scored best are its queries, with boxes beside them."""
     look = post(kind, looks_by_place(c.d_model, c.decoder_attention_heads, is_told=False))
     layers = group(c.decoder_layers, c.d_model, look, sample, think)
     parts = entrance(f"convolution {c.d_model}", f"projection {c.d_model}", "norm")
-    return tower(c, "decoder", None, False, parts, (layers,), None)
+    behind = tuple(layer for layer in range(c.decoder_layers) if layer != begun)
+    boxes = Boxes(behind, shared=False, begun=begun)
+    return tower(c, "decoder", None, False, parts, (layers,), None, boxes=boxes)
 
 
 def joined(first, *behind):
@@ -83,7 +85,7 @@ def residual_net(c, name):
 def of_rt_detr(c):
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
     found = left_out("model.enc_bbox_head")
-    found += left_out("model.decoder.bbox_embed.{}", "model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
+    found += left_out("model.decoder.class_embed.{}", stages=range(c.decoder_layers - 1))
     queries = chosen_queries(c, samples(c, c.decoder_attention_heads), think)
     ends = [sum(c.backbone_config.depths[:stage]) - 1 for stage in (2, 3)]
     return network(residual_net(c, "vision"), smallest_map(c), queries, links=joined("vision", *ends), untold=found)
@@ -108,20 +110,16 @@ def hg_net(c):
     return tower(net, "vision", "image", None, entrance(f"convolution {width}"), (blocks,), None)
 
 
-HEADS = ("model.enc_bbox_head", "model.decoder.pre_bbox_head")
-
-
-def not_drawn(c):
-    """The heads that predict boxes before the last layer."""
-    return left_out(*HEADS) + left_out("model.decoder.bbox_embed.{}", stages=range(c.decoder_layers - 1))
+NOT_DRAWN = left_out("model.enc_bbox_head")
+"""The head that proposes boxes before the first layer."""
 
 
 @family("DFineForObjectDetection", "d_fine:98, 186, 225, 517, 543, 801, 1142", named=True, **FEW)
 def d_fine(c):
     # a gate of both weighs what the sampled places gave against the stream
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
-    queries = chosen_queries(c, samples(c, c.decoder_attention_heads, scale="gates"), think)
-    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=not_drawn(c))
+    queries = chosen_queries(c, samples(c, c.decoder_attention_heads, scale="gates"), think, begun=0)
+    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=NOT_DRAWN)
 
 
 @family("Deimv2ForObjectDetection", "deimv2:181, 195, 260, 299, 589, 615, 892, 1411", named=True, **FEW)
@@ -129,8 +127,8 @@ def deimv2(c):
     # the same with RMS norms and gated feed-forwards, whose width is half of what the settings say
     think = post("rms", thinks(c.decoder_ffn_dim // 2, "silu", gated=True, fused=False))
     sample = samples(c, c.decoder_attention_heads, kind="rms", scale="gates")
-    queries = chosen_queries(c, sample, think, kind="rms")
-    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=not_drawn(c))
+    queries = chosen_queries(c, sample, think, kind="rms", begun=0)
+    return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=NOT_DRAWN)
 
 
 @family(

@@ -22,7 +22,7 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.branches import DeformableAttention
-from xray.story.anatomy.tree import Head, Link
+from xray.story.anatomy.tree import Boxes, Head, Link
 
 
 def thinks_quickly(c, look, **sizes):
@@ -285,7 +285,8 @@ def omdet_turbo(c):
     first, others = ((post("layer", one), post("layer", sample), think) for one in (replace(own, beside="tasks"), own))
     layers = (group((0,), wide, *first), group((1, 2), wide, *others))
     parts = entrance("norm", "norm", f"convolution {wide}", f"projection {wide}", "norm")
-    queries = tower(c, "decoder", None, False, parts, layers, None)
+    boxes = Boxes((0, 1, 2), shared=False)
+    queries = tower(c, "decoder", None, False, parts, layers, None, boxes=boxes)
     links = (
         Link("joined", "vision", "encoder"),
         memory("encoder", "decoder"),
@@ -295,6 +296,6 @@ def omdet_turbo(c):
         *(Link("compared", *pair) for pair in (("vision", "classes"), ("encoder", "classes"), ("classes", "decoder"))),
     )
     found = left_out("vision_backbone.vision_backbone.swin.layernorm")
-    names = [f"decoder_{name}_head.{number}" for number in (0, 1) for name in ("bbox", "class")]
+    names = [f"decoder_class_head.{number}" for number in (0, 1)]
     found += left_out(*(f"decoder.{name}" for name in ("task_encoder", "task_project", "encoder_bbox_head", *names)))
     return network(eye, maps, *texts, queries, links=links, head=Head("none"), untold=found)

@@ -146,6 +146,20 @@ class Bridge:
 
 
 @dataclass(frozen=True)
+class Boxes:
+    """Four numbers for each row beside a stream, a box in a picture, which the next layer reads (RT-DETR).
+
+    They are corrected `behind` layers of those numbers, from 0, by what each gives; `shared` where one set of weights
+    does so behind all of them, None where only some weights are the same. `begun` is the layer behind which they are
+    made anew first, by nothing that was there before: the numbers that are corrected then (D-FINE).
+    """
+
+    behind: tuple[int, ...]
+    shared: bool | None = None
+    begun: int | None = None
+
+
+@dataclass(frozen=True)
 class Tower:
     """A residual stream with its layers, from what it reads to its last norm; `bridges` stand between layers.
 
@@ -163,6 +177,7 @@ class Tower:
     `looked_at` tells that its attentions look at rows that are made beside it, by no tower, of what comes in
     (Perceiver).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
+    `boxes` are what its layers correct beside its stream.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
     of whose weights they work with (LXMERT: both sides look at each other with the same).
     """
@@ -189,6 +204,7 @@ class Tower:
     lists: int = 1
     looked_at: bool = False
     before: str | None = None
+    boxes: Boxes | None = None
     weights_of: str | None = None
     some_weights_of: str | None = None
 

@@ -10,11 +10,13 @@ from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.branches import Attention
-from xray.story.anatomy.tree import Group, Tower
+from xray.story.anatomy.tree import Boxes, Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.towers import Towering, list_results, read_tower
+from xray.story.passages.bridges import end_of
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
+from xray.story.streams.corrected import are_shared, corrects_again, find_corrections
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
 from xray.story.streams.taps import list_taps
@@ -64,7 +66,7 @@ def read_pass(one_pass: Pass) -> Reading:
     mixed = any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers)
     towers = [tell_apart(flow, one, towers, sites) if mixed or holds_another(one, towers) else one for one in towers]
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
-    towers = tell_tapped(flow, towers)
+    towers = tell_tapped(flow, [tell_boxes(flow, one) for one in towers])
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
 
 
@@ -92,6 +94,26 @@ def tell_tapped(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         taps = list_taps(flow, given, taken)
         told.append(replace(one, taps=taps, tower=replace(one.tower, tapped=tuple(tap.layer for tap in taps))))
     return told
+
+
+def tell_boxes(flow: Flow, one: Towering) -> Towering:
+    """A tower with the boxes beside its stream that its layers correct."""
+    inside = [
+        frozenset[int]().union(
+            *({joint.add, *joint.region.inner} for staging in layer for joint in staging.joints),
+            *(norm.nodes for staging in layer for norm in staging.norms),
+        )
+        for layer in one.layers
+    ]
+    ends = [end_of(layer) for layer in one.layers]
+    found = find_corrections(flow, list(zip(ends, inside, strict=True)))
+    if not found:
+        return one
+    begun = found[0].layer if found[0].add is None else None
+    behind = [each.layer for each in found if each.add is not None]
+    behind += [one.tower.layers - 1] if corrects_again(flow, ends[-1], found[-1]) else []
+    boxes = Boxes(tuple(behind), are_shared(flow, found), begun)
+    return replace(one, tower=replace(one.tower, boxes=boxes), corrections=found)
 
 
 def part_groups(groups: Sequence[Group], added: Sequence[int]) -> tuple[Group, ...]:

@@ -26,6 +26,7 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
+from xray.story.streams.corrected import Correction
 from xray.story.streams.put_back import list_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_learned_behind
 from xray.story.streams.taps import Tap
@@ -39,8 +40,8 @@ class Towering:
 
     It `is_told` its words where another tower chose them, or where there are several for each place, whose rows are
     added up: they need not be those of a text (CLVP; the codes of a sound in CSM). `unread` are steps before its first
-    layer that are none of a known entrance, `added` the rows of other towers between its layers, `taps` what leaves it
-    before its last layer.
+    layer that are none of a known entrance, `added` the rows of other towers between its layers, `corrections` what is
+    done behind its layers to the boxes beside its stream, `taps` what leaves it before its last layer.
     """
 
     tower: Tower
@@ -56,6 +57,7 @@ class Towering:
     unread: frozenset[int] = frozenset()
     added: tuple[RowsBetween, ...] = ()
     taps: tuple[Tap, ...] = ()
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def start(self) -> int | None:
@@ -93,6 +95,7 @@ class Towering:
         for staging in self.stagings:
             found |= staging.nodes
         found |= set() if self.condition is None else self.condition.nodes
+        found = found.union(*(one.steps | one.places for one in self.corrections))
         return found.union(*(bridge.nodes for bridge in self.bridges))
 
 

@@ -29,7 +29,9 @@ from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
+from xray.story.exits.box_edges import EDGES, find_edges
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
+from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
     find_last,
@@ -123,6 +125,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     folded = {one.end: with_rows(flow, one.nodes, nodes) for one in pooling}
     if gathered != end:
         folded[gathered] = tuple(sorted(flow.behind(gathered, within=lambda place: place > end)))
+    for stack, own_steps in find_edges(flow, nodes).items():
+        nodes.add(stack)
+        labels[stack], folded[stack] = EDGES, own_steps
     if nearest is not None:
         labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
         folded[nearest.end] = nearest.nodes
@@ -130,6 +135,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if heads.steps:
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
         folded |= dict(heads.folded)
+    labels |= dict.fromkeys(list_boxes_added(flow, towering, [*nodes]), BOXES_SO_FAR)
     aside, begins = frozenset[int]().union(*ways.values()), {end, *together}
     chart = chart_operations(
         flow, nodes, top, labels, "out", folded=folded, begins=begins, most=MOST_AT_ALL, aside=aside

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.tree import Anatomy, Boxes, Tower
 
+SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
 MOST_NUMBERS = 6
 """More numbers of layers than these are shortened in the middle."""
 
@@ -40,6 +41,24 @@ def describe_added_between(anatomy: Anatomy) -> str:
         for name, numbers in added
         if numbers
     )
+
+
+def describe_boxes(anatomy: Anatomy) -> str:
+    told = [(tower, tower.boxes) for tower in anatomy.towers if tower.boxes is not None]
+    return " ".join(
+        f"Boxes, 4 numbers for each row, are {spell_behind(tower, boxes)} by what it gives"
+        f"{SHARING[boxes.shared]}; the next layer reads them."
+        for tower, boxes in told
+    )
+
+
+def spell_behind(tower: Tower, boxes: Boxes) -> str:
+    """Behind which layers of a tower its boxes are corrected."""
+    if len(boxes.behind) == tower.layers:
+        return f"corrected behind each layer of the {tower.name} tower"
+    if boxes.begun is not None and boxes.behind == tuple(range(boxes.begun + 1, tower.layers)):
+        return f"made behind layer {boxes.begun + 1} of the {tower.name} tower, and corrected behind each later one"
+    return f"corrected behind {spell_numbers(boxes.behind)} of the {tower.name} tower"
 
 
 def describe_lent_weights(anatomy: Anatomy) -> str:

@@ -46,6 +46,7 @@ from xray.story.sentences.of_feed_forwards import (
 )
 from xray.story.sentences.of_links import (
     describe_added_between,
+    describe_boxes,
     describe_chosen_ids,
     describe_comparison,
     describe_earlier,
@@ -295,6 +296,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
     Sentence("rows handed out", describe_tapped),
+    Sentence("boxes", describe_boxes),
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),

@@ -265,6 +265,7 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
     others = [one for one in before if one.reading is column.reading]
     drawn = [(chart, SAME_WEIGHTS) for one in others for chart in (one.entrance, one.exit)]
     layers = [(panel.chart, SAME_WEIGHTS) for frame in column.frames for panel in frame.panels if panel.is_open]
+    layers += [(frame.corrected, SAME_WEIGHTS) for frame in column.frames if frame.corrected is not None]
     bridges = [(frame.bridge, frame.group.layers[0]) for frame in column.frames]
     between = [(one, describe_weights_between(SAME_WEIGHTS, number)) for one, number in bridges]
     begun = [(one.entrance, describe_weights_of_entrance(SAME_WEIGHTS)) for one in (*others, column)]

@@ -7,8 +7,8 @@ from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Point, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
-from xray.story.sheet.panels import Lane, Shown, draw_panel, find_result, place_charts
-from xray.story.sheet.placing import Placed
+from xray.story.sheet.panels import TITLE_ROW, Lane, Shown, draw_panel, enter, find_result, place_charts
+from xray.story.sheet.placing import Placed, place_chart
 from xray.story.sheet.planning import Frame
 from xray.story.sheet.routing import CLEAR, join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
@@ -109,6 +109,8 @@ def draw_frames(
                 memory[place] += [fed] if fed else []
             shown.append(panel)
             y = panel.top + PANEL_PAD
+        if group[0].corrected is not None and len(lanes) == 1:
+            y = draw_corrected(canvas, group[0], group[0].corrected, lanes[0], left, width, y, gap, lasts[0])
         canvas.panel(left, bottom, left + width, y, f"{own}_frame", 24, "casing", 2.4)
         canvas.panels.insert(before, canvas.panels.pop())
         written = draw_frame_title(canvas, group[0], left, width, y, name, layers, lanes[0].centre, passed)
@@ -162,6 +164,32 @@ def draw_bridge(
     beside = [placed[0].boxes[foot] for foot in charts[0].feet[1:]]
     heads = [one.boxes[chart.head] for chart, one in zip(charts, placed, strict=True)]
     return max(one.top for one in placed) + BRIDGE, feet, beside, heads, placed
+
+
+def draw_corrected(
+    canvas: Canvas,
+    frame: Frame,
+    chart: Chart,
+    lane: Lane,
+    left: float,
+    width: float,
+    floor: float,
+    gap: float,
+    last: Box,
+) -> float:
+    """What is done behind a layer to the boxes beside its stream, right of that; gives how high its panel reaches."""
+    before, ceiling = len(canvas.panels), floor + TITLE_ROW
+    placed = place_chart(canvas, chart, lane.left, lane.width, ceiling + gap * 0.6, gap, lane.look, None)
+    enter(canvas, last, [placed.boxes[key] for key in chart.feet], placed.boxes.values(), lane.look, ceiling - 3)
+    top, surface = placed.top + gap, f"{lane.look.own}_panel"
+    canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
+    canvas.panels.insert(before, canvas.panels.pop())
+    title = (words("BOXES CORRECTED", LABEL, f"accent:{lane.look.own}", "bold"),)
+    canvas.note(left + 20, ceiling - 3, title, surface)
+    if frame.correcting:
+        told = (words(f"{frame.correcting:,} parameters more", NOTE, "quiet"),)
+        canvas.note(lane.centre + 10, ceiling - 4, told, surface)
+    return top + PANEL_PAD
 
 
 def draw_frame_title(

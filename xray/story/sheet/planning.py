@@ -34,14 +34,17 @@ from xray.story.charts.sum_chart import find_drawn_bend, label_past
 from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
+from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.bridges import find_cut, find_earlier, fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
+from xray.story.streams.corrected import list_placing
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import plural, spell_layers
 
+UNNAMED, PLACES = "ADDED UP", "+ PLACES"
 MOST_FRAMES = 8
 """So many frames a tower may have."""
 
@@ -75,7 +78,8 @@ class Frame:
     how many keys each of them has, `bridge` is what the stream goes through before it, `earlier` are its boxes that add
     what a layer before gave, each with that layer, from 0. `params` are those of the layer that is drawn, `most` those
     of the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
-    where layers share some, and `whole` those of a block of which a part stands before it.
+    where layers share some, and `whole` those of a block of which a part stands before it. `corrected` is what is done
+    behind the layer to the boxes beside its stream, with so many parameters `correcting` them.
     """
 
     group: Group
@@ -90,6 +94,8 @@ class Frame:
     most: int | None = None
     together: int | None = None
     whole: int | None = None
+    corrected: Chart | None = None
+    correcting: int = 0
 
     @property
     def behind(self) -> str | None:
@@ -181,7 +187,7 @@ def plan_frames(
             frame = replace(frame, whole=flow.steps[begun_block].params)
         if groups[number].shared_in_part:
             frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
-        frames.append(frame)
+        frames.append(add_corrected(flow, towering, frame, count))
     return frames
 
 
@@ -203,6 +209,29 @@ def add_left_out(
     end = towering.layers[layer - 1][-1].joints[-1].add
     mark = chart_left_out(flow, spell_layers(range(first, layer)), end)
     return mark if bridge is None else stack_charts(mark, bridge)
+
+
+def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) -> Frame:
+    """The frame with what is done behind its first layer to boxes, or behind one that is alike where these begin."""
+    if not towering.corrections:
+        return frame
+    frame = replace(frame, panels=tuple(name_places(flow, towering, one) for one in frame.panels))
+    own = [one for one in towering.corrections if one.layer in frame.group.layers and one.add is not None]
+    if not own or frame.is_compact or not any(panel.is_open for panel in frame.panels):
+        return frame
+    learned = sum(count.paths([own[0].nodes]).values())
+    return replace(frame, corrected=chart_correction(flow, own[0]), correcting=learned)
+
+
+def name_places(flow: Flow, towering: Towering, panel: Panel) -> Panel:
+    """The panel in which sums that add places made of boxes to the stream are called so."""
+    inside = frozenset[int]().union(*({joint.add, *joint.region.inner} for joint in panel.staging.joints))
+    added = {flow.steps[node].id for node in list_placing(flow, towering.corrections, inside)}
+    nodes = (
+        replace(node, label=node.label.replace(UNNAMED, PLACES)) if any(one.id in added for one in node.steps) else node
+        for node in panel.chart.nodes
+    )
+    return replace(panel, chart=replace(panel.chart, nodes=tuple(nodes)))
 
 
 def part_last(groups: Sequence[Group]) -> list[Group]:

@@ -101,6 +101,9 @@ def list_shares(
         beside_it = "looked at" if column.towering.tower.looked_at else "conditions"
         add(count, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
+        corrections = column.towering.corrections
+        add(count, f"{name}boxes corrected × {len(corrections)}", own, [set(one.steps) for one in corrections])
+        add(count, f"{name}places of boxes", own, [set(one.places) for one in corrections])
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
         for kind, groups in list_kinds(count, column.towering, beside):

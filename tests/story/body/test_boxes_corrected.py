@@ -1,0 +1,234 @@
+"""Boxes beside a stream, in small models: told where each layer corrects those that the next one reads."""
+
+import pytest
+import torch
+from handwritten import Attention
+from torch import nn
+
+import xray
+from xray import anatomy
+from xray.story.anatomy.tree import Boxes
+from xray.story.facts.unsaid import list_undrawn
+from xray.story.sentences.of_links import describe_boxes
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_told, list_unsaid
+from xray.story.sheet.shares import list_shares
+
+BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4
+
+
+class Head(nn.Module):
+    """What a layer gives, as so many numbers for each row."""
+
+    def __init__(self, sides):
+        super().__init__()
+        self.wide, self.back = nn.Linear(WIDTH, 11), nn.Linear(11, sides)
+
+    def forward(self, x):
+        return self.back(self.wide(x).relu())
+
+
+class Looking(nn.Module):
+    """A layer whose queries and keys are told the places of boxes."""
+
+    def __init__(self):
+        super().__init__()
+        self.look, self.one, self.two = Attention(WIDTH, HEADS), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.ReLU(), nn.Linear(4 * WIDTH, WIDTH))
+
+    def forward(self, x, places):
+        asks = x + places
+        x = self.one(x + self.look(asks, asks))
+        return self.two(x + self.think(x))
+
+
+class Detector(nn.Module):
+    """Layers behind each of which boxes are corrected by what it gives; the next layer's places are made of them."""
+
+    def __init__(self, *, shared=False, sides=4, depth=DEPTH):
+        super().__init__()
+        self.rows, self.first = nn.Linear(5, WIDTH), nn.Linear(5, sides)
+        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(sides, WIDTH)
+        own, self.kinds = Head(sides), nn.Linear(WIDTH, 3)
+        self.heads = nn.ModuleList(own if shared else Head(sides) for _ in range(depth))
+
+    def forward(self, rows):
+        x, boxes = self.rows(rows), self.first(rows).sigmoid()
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.places(boxes))
+            boxes = self.correct(boxes, head(x))
+        return self.kinds(x), boxes
+
+    def correct(self, boxes, delta):
+        return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
+
+
+class Anew(Detector):
+    """Boxes are made anew behind each layer: nothing is left of what they were."""
+
+    def correct(self, boxes, delta):
+        return delta.sigmoid()
+
+
+class Kept(Detector):
+    """All layers are told the places of the boxes that came first; each corrects others, which none reads."""
+
+    def forward(self, rows):
+        x, boxes = self.rows(rows), self.first(rows).sigmoid()
+        places = self.places(boxes)
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, places)
+            boxes = self.correct(boxes, head(x))
+        return self.kinds(x), boxes
+
+
+class Learned(Detector):
+    """What boxes were goes through learned numbers before the correction is added: it is no correction of these."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Linear(4, 4)
+
+    def correct(self, boxes, delta):
+        return (delta + self.mix(boxes)).sigmoid()
+
+
+class Summed(Detector):
+    """Numbers are added up from layer to layer, beginning behind the first; boxes are made of these (D-FINE)."""
+
+    def __init__(self):
+        super().__init__(sides=8)
+        self.first, self.places = nn.Linear(5, 4), nn.Linear(4, WIDTH)
+
+    def forward(self, rows):
+        x, boxes, numbers = self.rows(rows), self.first(rows).sigmoid(), None
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.places(boxes))
+            numbers = head(x) if numbers is None else head(x) + numbers
+            boxes = (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1)
+        return self.kinds(x), boxes
+
+
+class Beside(Summed):
+    """Boxes are made of numbers that are added up, and the next layer reads these too: they are more than boxes."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Linear(8, WIDTH)
+        self.size = nn.Linear(4, WIDTH)
+
+    def forward(self, rows):
+        x, numbers = self.rows(rows), torch.zeros(BATCH, ROWS, 8)
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            boxes = (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1)
+            x = layer(x, self.places(numbers) + self.size(boxes))
+            numbers = head(x) + numbers
+        return self.kinds(x), numbers
+
+
+def record(model):
+    with torch.no_grad():
+        return xray.trace(model, torch.zeros(BATCH, ROWS, 5))
+
+
+def read(model):
+    (tower,) = anatomy(record(model)).towers
+    return tower.boxes
+
+
+def draw(model):
+    (column,) = read_columns(record(model))
+    (frame,) = column.frames
+    return column, frame
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_boxes_that_each_layer_corrects_are_told(shared):
+    assert read(Detector(shared=shared)) == Boxes(tuple(range(DEPTH)), shared)
+
+
+def test_boxes_that_are_made_of_numbers_added_up_begin_behind_the_first_layer():
+    assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],
+    ids=lambda one: type(one).__name__,
+)
+def test_nothing_is_told_where_no_boxes_are_corrected_for_the_next_layer(model):
+    assert read(model) is None
+
+
+def test_the_sentence_says_behind_which_layers_and_with_what_weights():
+    assert describe_boxes(anatomy(record(Detector()))) == (
+        "Boxes, 4 numbers for each row, are corrected behind each layer of the stack tower by what it gives, each time "
+        "with other weights; the next layer reads them."
+    )
+    assert describe_boxes(anatomy(record(Summed()))) == (
+        "Boxes, 4 numbers for each row, are made behind layer 1 of the stack tower, and corrected behind each later "
+        "one by what it gives, each time with other weights; the next layer reads them."
+    )
+    assert describe_boxes(anatomy(record(Anew()))) == ""
+
+
+def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_them():
+    _, frame = draw(Detector())
+
+    assert frame.corrected is not None
+    assert [(node.label, node.extra, node.told) for node in frame.corrected.nodes] == [
+        ("LINEAR + ReLU", "176 parameters", ()),
+        ("LINEAR", "48 parameters", ()),
+        ("+ BOXES SO FAR", "", ()),
+        ("SIGMOID", "", ("for the next layer",)),
+        ("LINEAR", "", ("75 parameters", "for the next layer")),
+    ]
+    assert frame.correcting == 176 + 48
+
+
+def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
+    _, frame = draw(Summed())
+
+    assert frame.corrected is not None
+    labels = [node.label for node in frame.corrected.nodes]
+    assert labels == ["LINEAR + ReLU", "LINEAR", "+ THESE NUMBERS SO FAR", "BOXES OF THESE", "LINEAR"]
+
+
+def test_a_frame_shows_nothing_where_no_boxes_are_corrected():
+    _, frame = draw(Anew())
+
+    assert frame.corrected is None
+
+
+def test_the_places_that_are_made_of_boxes_are_called_places_in_the_layer():
+    labels = [[node.label for node in draw(model)[1].panels[0].chart.nodes] for model in (Detector(), Anew())]
+
+    assert [sum("PLACES" in label for label in some) for some in labels] == [1, 0]
+    assert "+ PLACES" in labels[0]
+
+
+def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
+    column, _ = draw(Detector())
+
+    assert column.exit is not None
+    assert "+ BOXES SO FAR" in [node.label for node in column.exit.nodes]
+
+
+def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own():
+    trace = record(Detector())
+    columns = read_columns(trace)
+    shares = {name: count for name, _, count in list_shares(columns, 8383, {})}
+
+    assert shares["boxes corrected × 3"] == 3 * (176 + 48)
+    assert shares["places of boxes"] == 75
+
+
+def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():
+    columns = read_columns(record(Detector()))
+    held = [read_columns(record(Kept())), columns]
+
+    untold = [[one.path for one in list_undrawn(list_told(some))] for some in held]
+
+    assert [path for path in untold[0] if path.startswith("heads")] == ["heads.0", "heads.1", "heads.2"]
+    assert [path for path in untold[1] if path.startswith("heads")] == []
+    assert "between layers" not in dict(list_unsaid(columns))

@@ -1,0 +1,64 @@
+"""Edges of boxes at the end of a model: half of a size less and more than a middle, in one box where that is proven."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.story.exits.box_edges import EDGES
+from xray.story.sheet.columns import read_columns
+
+WIDTH = 15
+
+
+class Finder(nn.Module):
+    """Layers over rows, kinds of what each finds, and its edges."""
+
+    def __init__(self, half=0.5):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(3))
+        self.kinds, self.sides, self.share = nn.Linear(WIDTH, 7), nn.Linear(WIDTH, 4), half
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return self.kinds(x), self.lay(*self.sides(x).sigmoid().unbind(-1))
+
+    def lay(self, x, y, wide, high):
+        across, down = self.share * wide, self.share * high
+        return torch.stack([x - across, y - down, x + across, y + down], dim=-1)
+
+
+class OneSided(Finder):
+    """Nothing is taken off: these are no edges around a middle."""
+
+    def lay(self, x, y, wide, high):
+        across, down = self.share * wide, self.share * high
+        return torch.stack([x + across, y + down, x + across, y + down], dim=-1)
+
+
+class Anew(Finder):
+    """Halves are worked out anew for each edge (SAM 3)."""
+
+    def lay(self, x, y, wide, high):
+        return torch.stack([x - 0.5 * wide, y - 0.5 * high, x + 0.5 * wide, y + 0.5 * high], dim=-1)
+
+
+def labels_of(model):
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(model, torch.zeros(2, 5, WIDTH)))
+    return [node.label for node in column.exit.nodes]
+
+
+@pytest.mark.parametrize("model", [Finder(), Anew()], ids=["halves once", "halves anew"])
+def test_edges_of_boxes_stand_in_one_box(model):
+    labels = labels_of(model)
+
+    assert labels.count(EDGES) == 1
+    assert not {"÷ 2", "SUBTRACTED", "ADDED UP"}.intersection(labels)
+
+
+@pytest.mark.parametrize("model", [Finder(half=0.25), OneSided()], ids=["quarters", "one side"])
+def test_what_is_no_half_of_a_size_on_both_sides_is_no_edge(model):
+    assert EDGES not in labels_of(model)
