@@ -23,7 +23,7 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
+from xray.story.anatomy.tree import Anatomy, Boxes, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_ends import Again, Leaving
 from xray.story.sentences.of_masks import Shown
@@ -150,6 +150,7 @@ MODELS = {
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")
     ),
     "rows added": add_rows(make_anatomy(FALSE), 2),
+    "boxes": number_blocks(make_anatomy(FALSE), boxes=Boxes((0, 1), shared=None)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
     "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),
