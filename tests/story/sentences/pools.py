@@ -25,7 +25,7 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
+from xray.story.anatomy.tree import Anatomy, Boxes, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_ends import Again, Leaving
 from xray.story.sentences.of_masks import Shown
@@ -155,6 +155,7 @@ MODELS = {
     ),
     "rows added": add_rows(make_anatomy(FALSE), 2),
     "rows handed out": number_blocks(make_anatomy(FALSE), tapped=(0,)),
+    "boxes": number_blocks(make_anatomy(FALSE), boxes=Boxes((0, 1), shared=None)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
     "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),
