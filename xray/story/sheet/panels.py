@@ -59,8 +59,12 @@ def draw_panel(
     lasts: Sequence[Box],
     *,
     remarks: bool,
+    is_wide: bool = False,
 ) -> tuple[Shown, list[Box]]:
-    """One stage in every lane; gives it as it stands, and the boxes that are entered first."""
+    """One stage in every lane; gives it as it stands, and the boxes that are entered first.
+
+    Ribbons are wide between towers with their words between ledgers (`is_wide`): there is no room below them.
+    """
     panel, look = panels[0], lanes[0].look
     before = len(canvas.panels)
     title = spell_title(canvas, name_stage(panel.staging), lanes[0].centre - 8 - (left + 20)) if panel.is_open else ()
@@ -80,7 +84,7 @@ def draw_panel(
     above = ceiling - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
         feet = [one.boxes[key] for key in chart.feet if key in one.boxes]
-        led = [one.boxes[key].bottom for key in chart.memory if key in one.boxes]
+        led = [] if is_wide else [one.boxes[key].bottom for key in chart.memory if key in one.boxes]
         enter(canvas, last, feet, one.boxes.values(), lane.look, above, led)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
