@@ -12,7 +12,7 @@ from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
-from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
+from xray.story.sheet.placing import Look, Placed, draw_station, place_chart, rows_of
 from xray.story.sheet.planning import Panel
 from xray.story.sheet.routing import between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
@@ -118,10 +118,13 @@ def place_charts(
     on_page: bool = False,
 ) -> list[Placed]:
     """The charts beside each other, row by row as high as the highest of them."""
-    listed = [heights_of(canvas, chart, lane.width, lane.look) for chart, lane in zip(charts, lanes, strict=True)]
-    heights = [max(row) for row in zip_longest(*listed, fillvalue=0.0)]
+    listed = [rows_of(canvas, chart, lane.width, lane.look) for chart, lane in zip(charts, lanes, strict=True)]
+    rows = [
+        (max(height for height, _ in row), max(room for _, room in row))
+        for row in zip_longest(*listed, fillvalue=(0.0, 0.0))
+    ]
     return [
-        place_chart(canvas, chart, lane.left, lane.width, floor, gap, lane.look, station, heights, on_page=on_page)
+        place_chart(canvas, chart, lane.left, lane.width, floor, gap, lane.look, station, rows, on_page=on_page)
         for chart, lane in zip(charts, lanes, strict=True)
     ]
 
