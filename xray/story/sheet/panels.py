@@ -1,6 +1,6 @@
 """A panel on the canvas: a stage's charts lane by lane, the stream's way in, and its title."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from re import split
@@ -14,11 +14,11 @@ from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
 from xray.story.sheet.placing import Look, Placed, draw_station, place_chart, rows_of
 from xray.story.sheet.planning import Panel
-from xray.story.sheet.routing import between, join
+from xray.story.sheet.routing import Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import plural, wrap, wrap_evenly
 
-SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
+SKIP, TITLE_ROW, REMARKS, BELOW_MEMORY = 34.0, 22.0, 136.0, 32.0
 USUAL_LINES, MOST_LINES = 3, 4
 """On so many lines a title is told as it is, and on so many it may stand at all."""
 
@@ -77,8 +77,7 @@ def draw_panel(
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
     above = ceiling - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
-        feet = [one.boxes[key] for key in chart.feet if key in one.boxes]
-        enter(canvas, last, feet, one.boxes.values(), lane.look, above)
+        enter(canvas, last, chart, one, lane.look, above)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
@@ -163,22 +162,27 @@ def panel_surface(panel: Panel, look: Look) -> str:
     return f"{look.own}_panel"
 
 
-def enter(canvas: Canvas, last: Box, feet: Sequence[Box], others: Iterable[Box], look: Look, above: float) -> None:
+def enter(canvas: Canvas, last: Box, chart: Chart, placed: Placed, look: Look, above: float) -> None:
     """The stream's way into a stage: from the box below to every box that reads it, around the others.
 
-    What leads around boxes leaves the stream `above` the title of the stage.
+    What leads around boxes leaves the stream `above` the title of the stage. Where memory comes in below boxes of a
+    row, the stream turns aside to those beside them below it.
     """
     thin = look.is_narrow
-    start = last if last.top > above else replace(last, y=above, height=0.0)
-    for foot in feet:
+    start = last if last.top > above else replace(last, y=above, width=0.0, height=0.0)
+    fed = {chart.node(key).row for key in chart.memory}
+    ways = list(placed.ways)
+    for key in (key for key in chart.feet if key in placed.boxes):
+        foot = placed.boxes[key]
         dashed, width = thin and look.is_dashed, 1.6 if thin else 1.2
-        if middle := between(last, foot, [*others]):
-            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed)
+        if middle := between(last, foot, list(placed.boxes.values())):
+            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed, drawn=ways)
             continue
-        knee = foot.bottom - 5
+        knee = foot.bottom - (BELOW_MEMORY if chart.node(key).row in fed else 5)
         points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
         if abs(foot.x - last.x) < 1 or foot.left + 4 < last.x < foot.right - 4:
             points = ((last.x, last.top), (last.x, foot.bottom))
+        ways.append(Way(start, foot, points))
         canvas.line(
             *points,
             role=look.line,
