@@ -8,7 +8,7 @@ from re import split
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
-from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.charts.chart import Chart, Edge, Node, Place
 from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
 from xray.story.sheet.routing import Way, count_levels, join, room_for
@@ -126,19 +126,23 @@ def rows_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[tupl
     return list(zip(heights, rooms_of(chart, width), strict=True))
 
 
-def rooms_of(chart: Chart, width: float) -> list[float]:
+def rooms_of(chart: Chart, width: float) -> tuple[float, ...]:
     """How much room each row needs above it at least for the lines that run level there."""
-    boxes = {
-        node.key: Box(node.key, node.place[0] * width, node.row * 100.0, node.place[1] * width, 50.0, (), "")
-        for node in chart.nodes
-    }
+    return plan_rooms(tuple((node.key, node.row, node.place) for node in chart.nodes), tuple(in_order(chart)), width)
+
+
+@lru_cache(maxsize=1024)
+def plan_rooms(nodes: tuple[tuple[str, int, Place], ...], edges: tuple[Edge, ...], width: float) -> tuple[float, ...]:
+    """The same, of nodes of which it is known where in which row each stands."""
+    boxes = {key: Box(key, x * width, row * 100.0, share * width, 50.0, (), "") for key, row, (x, share) in nodes}
     ways = list[Way]()
     canvas, others = Canvas(lambda *_: 0.0, is_trial=True), list(boxes.values())
-    for edge in in_order(chart):
+    for edge in edges:
         lower, upper = boxes[edge.source], boxes[edge.target]
         if lower.top < upper.bottom:
             join(canvas, lower, upper, others, "", fan=edge.fan, drawn=ways)
-    return [room_for(count_levels(ways, row * 100.0 + 25, row * 100.0 + 75)) for row in range(chart.rows)]
+    rows = 1 + max((row for _, row, _ in nodes), default=-1)
+    return tuple(room_for(count_levels(ways, row * 100.0 + 25, row * 100.0 + 75)) for row in range(rows))
 
 
 def in_order(chart: Chart) -> list[Edge]:
@@ -177,7 +181,7 @@ def place_chart(
         top = y + height
         y = top + max(gap, room)
     every, drawn = list(boxes.values()), list[Way]()
-    for edge in in_order(chart):
+    for edge in in_order(chart) if not canvas.is_trial else ():
         lower, upper = boxes[edge.source], boxes[edge.target]
         surface = chart.node(edge.source).surface
         of_memory = not look.is_narrow and surface == "memory"

@@ -83,7 +83,8 @@ def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Wa
     for weight, points in ways:
         if weight >= least:
             break
-        weight += sum(weigh_beside(points, other) for other in beside)
+        for other in beside:
+            weight += weigh_beside(points, other) if weight < least else 0.0
         if weight < least:
             best, least = points, weight
     return best
@@ -181,8 +182,9 @@ def near_to(x: float, box: Box) -> float:
 def list_levels(start: float, end: float) -> list[float]:
     """The heights at which lines may run level between two rows of boxes, from one of them on."""
     room, way = abs(end - start), 1 if end >= start else -1
-    count = max(1, int((room - 2 * CLEAR) / BESIDE + 1.01))
-    return [start + way * (min(CLEAR, room / 2) + BESIDE * place) for place in range(min(count, MOST_LEVELS))]
+    count = min(MOST_LEVELS, int((room - 2 * CLEAR) / BESIDE + 1.01))
+    far = [CLEAR + BESIDE * place for place in range(count)] if count > 1 else [room / 2, room / 4, 3 * room / 4]
+    return [start + way * one for one in far]
 
 
 def room_for(levels: int) -> float:
