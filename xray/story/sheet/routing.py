@@ -13,7 +13,7 @@ BESIDE = 4.5
 """So far apart lines run beside each other."""
 CORNER = 8.0
 """So far from a corner of a box a line begins or ends there that goes around others."""
-MOST_LANES, MOST_LEVELS = 12, 4
+MOST_ASIDE, MOST_LANES, MOST_LEVELS = 6, 24, 4
 NEAR, SHORT = 2.0, 1.0
 """Lines that are nearer to each other, along more than this, look like one."""
 RUNNING, GOING_ON, NEXT_TO, CROSSING = 900.0, 120.0, 40.0, 30.0
@@ -145,18 +145,12 @@ def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT, nea
 
 def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[Point, ...]]:
     """The corners of lines from one box to another: a straight one where it is free, else around what is between."""
-    start, end = (lower.x, lower.top), (upper.x, upper.bottom)
     middle = between(lower, upper, others)
-    if lower.left + CLEAR < upper.x < lower.right - CLEAR and is_free(upper.x, middle):
-        yield ((upper.x, lower.top), end)
-        return
-    if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
-        yield (start, (lower.x, upper.bottom))
-        return
-    straight = find_free(lower, upper, middle)
-    if middle and straight is not None:
+    straight = find_straight(lower, upper, middle)
+    if straight is not None:
         yield ((straight, lower.top), (straight, upper.bottom))
-        return
+        if not middle:
+            return
     floor = max([lower.top, *(box.top for box in others if box.bottom < lower.top < box.top)])
     roof = min([upper.bottom, *(box.bottom for box in others if box.bottom < upper.bottom < box.top)])
     if not middle:
@@ -171,6 +165,15 @@ def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[P
         left_way = ((lane, lower.top),) if left == lane else ((left, lower.top), (left, out), (lane, out))
         right_way = ((lane, upper.bottom),) if right == lane else ((lane, into), (right, into), (right, upper.bottom))
         yield (*left_way, *right_way)
+
+
+def find_straight(lower: Box, upper: Box, middle: Sequence[Box]) -> float | None:
+    """Where a line goes straight up from one box to another: from or to the middle of one, else between the others."""
+    if lower.left + CLEAR < upper.x < lower.right - CLEAR and is_free(upper.x, middle):
+        return upper.x
+    if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
+        return lower.x
+    return find_free(lower, upper, middle) if middle else None
 
 
 def near_to(x: float, box: Box) -> float:
@@ -224,7 +227,7 @@ def is_free(x: float, boxes: Sequence[Box]) -> bool:
 
 def list_lanes(start: float, end: float, boxes: Sequence[Box]) -> list[float]:
     """The free heights nearest to both ends: theirs, or just beside one of the boxes."""
-    aside = [2 * CLEAR + times * BESIDE for times in range(MOST_LEVELS)]
+    aside = [2 * CLEAR + times * BESIDE for times in range(MOST_ASIDE)]
     lanes = [start, end, *(lane for box in boxes for by in aside for lane in (box.right + by, box.left - by))]
     free = [lane for lane in dict.fromkeys(lanes) if is_free(lane, boxes)]
     return sorted(free or [end], key=lambda lane: abs(lane - start) + abs(lane - end))
