@@ -6,7 +6,7 @@ import pytest
 
 from xray.story.canvas import Canvas
 from xray.story.layout import Box
-from xray.story.sheet.routing import CORNER, Way, count_levels, crosses, goes_on, join, room_for, runs_along
+from xray.story.sheet.routing import CORNER, Way, choose_way, count_levels, crosses, goes_on, join, room_for, runs_along
 
 
 def make_box(name, x, y, width=60.0):
@@ -165,3 +165,14 @@ def test_as_many_lines_level_one_above_the_other_as_rows_have_to_be_apart_for():
     assert count_levels([Way(LOWER, TOP, points) for points in (bent[0], far)], 0.0, 20.0) == 1
     assert count_levels([Way(LOWER, TOP, points) for points in bent], 7.0, 20.0) == 1
     assert room_for(1) == 0.0 < room_for(2) < room_for(3)
+
+
+@pytest.mark.parametrize("aside", [CORNER + 3, 40.0])
+def test_a_line_ends_apart_from_the_arrows_of_others_into_its_box(aside):
+    tip = TOP.right - aside
+    drawn = [Way(UPPER, TOP, ((tip, UPPER.top), (tip, TOP.bottom)))]
+    left = Way(MIDDLE, TOP, ((TOP.left + CORNER + 3, UPPER.top), (TOP.left + CORNER + 3, TOP.bottom)))
+    low = make_box("low", 75.0, 10.0, 130.0)
+    points = choose_way(low, TOP, (low, MIDDLE, UPPER, TOP), [*drawn, left])
+
+    assert all(abs(points[-1][0] - way.points[-1][0]) >= CORNER for way in (*drawn, left))

@@ -78,7 +78,11 @@ def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Wa
     One that goes on where another one ends looks like that one, so that this counts as well.
     """
     beside = [way.points for way in drawn if way.lower is not lower and way.upper is not upper]
-    ways = sorted(((measure(points), points) for points in list_ways(lower, upper, others)), key=first_of)
+    tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
+    ways = sorted(
+        ((measure(points) + weigh_tip(points, tips), points) for points in list_ways(lower, upper, others)),
+        key=first_of,
+    )
     best, least = ways[0][1], float("inf")
     for weight, points in ways:
         if weight >= least:
@@ -97,6 +101,11 @@ def first_of(one: tuple[float, object]) -> float:
 def measure(points: Sequence[Point]) -> float:
     """How long a way is."""
     return sum(distance(one, other) for one, other in pairwise(points))
+
+
+def weigh_tip(points: Sequence[Point], tips: Sequence[float]) -> float:
+    """By how much a way counts as longer for arrows of others close beside the one in which it ends."""
+    return NEXT_TO if any(SHORT < abs(points[-1][0] - tip) < CORNER for tip in tips) else 0.0
 
 
 def weigh_beside(one: Sequence[Point], other: Sequence[Point]) -> float:
@@ -160,8 +169,9 @@ def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[P
         return
     ceiling, ground = min(box.bottom for box in middle), max(box.top for box in middle)
     first, last = list_levels(floor, max(ceiling, floor)), list_levels(roof, min(ground, roof))
-    for lane, out, into in product(list_lanes(lower.x, upper.x, middle)[:MOST_LANES], first, last):
-        left, right = near_to(lane, lower), near_to(lane, upper)
+    lanes = list_lanes(lower.x, upper.x, middle)[:MOST_LANES]
+    for lane, out, into, inside in product(lanes, first, last, (CORNER, 3 * CORNER)):
+        left, right = near_to(lane, lower), near_to(lane, upper, inside)
         left_way = ((lane, lower.top),) if left == lane else ((left, lower.top), (left, out), (lane, out))
         right_way = ((lane, upper.bottom),) if right == lane else ((lane, into), (right, into), (right, upper.bottom))
         yield (*left_way, *right_way)
@@ -176,9 +186,9 @@ def find_straight(lower: Box, upper: Box, middle: Sequence[Box]) -> float | None
     return find_free(lower, upper, middle) if middle else None
 
 
-def near_to(x: float, box: Box) -> float:
+def near_to(x: float, box: Box, inside: float = CORNER) -> float:
     """Where a line leaves or enters a box that comes from beside it: near its corner, of a small one in the middle."""
-    inner = box.width / 2 - CORNER
+    inner = box.width / 2 - inside
     return box.x if inner < CORNER else max(box.x - inner, min(x, box.x + inner))
 
 
