@@ -1,4 +1,4 @@
-"""Lines and cells on the composed page: none of them runs through a remark."""
+"""Lines and cells on the composed page: none of them runs through a remark, and no line lies on another."""
 
 from functools import cache
 from itertools import combinations, pairwise
@@ -13,6 +13,7 @@ from xray.renderers.fonts import text_width
 from xray.renderers.sheet.dashes import flattened
 from xray.story.layout import baselines, line_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.routing import runs_along
 
 CASES = ("training", "inference", "length 40", "all of one and six layers", "a turn fails")
 MORE_CASES = (
@@ -20,6 +21,9 @@ MORE_CASES = (
     *("all of six and one layers", "all layers, norm before", "layers not alike", "a layer that differs now"),
     *("other heads", "other batch, training", "other order of norms", "a turn more", "head fails"),
 )
+
+EDGE, SHARED = 1.6, 6.0
+"""How near a line ends to a box that it leads to, and how far lines may lie on each other without looking like one."""
 
 
 def remark_areas(layout):
@@ -89,6 +93,40 @@ def test_nothing_is_written_on_what_is_written_elsewhere(name):
         if one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
     ]
     assert covered == []
+
+
+def find_ends(layout, curve):
+    """The boxes at which a line begins and ends; None where there is none."""
+    for x, y in (curve.points[0], curve.points[-1]):
+        at = (box.id for box in layout.boxes if box.filled and touches(box, x, y))
+        yield next(at, None)
+
+
+def touches(box, x, y):
+    """Whether a place is on the edge of a box."""
+    is_level = min(abs(y - box.bottom), abs(y - box.top)) < EDGE and box.left - EDGE < x < box.right + EDGE
+    return is_level or (min(abs(x - box.left), abs(x - box.right)) < EDGE and box.bottom < y < box.top)
+
+
+def list_shared(layout):
+    """Where lines that neither begin nor end at one box lie on each other."""
+    flows = [curve for curve in layout.curves if curve.kind == "flow"]
+    flows = [(*find_ends(layout, curve), flattened(curve.points)) for curve in flows]
+    apart = (
+        (one, other) for one, other in combinations(flows, 2) if None not in (one[0], other[0]) and one[0] != other[0]
+    )
+    return [
+        (one[0], other[0])
+        for one, other in apart
+        if (one[1] is None or one[1] != other[1]) and runs_along(one[2], other[2], along_for=SHARED)
+    ]
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("name", [*FAMILIES, *NAMES])
+def test_no_line_lies_on_one_between_other_boxes(name):
+    layout = compose(name)
+    assert layout is None or list_shared(layout) == []
 
 
 def test_no_cells_stand_on_a_remark(layout):

@@ -1,10 +1,12 @@
 """Lines between boxes keep apart from lines between other boxes, and meet those of their own."""
 
+from itertools import combinations
+
 import pytest
 
 from xray.story.canvas import Canvas
 from xray.story.layout import Box
-from xray.story.sheet.routing import Way, crosses, goes_on, join, runs_along
+from xray.story.sheet.routing import CORNER, Way, choose_way, count_levels, crosses, goes_on, join, room_for, runs_along
 
 
 def make_box(name, x, y, width=60.0):
@@ -90,7 +92,7 @@ def test_a_line_out_of_a_frame_turns_aside_above_what_is_written_over_it():
         assert way.points[0] == (LOWER.x, LOWER.top)
         assert way.points[1][0] == LOWER.x
         assert way.points[1][1] > 60.0
-    assert [way.points[-1] for way in drawn] == [(beside.x, beside.bottom), (TOP.x, TOP.bottom)]
+    assert [way.points[-1] for way in drawn] == [(beside.x, beside.bottom), (TOP.left + CORNER, TOP.bottom)]
 
 
 def test_a_line_does_not_go_on_where_another_one_ends():
@@ -124,3 +126,53 @@ def test_lines_across_each_other_are_counted():
 
     assert (crosses(upright, level), crosses(level, upright)) == (1, 1)
     assert crosses(upright, tuple((x, y + 30) for x, y in level)) == 0
+
+
+def test_a_line_around_others_leaves_a_wide_box_near_the_corner_and_enters_one_there():
+    low = make_box("low", 75.0, 10.0, 130.0)
+    drawn: list[Way] = []
+    join(Canvas(lambda text, size, weight: 0.0), low, TOP, (low, MIDDLE, UPPER, TOP), "line", drawn=drawn)
+
+    (way,) = drawn
+    assert (way.points[0], way.points[-1]) == ((low.right - CORNER, low.top), (TOP.right - CORNER, TOP.bottom))
+
+
+def test_a_line_around_others_leaves_a_sign_in_its_middle():
+    sign = make_box("sign", 75.0, 10.0, 22.0)
+    drawn: list[Way] = []
+    join(Canvas(lambda text, size, weight: 0.0), sign, TOP, (sign, MIDDLE, UPPER, TOP), "line", drawn=drawn)
+
+    assert drawn[0].points[0] == (sign.x, sign.top)
+
+
+def test_lines_around_a_row_of_boxes_all_keep_apart():
+    below = [make_box(f"below {place}", 40.0 + 70 * place, 10.0) for place in range(3)]
+    above = [make_box(f"above {place}", 40.0 + 70 * place, 145.0) for place in range(3)]
+    wide = make_box("wide", 110.0, 75.0, 200.0)
+    drawn: list[Way] = []
+    canvas = Canvas(lambda text, size, weight: 0.0)
+    for lower, upper in zip(below, (above[2], above[0], above[1]), strict=True):
+        join(canvas, lower, upper, (*below, wide, *above), "line", drawn=drawn)
+
+    assert not any(runs_along(one.points, other.points) for one, other in combinations(drawn, 2))
+
+
+def test_as_many_lines_level_one_above_the_other_as_rows_have_to_be_apart_for():
+    bent = (((0.0, 0.0), (0.0, 5.0), (40.0, 5.0)), ((20.0, 0.0), (20.0, 9.0), (60.0, 9.0)))
+    far = ((90.0, 0.0), (90.0, 13.0), (99.0, 13.0))
+
+    assert count_levels([Way(LOWER, TOP, points) for points in bent], 0.0, 20.0) == 2
+    assert count_levels([Way(LOWER, TOP, points) for points in (bent[0], far)], 0.0, 20.0) == 1
+    assert count_levels([Way(LOWER, TOP, points) for points in bent], 7.0, 20.0) == 1
+    assert room_for(1) == 0.0 < room_for(2) < room_for(3)
+
+
+@pytest.mark.parametrize("aside", [CORNER + 3, 40.0])
+def test_a_line_ends_apart_from_the_arrows_of_others_into_its_box(aside):
+    tip = TOP.right - aside
+    drawn = [Way(UPPER, TOP, ((tip, UPPER.top), (tip, TOP.bottom)))]
+    left = Way(MIDDLE, TOP, ((TOP.left + CORNER + 3, UPPER.top), (TOP.left + CORNER + 3, TOP.bottom)))
+    low = make_box("low", 75.0, 10.0, 130.0)
+    points = choose_way(low, TOP, (low, MIDDLE, UPPER, TOP), [*drawn, left])
+
+    assert all(abs(points[-1][0] - way.points[-1][0]) >= CORNER for way in (*drawn, left))

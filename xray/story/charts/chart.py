@@ -1,7 +1,8 @@
 """A chart: nodes in rows from the bottom up, in lanes from left to right, and the ways that data takes between them."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations, permutations
 from math import prod
 from typing import Literal
 
@@ -117,6 +118,33 @@ class Chart:
             " ".join(mark + key for key in self.heads),
             tuple(mark + key for key in self.memory),
         )
+
+
+def uncross(nodes: Sequence[Node], edges: Collection[Edge], held: Collection[str] = ()) -> list[Node]:
+    """The nodes, those of a row in the places between which the fewest lines to other rows cross; some are `held`."""
+    found = {node.key: node for node in nodes}
+    for row in sorted({node.row for node in nodes}):
+        keys = [node.key for node in nodes if node.row == row]
+        places = [found[key].place for key in keys]
+        if len({wide for _, wide in places}) > 1 or not {*held}.isdisjoint(keys):
+            continue
+        near = [edge for edge in edges if (edge.source in keys) != (edge.target in keys)]
+        orders = (
+            found | {key: replace(found[key], place=place) for key, place in zip(keys, order, strict=True)}
+            for order in permutations(places)
+        )
+        found = min(orders, key=lambda order: count_crossed(order, near))
+    return [found[node.key] for node in nodes]
+
+
+def count_crossed(nodes: Mapping[str, Node], edges: Collection[Edge]) -> int:
+    """How many pairs of lines between the same rows change sides."""
+    ends = [(nodes[edge.source], nodes[edge.target]) for edge in edges]
+    return sum(
+        (low.row, high.row) == (below.row, above.row)
+        and (low.place[0] - below.place[0]) * (high.place[0] - above.place[0]) < 0
+        for (low, high), (below, above) in combinations(ends, 2)
+    )
 
 
 def chart_alone(node: Node) -> Chart:

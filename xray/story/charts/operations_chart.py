@@ -32,6 +32,7 @@ from xray.story.charts.chart import (
     count_read,
     describe_params,
     steps_at,
+    uncross,
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import label_step, list_own_sum, list_rounding, tell_middle
@@ -116,9 +117,10 @@ def chart_operations(
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     head = next((after for before, after in edges if before == head and takes_in_order(flow, after)), head)
+    ways = tuple(Edge(keys[before], keys[after]) for before, after in sorted(edges))
     return Chart(
-        tuple(found),
-        tuple(Edge(keys[before], keys[after]) for before, after in sorted(edges)),
+        tuple(uncross(found, ways, {keys[node] for node in left})),
+        ways,
         tuple(keys[node] for node in notable if node not in begun or reads(flow, nodes, node, notable, owner, begins)),
         keys[head],
         tuple(keys[node] for node in outer),

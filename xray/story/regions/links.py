@@ -13,14 +13,14 @@ from xray.story.layout import LEADING, Box, Point
 from xray.story.regions.sources import Source, is_end
 from xray.story.regions.ways import Way, list_ways
 from xray.story.sheet.columns import Column
-from xray.story.sheet.routing import CLEAR, choose_way
+from xray.story.sheet.routing import CLEAR, choose_way, runs_along
 from xray.story.sheet.standing import EXIT, Standing
 from xray.story.type_sizes import LABEL, MARGIN, NOTE, PANEL_PAD
 
 MEMORY = "MEMORY"
 """What a ribbon is called that leads to keys and values alone."""
-APART, OVER, UNDER = 7.0, 24.0, 20.0
-"""How far ribbons run from each other, above what they pass, and below what they lead to."""
+APART, MOST_BESIDE, OVER, UNDER = 7.0, 4, 24.0, 20.0
+"""How far ribbons run from each other, how many so, and how far above what they pass and below what they lead to."""
 TIP, IN_TIP = 12.0, 8.0
 """How long the head of a ribbon is, and how much of that is wide enough to hide the end of the casing."""
 LEAVING, NAME_UNDER, BEND = 33.0, 8.0, 12.0
@@ -80,7 +80,7 @@ def draw_links(
 ) -> float:
     """Turns, and ribbons from boxes that made something to those of another tower that read it; gives how high."""
     ways = list_ways(columns, standing, links)
-    routes = [route_way(columns, standing, way, aisle, APART * (number % 4)) for number, way in enumerate(ways)]
+    routes = route_ways(columns, standing, ways, aisle)
     draw_turns(canvas, columns, standing, aisle, [ribbon for route in routes for ribbon in route])
     for ribbon in (ribbon for route in routes for ribbon in route):
         draw_ribbon(canvas, ribbon)
@@ -131,6 +131,25 @@ def leads_to(source: Column, target: Column, key: str, columns: Sequence[Column]
     sums = frozenset[int]().union(*(one.towering.sums for one in columns if one.reading.flow is flow))
     places = [{flow.places[step.id] for step in node.steps if step.id in flow.places} for node in (given, met)]
     return not places[0].isdisjoint(flow.behind(*places[1], ends=sums.__contains__))
+
+
+def route_ways(
+    columns: Sequence[Column], standing: Sequence[Standing], ways: Sequence[Way], aisle: float
+) -> list[list[tuple[Point, ...]]]:
+    """The corners of the ribbons of all ways, each beside those of ways from other boxes as far as there is room."""
+    found: list[list[tuple[Point, ...]]] = []
+    for number, way in enumerate(ways):
+        routed = zip(ways, found, strict=False)
+        others = [ribbon for one, route in routed if one.source.key != way.source.key for ribbon in route]
+        shifts = (APART * ((number + more) % MOST_BESIDE) for more in range(MOST_BESIDE))
+        tried = (route_way(columns, standing, way, aisle, shift) for shift in shifts)
+        found.append(min(tried, key=lambda route: count_on(route, others)))
+    return found
+
+
+def count_on(route: Sequence[Sequence[Point]], others: Sequence[Sequence[Point]]) -> int:
+    """On how many others ribbons lie, but for those that end where they do."""
+    return sum(one[-1] != other[-1] and runs_along(one, other, APART - 1) for one in route for other in others)
 
 
 def route_way(

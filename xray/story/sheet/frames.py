@@ -101,9 +101,7 @@ def draw_frames(
         bottom, before = y, len(canvas.panels)
         y += PANEL_PAD
         for panels in zip(*(frame.panels for frame in group), strict=True):
-            panel, entered = draw_panel(
-                canvas, panels, lanes, left, width, y, gap, lasts, remarks=remarks, is_wide=bool(name)
-            )
+            panel, entered = draw_panel(canvas, panels, lanes, left, width, y, gap, lasts, remarks=remarks)
             firsts = firsts or entered
             lasts = [find_result(one.chart, placed) for one, placed in zip(panels, panel.placed, strict=True)]
             for place, (one, placed) in enumerate(zip(panels, panel.placed, strict=True)):
@@ -182,7 +180,7 @@ def draw_corrected(
     """What is done behind a layer to the boxes beside its stream, right of that; gives how high its panel reaches."""
     before, ceiling = len(canvas.panels), floor + TITLE_ROW
     placed = place_chart(canvas, chart, lane.left, lane.width, ceiling + gap * 0.6, gap, lane.look, None)
-    enter(canvas, last, [placed.boxes[key] for key in chart.feet], placed.boxes.values(), lane.look, ceiling - 3)
+    enter(canvas, last, chart, placed, lane.look, ceiling - 3)
     top, surface = placed.top + gap, f"{lane.look.own}_panel"
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
     canvas.panels.insert(before, canvas.panels.pop())

@@ -1,6 +1,6 @@
 """A panel on the canvas: a stage's charts lane by lane, the stream's way in, and its title."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 from re import split
@@ -12,15 +12,13 @@ from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
-from xray.story.sheet.placing import Look, Placed, draw_station, heights_of, place_chart
+from xray.story.sheet.placing import Look, Placed, draw_station, place_chart, rows_of
 from xray.story.sheet.planning import Panel
-from xray.story.sheet.routing import between, join
+from xray.story.sheet.routing import Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import plural, wrap, wrap_evenly
 
-SKIP, TITLE_ROW, REMARKS = 34.0, 22.0, 136.0
-BELOW_RIBBON = 30.0
-"""How far below the boxes of a row to which a ribbon leads the stream turns aside to another one of them."""
+SKIP, TITLE_ROW, REMARKS, BELOW_MEMORY = 34.0, 22.0, 136.0, 32.0
 USUAL_LINES, MOST_LINES = 3, 4
 """On so many lines a title is told as it is, and on so many it may stand at all."""
 
@@ -59,12 +57,8 @@ def draw_panel(
     lasts: Sequence[Box],
     *,
     remarks: bool,
-    is_wide: bool = False,
 ) -> tuple[Shown, list[Box]]:
-    """One stage in every lane; gives it as it stands, and the boxes that are entered first.
-
-    Ribbons are wide between towers with their words between ledgers (`is_wide`): there is no room below them.
-    """
+    """One stage in every lane; gives it as it stands, and the boxes that are entered first."""
     panel, look = panels[0], lanes[0].look
     before = len(canvas.panels)
     title = spell_title(canvas, name_stage(panel.staging), lanes[0].centre - 8 - (left + 20)) if panel.is_open else ()
@@ -83,9 +77,7 @@ def draw_panel(
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
     above = ceiling - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
-        feet = [one.boxes[key] for key in chart.feet if key in one.boxes]
-        led = [] if is_wide else [one.boxes[key].bottom for key in chart.memory if key in one.boxes]
-        enter(canvas, last, feet, one.boxes.values(), lane.look, above, led)
+        enter(canvas, last, chart, one, lane.look, above)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
@@ -125,10 +117,13 @@ def place_charts(
     on_page: bool = False,
 ) -> list[Placed]:
     """The charts beside each other, row by row as high as the highest of them."""
-    listed = [heights_of(canvas, chart, lane.width, lane.look) for chart, lane in zip(charts, lanes, strict=True)]
-    heights = [max(row) for row in zip_longest(*listed, fillvalue=0.0)]
+    listed = [rows_of(canvas, chart, lane.width, lane.look) for chart, lane in zip(charts, lanes, strict=True)]
+    rows = [
+        (max(height for height, _ in row), max(room for _, room in row))
+        for row in zip_longest(*listed, fillvalue=(0.0, 0.0))
+    ]
     return [
-        place_chart(canvas, chart, lane.left, lane.width, floor, gap, lane.look, station, heights, on_page=on_page)
+        place_chart(canvas, chart, lane.left, lane.width, floor, gap, lane.look, station, rows, on_page=on_page)
         for chart, lane in zip(charts, lanes, strict=True)
     ]
 
@@ -167,31 +162,27 @@ def panel_surface(panel: Panel, look: Look) -> str:
     return f"{look.own}_panel"
 
 
-def enter(
-    canvas: Canvas,
-    last: Box,
-    feet: Sequence[Box],
-    others: Iterable[Box],
-    look: Look,
-    above: float,
-    led: Collection[float] = (),
-) -> None:
+def enter(canvas: Canvas, last: Box, chart: Chart, placed: Placed, look: Look, above: float) -> None:
     """The stream's way into a stage: from the box below to every box that reads it, around the others.
 
-    What leads around boxes leaves the stream `above` the title of the stage. Where a ribbon is `led` to the bottom of
-    boxes beside one, the stream turns aside below it: it would seem to lead to those boxes.
+    What leads around boxes leaves the stream `above` the title of the stage. Where memory comes in below boxes of a
+    row, the stream turns aside to those beside them below it.
     """
     thin = look.is_narrow
-    start = last if last.top > above else replace(last, y=above, height=0.0)
-    for foot in feet:
+    start = last if last.top > above else replace(last, y=above, width=0.0, height=0.0)
+    fed = {chart.node(key).row for key in chart.memory}
+    ways = list(placed.ways)
+    for key in (key for key in chart.feet if key in placed.boxes):
+        foot = placed.boxes[key]
         dashed, width = thin and look.is_dashed, 1.6 if thin else 1.2
-        if middle := between(last, foot, [*others]):
-            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed)
+        if middle := between(last, foot, list(placed.boxes.values())):
+            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed, drawn=ways)
             continue
-        knee = foot.bottom - (BELOW_RIBBON if any(abs(foot.bottom - one) < 1 for one in led) else 5)
+        knee = foot.bottom - (BELOW_MEMORY if chart.node(key).row in fed else 5)
         points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
         if abs(foot.x - last.x) < 1 or foot.left + 4 < last.x < foot.right - 4:
             points = ((last.x, last.top), (last.x, foot.bottom))
+        ways.append(Way(start, foot, points))
         canvas.line(
             *points,
             role=look.line,

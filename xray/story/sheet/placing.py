@@ -8,10 +8,10 @@ from re import split
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.canvas import Canvas, words
-from xray.story.charts.chart import Chart, Node
+from xray.story.charts.chart import Chart, Edge, Node, Place
 from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
-from xray.story.sheet.routing import Way, join
+from xray.story.sheet.routing import Way, count_levels, join, room_for
 from xray.story.sheet.tooltip import describe
 from xray.story.type_sizes import DIGIT, FOUR_LINES, LINE, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
 from xray.story.wording import fit_text, wrap, wrap_words
@@ -117,12 +117,39 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     return (FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES) + more
 
 
-def heights_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[float]:
-    """The height of each row: that of its highest node."""
-    return [
+def rows_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[tuple[float, float]]:
+    """The height of each row, that of its highest node, and the room that it needs above it."""
+    heights = [
         max((row_height(canvas, node, width, look) for node in chart.in_row(row)), default=0.0)
         for row in range(chart.rows)
     ]
+    return list(zip(heights, rooms_of(chart, width), strict=True))
+
+
+def rooms_of(chart: Chart, width: float) -> tuple[float, ...]:
+    """How much room each row needs above it at least for the lines that run level there."""
+    return plan_rooms(tuple((node.key, node.row, node.place) for node in chart.nodes), tuple(in_order(chart)), width)
+
+
+@lru_cache(maxsize=1024)
+def plan_rooms(nodes: tuple[tuple[str, int, Place], ...], edges: tuple[Edge, ...], width: float) -> tuple[float, ...]:
+    """The same, of nodes of which it is known where in which row each stands."""
+    boxes = {key: Box(key, x * width, row * 100.0, share * width, 50.0, (), "") for key, row, (x, share) in nodes}
+    ways = list[Way]()
+    canvas, others = Canvas(lambda *_: 0.0, is_trial=True), list(boxes.values())
+    for edge in edges:
+        lower, upper = boxes[edge.source], boxes[edge.target]
+        if lower.top < upper.bottom:
+            join(canvas, lower, upper, others, "", fan=edge.fan, drawn=ways)
+    rows = 1 + max((row for _, row, _ in nodes), default=-1)
+    return tuple(room_for(count_levels(ways, row * 100.0 + 25, row * 100.0 + 75)) for row in range(rows))
+
+
+def in_order(chart: Chart) -> list[Edge]:
+    """The ways from one row to a higher one, those to the next row first: longer ones go around these."""
+    rows = {node.key: node.row for node in chart.nodes}
+    edges = [edge for edge in chart.edges if edge.source in rows and edge.target in rows]
+    return sorted(edges, key=lambda edge: rows[edge.target] - rows[edge.source])
 
 
 def place_chart(
@@ -134,29 +161,28 @@ def place_chart(
     gap: float,
     look: Look,
     station: int | None = None,
-    heights: Sequence[float] | None = None,
+    rows: Sequence[tuple[float, float]] | None = None,
     *,
     on_page: bool = False,
 ) -> Placed:
     """The chart's boxes and the lines between them, from a floor up.
 
-    `heights` are those of the rows where another chart stands beside it; lines on the page itself, outside of a frame,
-    are thick and take the colour of their phase.
+    `rows` are how high each row is, and how much room it needs above it, where another chart stands beside it; lines on
+    the page itself, outside of a frame, are thick and take the colour of their phase.
     """
     boxes: dict[str, Box] = {}
-    y = floor
-    for row, height in enumerate(heights or heights_of(canvas, chart, width, look)):
+    y = top = floor
+    for row, (height, room) in enumerate(rows or rows_of(canvas, chart, width, look)):
         y += RIBBON_ROW if any(node.key in chart.memory for node in chart.in_row(row)) else 0
         for node in chart.in_row(row):
             boxes[node.key] = canvas.add(make_box(canvas, node, left, width, y + height / 2, height, look, station))
             if node.form == "bars":
                 draw_bars(canvas, node, boxes[node.key], look)
-        y += height + gap
+        top = y + height
+        y = top + max(gap, room)
     every, drawn = list(boxes.values()), list[Way]()
-    for edge in chart.edges:
-        lower, upper = boxes.get(edge.source), boxes.get(edge.target)
-        if lower is None or upper is None:
-            continue
+    for edge in in_order(chart) if not canvas.is_trial else ():
+        lower, upper = boxes[edge.source], boxes[edge.target]
         surface = chart.node(edge.source).surface
         of_memory = not look.is_narrow and surface == "memory"
         line = look.phase if on_page else look.memory if of_memory else look.line
@@ -167,7 +193,7 @@ def place_chart(
             join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed, drawn=drawn)
         else:
             canvas.line((lower.left, lower.y), (upper.right, upper.y), role=line, width=1.6)
-    return Placed(boxes, y - gap, tuple(drawn))
+    return Placed(boxes, top, tuple(drawn))
 
 
 def make_box(

@@ -2,17 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise, product
+from itertools import pairwise, product
 
-from xray.story.canvas import Canvas
+from xray.story.canvas import Canvas, distance
 from xray.story.layout import Box, Point
 
 CLEAR = 5.0
-BESIDE = 3.5
+"""So far lines run from boxes."""
+BESIDE = 4.5
 """So far apart lines run beside each other."""
-MOST_LANES, MOST_WAYS = 8, 60
+CORNER = 8.0
+"""So far from a corner of a box a line begins or ends there that goes around others."""
+MOST_ASIDE, MOST_LANES, MOST_LEVELS = 6, 24, 4
 NEAR, SHORT = 2.0, 1.0
 """Lines that are nearer to each other, along more than this, look like one."""
+RUNNING, GOING_ON, NEXT_TO, CROSSING = 900.0, 120.0, 40.0, 30.0
+"""By how much a way may be longer that does not run along another line, go on where that ends, run close beside it, or
+across it."""
 
 
 @dataclass(frozen=True)
@@ -42,15 +48,12 @@ def join(
     It keeps apart from lines that are `drawn` already, and is put behind these. Out of a frame it leads from the middle
     of the lower box, and turns aside only so far `above`, over what is written there.
     """
-    small, large = sorted((lower, upper), key=lambda box: box.width)
-    is_over = large.left - 1 < small.left and small.right < large.right + 1
-    if fan > 1 and is_over and not between(lower, upper, others):
-        spread = small.width - 26
-        for place in range(fan):
-            x = small.x - spread / 2 + spread * place / (fan - 1)
-            canvas.line((x, lower.top), (x, upper.bottom), role=role, head_size=0.45)
-        return
     ways = [] if drawn is None else drawn
+    if fan > 1 and (arrows := list_fan(lower, upper, others, fan)):
+        for points in arrows:
+            canvas.line(*points, role=role, head_size=0.45)
+            ways.append(Way(lower, upper, points))
+        return
     start = lower if above is None else replace(lower, y=above, width=0.0, height=0.0)
     points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower])
     points = ((points[0][0], lower.top), *points[1:])
@@ -58,24 +61,64 @@ def join(
     canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6)
 
 
-def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way]) -> tuple[Point, ...]:
-    """The corners of that line: the first of the ways that runs along no other line, else the shortest.
+def list_fan(lower: Box, upper: Box, others: Sequence[Box], fan: int) -> list[tuple[Point, ...]]:
+    """So many arrows side by side, where one of two boxes stands over the other, and nothing between them."""
+    small, large = sorted((lower, upper), key=lambda box: box.width)
+    is_over = large.left - 1 < small.left and small.right < large.right + 1
+    if not is_over or between(lower, upper, others):
+        return []
+    spread = small.width - 26
+    places = (small.x - spread / 2 + spread * place / (fan - 1) for place in range(fan))
+    return [((x, lower.top), (x, upper.bottom)) for x in places]
 
-    One that goes on where another one ends looks like that one: rather than this, another way is taken, which crosses
-    as few lines as can be.
+
+def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way]) -> tuple[Point, ...]:
+    """The corners of that line: of the ways the shortest that runs along no other line, and across few.
+
+    One that goes on where another one ends looks like that one, so that this counts as well.
     """
     beside = [way.points for way in drawn if way.lower is not lower and way.upper is not upper]
-    ways = list(islice(list_ways(lower, upper, others), MOST_WAYS))
-    apart = [points for points in ways if not any(runs_along(points, other) for other in beside)]
-    if not apart or not any(goes_on(apart[0], other) for other in beside):
-        return next(iter(apart), ways[0])
-    clear = (points for points in apart if not any(goes_on(points, other) for other in beside))
-    return min(clear, key=lambda points: sum(crosses(points, other) for other in beside), default=apart[0])
+    tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
+    ways = sorted(
+        ((measure(points) + weigh_tip(points, tips), points) for points in list_ways(lower, upper, others)),
+        key=first_of,
+    )
+    best, least = ways[0][1], float("inf")
+    for weight, points in ways:
+        if weight >= least:
+            break
+        for other in beside:
+            weight += weigh_beside(points, other) if weight < least else 0.0
+        if weight < least:
+            best, least = points, weight
+    return best
 
 
-def runs_along(one: Sequence[Point], other: Sequence[Point]) -> bool:
+def first_of(one: tuple[float, object]) -> float:
+    return one[0]
+
+
+def measure(points: Sequence[Point]) -> float:
+    """How long a way is."""
+    return sum(distance(one, other) for one, other in pairwise(points))
+
+
+def weigh_tip(points: Sequence[Point], tips: Sequence[float]) -> float:
+    """By how much a way counts as longer for arrows of others close beside the one in which it ends."""
+    return NEXT_TO if any(SHORT < abs(points[-1][0] - tip) < CORNER for tip in tips) else 0.0
+
+
+def weigh_beside(one: Sequence[Point], other: Sequence[Point]) -> float:
+    """By how much a way counts as longer for another line."""
+    if runs_along(one, other):
+        return RUNNING
+    along = GOING_ON if goes_on(one, other) else NEXT_TO if runs_along(one, other, BESIDE - SHORT, BESIDE) else 0.0
+    return along + CROSSING * crosses(one, other)
+
+
+def runs_along(one: Sequence[Point], other: Sequence[Point], near: float = NEAR, along_for: float = SHORT) -> bool:
     """Whether two lines look like one along a part of their way."""
-    return any(lie_on(a, b, c, d) for a, b in pairwise(one) for c, d in pairwise(other))
+    return any(lie_on(a, b, c, d, along_for, near) for a, b in pairwise(one) for c, d in pairwise(other))
 
 
 def goes_on(one: Sequence[Point], other: Sequence[Point]) -> bool:
@@ -97,11 +140,11 @@ def lie_across(a: Point, b: Point, c: Point, d: Point) -> bool:
     return is_level and abs(a[0] - b[0]) < NEAR and within
 
 
-def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT) -> bool:
+def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT, near: float = NEAR) -> bool:
     """Whether two straight pieces lie on each other, for longer than so much; of a gap between them, that is less."""
     for across, along in ((0, 1), (1, 0)):
         is_straight = abs(a[across] - b[across]) < NEAR and abs(c[across] - d[across]) < NEAR
-        if is_straight and abs(a[across] - c[across]) < NEAR:
+        if is_straight and abs(a[across] - c[across]) < near:
             low = max(min(a[along], b[along]), min(c[along], d[along]))
             high = min(max(a[along], b[along]), max(c[along], d[along]))
             if high - low > along_for:
@@ -110,36 +153,67 @@ def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT) -> 
 
 
 def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[Point, ...]]:
-    """The corners of lines from one box to another, the shortest way first."""
-    start, end = (lower.x, lower.top), (upper.x, upper.bottom)
+    """The corners of lines from one box to another: a straight one where it is free, else around what is between."""
     middle = between(lower, upper, others)
-    if lower.left + CLEAR < upper.x < lower.right - CLEAR and is_free(upper.x, middle):
-        yield ((upper.x, lower.top), end)
-        return
-    if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
-        yield (start, (lower.x, upper.bottom))
-        return
-    straight = find_free(lower, upper, middle)
-    if middle and straight is not None:
+    straight = find_straight(lower, upper, middle)
+    if straight is not None:
         yield ((straight, lower.top), (straight, upper.bottom))
-        return
+        if not middle:
+            return
+    floor = max([lower.top, *(box.top for box in others if box.bottom < lower.top < box.top)])
+    roof = min([upper.bottom, *(box.bottom for box in others if box.bottom < upper.bottom < box.top)])
     if not middle:
-        gap = upper.bottom - lower.top
-        knees = [min(gap / 2, CLEAR + apart) for apart in (0, BESIDE, 2 * BESIDE)]
-        beside = product((2 * BESIDE, -2 * BESIDE), (*knees, gap / 4, 3 * gap / 4))  # where two lines change sides
-        for aside, up in (*((0.0, knee) for knee in knees), *beside):
-            left, right, knee = lower.x + aside, upper.x + aside, lower.top + up
-            yield ((left, lower.top), (left, knee), (right, knee), (right, upper.bottom))
+        for level, aside in product(list_levels(floor, roof), (0.0, CORNER, -CORNER)):
+            left, right = lower.x + aside, upper.x + aside
+            yield ((left, lower.top), (left, level), (right, level), (right, upper.bottom))
         return
+    ceiling, ground = min(box.bottom for box in middle), max(box.top for box in middle)
+    first, last = list_levels(floor, max(ceiling, floor)), list_levels(roof, min(ground, roof))
     lanes = list_lanes(lower.x, upper.x, middle)[:MOST_LANES]
-    for into, lane, out in product((0, BESIDE, 2 * BESIDE), lanes, (0, BESIDE, 2 * BESIDE)):
-        first, last = lower.top + CLEAR + out, upper.bottom - CLEAR - into
-        if lane == lower.x:
-            yield (start, (lower.x, last), (upper.x, last), end)
-        elif lane == upper.x:
-            yield (start, (lower.x, first), (upper.x, first), end)
-        else:
-            yield (start, (lower.x, first), (lane, first), (lane, last), (upper.x, last), end)
+    for lane, out, into, inside in product(lanes, first, last, (CORNER, 3 * CORNER)):
+        left, right = near_to(lane, lower), near_to(lane, upper, inside)
+        left_way = ((lane, lower.top),) if left == lane else ((left, lower.top), (left, out), (lane, out))
+        right_way = ((lane, upper.bottom),) if right == lane else ((lane, into), (right, into), (right, upper.bottom))
+        yield (*left_way, *right_way)
+
+
+def find_straight(lower: Box, upper: Box, middle: Sequence[Box]) -> float | None:
+    """Where a line goes straight up from one box to another: from or to the middle of one, else between the others."""
+    if lower.left + CLEAR < upper.x < lower.right - CLEAR and is_free(upper.x, middle):
+        return upper.x
+    if upper.left + CLEAR < lower.x < upper.right - CLEAR and is_free(lower.x, middle):
+        return lower.x
+    return find_free(lower, upper, middle) if middle else None
+
+
+def near_to(x: float, box: Box, inside: float = CORNER) -> float:
+    """Where a line leaves or enters a box that comes from beside it: near its corner, of a small one in the middle."""
+    inner = box.width / 2 - inside
+    return box.x if inner < CORNER else max(box.x - inner, min(x, box.x + inner))
+
+
+def list_levels(start: float, end: float) -> list[float]:
+    """The heights at which lines may run level between two rows of boxes, from one of them on."""
+    room, way = abs(end - start), 1 if end >= start else -1
+    count = min(MOST_LEVELS, int((room - 2 * CLEAR) / BESIDE + 1.01))
+    far = [CLEAR + BESIDE * place for place in range(count)] if count > 1 else [room / 2, room / 4, 3 * room / 4]
+    return [start + way * one for one in far]
+
+
+def room_for(levels: int) -> float:
+    """How far apart rows of boxes are for so many lines level one above the other between them."""
+    return 2 * CLEAR + BESIDE * (levels - 1) if levels > 1 else 0.0
+
+
+def count_levels(ways: Sequence[Way], floor: float, roof: float) -> int:
+    """How many lines run level one above the other between two heights."""
+    pieces = [
+        (y, min(x, after) - CLEAR, max(x, after) + CLEAR)
+        for way in ways
+        for (x, y), (after, end) in pairwise(way.points)
+        if y == end and floor < y < roof
+    ]
+    return max((len({y for y, left, right in pieces if left <= x <= right}) for _, x, _ in pieces), default=0)
 
 
 def between(lower: Box, upper: Box, others: Sequence[Box]) -> list[Box]:
@@ -163,7 +237,7 @@ def is_free(x: float, boxes: Sequence[Box]) -> bool:
 
 def list_lanes(start: float, end: float, boxes: Sequence[Box]) -> list[float]:
     """The free heights nearest to both ends: theirs, or just beside one of the boxes."""
-    aside = [2 * CLEAR + times * BESIDE for times in range(3)]
+    aside = [2 * CLEAR + times * BESIDE for times in range(MOST_ASIDE)]
     lanes = [start, end, *(lane for box in boxes for by in aside for lane in (box.right + by, box.left - by))]
     free = [lane for lane in dict.fromkeys(lanes) if is_free(lane, boxes)]
     return sorted(free or [end], key=lambda lane: abs(lane - start) + abs(lane - end))

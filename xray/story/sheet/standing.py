@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
-from xray.story.layout import Box, Measure, Run
+from xray.story.layout import Box, Measure, Run, baselines, block_width
 from xray.story.regions.conditions import draw_condition, lane_beside, make_room, pass_beside
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn, draw_frames
@@ -19,6 +19,9 @@ from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 17.0, 7.0
 """What a caption takes, the way from the entrance up into the frames, from the frames up to the exit, and by how much a
 caption is lower where a way from another tower runs above it."""
+
+CORNER = 24.0
+"""How much of a corner of a box the number of a station takes."""
 
 KNEE_BELOW = 21.0
 """By how much a way to a box beside the middle of a frame is lower, where ways from other towers come in above it."""
@@ -261,11 +264,18 @@ def stand_exit(canvas: Canvas, column: Column, number: int, lane: Lane, drawn: D
     if column.last_station and not look.is_narrow:
         head = placed.boxes[chart.head]
         beside = [placed.boxes[node.key].left for node in chart.in_row(chart.node(chart.head).row)]
-        if head.height > 60 and len(beside) == 1:
+        if head.height > 60 and len(beside) == 1 and not fills_corner(head, canvas.measure):
             draw_station(canvas, head.right - 6, head.top - 4, column.last_station)
         else:
             draw_station(canvas, min(beside) - 22, head.y, column.last_station)
     return replace(placed, ways=tuple(ways))
+
+
+def fills_corner(box: Box, measure: Measure) -> bool:
+    """Whether what stands in a box reaches so far into its upper right corner that no station's number has room."""
+    lines = zip(box.lines, baselines(box), strict=True)
+    high = [line for line, baseline in lines if baseline + max(run.size for run in line) > box.top - CORNER]
+    return box.x + block_width(tuple(high), measure) / 2 > box.right - CORNER
 
 
 def is_aside(last: Box, foot: Box, boxes: Iterable[Box]) -> bool:

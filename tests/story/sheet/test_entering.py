@@ -1,0 +1,56 @@
+"""The stream's way into a stage turns aside below the ribbon of a memory, and nowhere else is it lower."""
+
+import pytest
+
+from xray.story.canvas import Canvas
+from xray.story.charts.chart import LEFT, RIGHT, Chart, Node
+from xray.story.layout import Box, Run
+from xray.story.regions.links import UNDER
+from xray.story.sheet.panels import enter
+from xray.story.sheet.placing import Look, Placed
+from xray.story.sheet.standing import fills_corner
+
+BELOW = Box("below", 60.0, 0.0, 80.0, 20.0, (), "panel")
+BOXES = {
+    "asks": Box("asks", 20.0, 100.0, 30.0, 20.0, (), "panel"),
+    "looks": Box("looks", 100.0, 100.0, 30.0, 20.0, (), "panel"),
+}
+
+
+def lead_in(memory):
+    canvas = Canvas(lambda text, size, weight: size * len(text) / 2)
+    nodes = (Node("asks", "LINEAR Q", 0, LEFT), Node("looks", "LINEAR K", 0, RIGHT))
+    feet = tuple(key for key in BOXES if key not in memory)
+    enter(canvas, BELOW, Chart(nodes, (), feet, "asks", memory), Placed(BOXES, 110.0), Look("own", "memory", ()), 20.0)
+    return [{y for _, y in curve.points} for curve in canvas.curves]
+
+
+def test_the_stream_turns_aside_below_the_ribbon_of_a_memory():
+    (heights,) = lead_in(("looks",))
+    turned = [y for y in heights if BELOW.top < y < BOXES["asks"].bottom]
+
+    assert min(turned) < BOXES["looks"].bottom - UNDER - 5
+    assert all(y > 20 for y in turned)
+
+
+def test_the_stream_turns_aside_close_below_its_readers_where_no_memory_comes_in():
+    heights = lead_in(())
+
+    assert len(heights) == 2
+    assert all(any(y > BOXES["asks"].bottom - UNDER for y in one if y < BOXES["asks"].bottom) for one in heights)
+
+
+@pytest.mark.parametrize(("text", "fills"), [("LINEAR", False), ("LINEAR TO CLASSES", True)])
+def test_what_reaches_into_a_corner_leaves_no_room_for_a_number(text, fills):
+    box = Box(
+        "head", 50.0, 50.0, 100.0, 70.0, ((Run(text, 12),), (Run("2", 12),), (Run("3", 12),), (Run("4", 12),)), "own"
+    )
+
+    assert fills_corner(box, lambda text, size, weight: 6.0 * len(text)) == fills
+
+
+def test_what_stands_lower_leaves_a_corner_free():
+    wide = "what is told of it"
+    box = Box("head", 50.0, 50.0, 100.0, 90.0, ((Run("A", 12),), (Run("2", 12),), (Run(wide, 12),)), "own")
+
+    assert not fills_corner(box, lambda text, size, weight: 6.0 * len(text))
