@@ -1,4 +1,4 @@
-"""What stands behind the last layer: the mean of the first rows, and rows that are cut into several each."""
+"""What stands behind the last layer: the mean of the first rows, rows cut into several each, one of every few."""
 
 import re
 
@@ -55,3 +55,10 @@ def test_a_mean_of_the_first_rows_with_which_all_ends_is_drawn(end, told):
 )
 def test_rows_that_are_cut_into_several_at_last_are_drawn(end, told):
     assert [word for word in words_of(end) if "CUT INTO" in word] == told
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [(lambda x: x[:, ::2], ["1 OF EVERY 2 ROWS"]), (lambda x: x[:, :3], []), (lambda x: x[::2], [])]
+)
+def test_one_of_every_few_rows_that_go_on_is_told(end, told):
+    assert [word for word in words_of(end) if "OF EVERY" in word] == told

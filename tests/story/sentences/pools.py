@@ -490,6 +490,7 @@ FACTS = {
     "window": MaskFacts("custom", 0.5, cells=((".ff", "..f", "x.."),)),
     "window on both sides": MaskFacts("custom", 0.5, spans=(((1, 0, 0, 2, 0), (98, 0, 1, 3, 1), (1, 98, 0, 100, 0)),)),
     "itself alone": MaskFacts("custom", 0.6, cells=((".ff", "x.f", "xx."),)),
+    "window that moves along": MaskFacts("custom", 0.6, cells=(("p..xxxx", "px..xxx", "pxx..xx"),)),
     "custom": MaskFacts("custom", 0.5),
     "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
 }

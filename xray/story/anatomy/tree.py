@@ -21,18 +21,23 @@ class Norm:
     """The normalisation of a stage, and where it stands.
 
     `before` the branch, `after` it, `both`, or `none`; None where it stands within the branch. `on` says what a norm
-    that stands after normalises: the branch before it is added, or the stream after the sum. `adaptive` ones are scaled
-    or shifted by something that is worked out of data, and not learned alone (DiT). `times` says how many the stream
-    goes through one behind the other, where it is not one (Grounding DINO). `learned` is False where none of them
-    has numbers of its own (OLMo).
+    that stands after normalises: the branch before it is added, the stream after the sum, or both, each by one of its
+    own (Gemma 4 Audio). `adaptive` ones are scaled or shifted by something that is worked out of data, and not learned
+    alone (DiT). `times` says how many the stream goes through one behind the other, where it is not one (Grounding
+    DINO). `learned` is False where none of them has numbers of its own (OLMo).
     """
 
     kind: NormKind | None
     place: NormPlace | None
-    on: Literal["branch", "stream"] | None = None
+    on: Literal["branch", "stream", "both"] | None = None
     adaptive: bool | None = None
     times: int | None = None
     learned: bool | None = None
+
+    @property
+    def is_behind_sum(self) -> bool:
+        """Whether one normalises the stream behind the sum."""
+        return self.on in ("stream", "both")
 
 
 @dataclass(frozen=True)

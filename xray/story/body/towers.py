@@ -131,7 +131,7 @@ def read_tower(
         if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":
             ending = last_norm(flow, chain.end)
             own = own if ending is None else [take_norm(flow, own[0], ending)]
-        elif chain is not chains[-1] and own[-1].stage.norm.on != "stream":
+        elif chain is not chains[-1] and not own[-1].stage.norm.is_behind_sum:
             ending = last_norm(flow, chain.end)
             if ending is not None and is_of_last_block(flow, chain, ending):
                 own[-1] = take_norm(flow, own[-1], ending)
@@ -251,17 +251,17 @@ def is_end_of_layer(layers: Sequence[Layer]) -> bool:
     last = layers[-1][-1].stage
     kinds = [branch.part for branch in last.branches]
     ends = [
-        any(one.stage.norm.on == "stream" and kinds == [branch.part for branch in one.stage.branches] for one in layer)
+        any(one.stage.norm.is_behind_sum and kinds == [branch.part for branch in one.stage.branches] for one in layer)
         for layer in layers[:-1]
     ]
-    return bool(ends) and all(ends) and last.norm.on != "stream"
+    return bool(ends) and all(ends) and not last.norm.is_behind_sum
 
 
 def ends_as_another(flow: Flow, chain: Chain, layers: Sequence[Layer], norm: FoundNorm) -> bool:
     """Whether the block of the last layer holds the norm behind it, and another layer ends with one (Fun-ASR's ear)."""
     last = layers[-1][-1].stage.norm
-    others = (layer[-1].stage.norm.on == "stream" for layer in layers[:-1])
-    return last.on != "stream" and any(others) and is_of_last_block(flow, chain, norm)
+    others = (layer[-1].stage.norm.is_behind_sum for layer in layers[:-1])
+    return not last.is_behind_sum and any(others) and is_of_last_block(flow, chain, norm)
 
 
 def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:
@@ -282,7 +282,7 @@ def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:
     found = Norm(
         kind if own.place == "none" or kind == own.kind else None,
         "after" if own.place == "none" else "both",
-        "stream",
+        "both" if own.on == "branch" else "stream",
         own.adaptive or False,
     )
     return replace(staging, stage=replace(staging.stage, norm=found), norms=(*staging.norms, norm))
@@ -324,7 +324,7 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
             together.append(chain.joints[place])
         following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
         after = list_stream_norms(flow, together[-1], following)
-        if not after and found and found[-1].stage.norm.on == "stream":
+        if not after and found and found[-1].stage.norm.is_behind_sum:
             norm = last_norm(flow, chain.end if following is None else together[-1].add)
             begins_next = following is not None and norm is not None and norm.end in following.region.inner
             after = [] if norm is None or begins_next else [norm]
