@@ -80,7 +80,7 @@ class Group:
 
     Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
     the highest share that is dropped in them, where layers differ in nothing but that. `shared_in_part` says that each
-    has some weights of its own and uses others that are one and the same for several.
+    has some weights of its own and uses others that are one and the same for several, of which there are `shared_sets`.
     """
 
     layers: tuple[int, ...]
@@ -90,6 +90,7 @@ class Group:
     weight_sets: int | None = None
     dropouts: tuple[float, float] | None = None
     shared_in_part: bool | None = None
+    shared_sets: int | None = None
 
     @property
     def count(self) -> int:

@@ -71,7 +71,13 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = chart_beside(flow, staging, charts, taken)
     else:
         charts = fill_between(flow, staging, charts, taken)
-        chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else lead_pieces(flow, charts, inner)
+        chart = (
+            charts[0]
+            if len(charts) == 1
+            else join_beside(charts)
+            if beside
+            else lead_pieces(flow, charts, inner, staging.joints[0].stream)
+        )
     if len(before) == 1:
         gated = chart_own_gate(flow, staging, before[0], chart)
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), gated)

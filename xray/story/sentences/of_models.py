@@ -119,6 +119,19 @@ def describe_shared(anatomy: Anatomy) -> str:
     return "All layers use one and the same set of weights." if alone else ""
 
 
+def describe_shared_in_part(anatomy: Anatomy) -> str:
+    groups = [group for tower in anatomy.towers for group in tower.groups if group.shared_in_part]
+    sets = [group.shared_sets for group in groups]
+    if not groups:
+        return ""
+    many = "Some" if None in sets or len(groups) > 1 else str(groups[0].count)
+    several = "sets" if None in sets or len(groups) > 1 else f"{sets[0]} sets"
+    one = sets == [1]
+    told = "one set" if one else several
+    beside = "beside it" if one else "beside one of these"
+    return f"{many} layers work with {told} of weights in part: {beside} each has others of its own."
+
+
 def describe_streams(anatomy: Anatomy) -> str:
     counts = sorted({tower.streams for tower in anatomy.towers if tower.streams})
     if not counts:
@@ -301,11 +314,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(isinstance(one, Convolution) for one in branches(whole)),
     ),
     Sentence("shared layers", describe_shared),
-    fixed(
-        "layers shared in part",
-        "Some layers work with one set of weights in part: beside it each has others of its own.",
-        lambda whole: any(group.shared_in_part for tower in whole.towers for group in tower.groups),
-    ),
+    Sentence("layers shared in part", describe_shared_in_part),
     Sentence("lent weights", describe_lent_weights),
     Sentence("weights in common", describe_weights_in_common),
     fixed(

@@ -148,7 +148,9 @@ def plan_frames(
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
             chart = whole if is_open or is_row else chart_closed(flow, staging)
-            counted = sum(count.paths([staging.nodes - beside - around]).values())
+            own = staging.nodes - beside - around
+            counted = sum(count.paths([own]).values())
+            counted = count.running(own) if groups[number].shared_in_part else counted
             begun = staging.joints[0].stream if staging.joints[0].past else None
             begun = begun if staging.added is None else staging.added.stream
             entering = None if begun is None else flow.steps[begun]
