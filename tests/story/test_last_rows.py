@@ -62,3 +62,22 @@ def test_rows_that_are_cut_into_several_at_last_are_drawn(end, told):
 )
 def test_one_of_every_few_rows_that_go_on_is_told(end, told):
     assert [word for word in words_of(end) if "OF EVERY" in word] == told
+
+
+class Looks(nn.Module):
+    """Rows of a table added to those that came in, one for each place, or by what is highest in each row."""
+
+    def __init__(self, *, by_place):
+        super().__init__()
+        self.table, self.by_place = nn.Embedding(11, WIDTH), by_place
+
+    def forward(self, x):
+        ids = torch.arange(PLACES) if self.by_place else x[..., :11].argmax(-1)
+        return x + self.table(ids)
+
+
+@pytest.mark.parametrize(("by_place", "told"), [(True, ["+ LEARNED PLACES"]), (False, [])])
+def test_places_that_are_looked_up_and_added_at_last_are_drawn_with_their_table(by_place, told):
+    words = [" ".join(one.split()) for one in words_of(Looks(by_place=by_place))]
+
+    assert [word for word in words if "LEARNED PLACES" in word] == told

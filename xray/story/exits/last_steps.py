@@ -4,7 +4,17 @@ from collections.abc import Collection, Sequence
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, CURVES, DROPOUTS, FINDINGS, PLACING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    LOOKUPS,
+    PLACING,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
@@ -12,6 +22,7 @@ from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.entrance.entry_labels import label_cut_into
+from xray.story.entrance.tables import looks_up_places, trains
 from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.joined_rows import name_merging
@@ -168,7 +179,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
     the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), and the mean of
-    the first few with which all ends (AST), or one of every few rows (Gemma 3n's ear).
+    the first few with which all ends (AST), or one of every few rows (Gemma 3n's ear). So are places that are added,
+    with the lookup that gives them (Moonshine Streaming's memory).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -198,10 +210,18 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or takes_every(flow, here)
         ):
             found.append((here,))
+        elif not taken and (looked_up := list_places_looked_up(flow, here)):
+            found.append((here, *looked_up))
         elif not taken and takes_rows(flow, here):
             taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def list_places_looked_up(flow: Flow, node: int) -> tuple[int, ...]:
+    """The lookup in a table of places whose rows a step adds, moved at most; empty for any other step."""
+    made = map(flow.carried_from, flow.makers[node] if flow.op(node) in SUMS else ())
+    return tuple(one for one in made if one is not None and flow.op(one) in LOOKUPS and looks_up_places(flow, one))
 
 
 def find_mean_of_taken(flow: Flow, taken: Sequence[int]) -> tuple[int, ...]:
@@ -283,6 +303,8 @@ def read_written(flow: Flow, node: int) -> float | None:
 def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
+    if looked_up := list_places_looked_up(flow, end):
+        return f"+ {'LEARNED ' * any(trains(flow, one) is not False for one in looked_up)}PLACES"
     if len(taken) > 1:
         return f"A MEAN OF THE FIRST {len(taken) - 1:,} ROWS"
     if changes_all(flow, end):
