@@ -16,7 +16,7 @@ from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import is_linear, strip_plain
-from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, takes_rows_alone
+from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone
 
 WAY = CARRYING | DROPOUTS | NORMS | SIDE_BY_SIDE | SUMS
 """What may stand between the places of an image and the stream that they become."""
@@ -168,6 +168,21 @@ def tell_rejoined(flow: Flow, layer: Layer, sites: Sequence[Site], towers: Mappi
         stage = replace(last.stage, others=read_others(flow, rows, sites, towers))
         told[-1] = replace(last, stage=stage, rejoined=rows)
         return tuple(told)
+    return tell_taken(flow, layer)
+
+
+def tell_taken(flow: Flow, layer: Layer) -> Layer:
+    """A layer whose first sums are of some rows alone, the others put beside these behind the last of them as they are.
+
+    So a class row goes by an attention of the same place at all times (TimeSformer).
+    """
+    for place, staging in enumerate(layer[:-1]):
+        cut = find_taken(flow, staging.joints[0]) if len(staging.joints) == 1 else None
+        cut = None if cut is None or (cut == staging.joints[0].stream and reads_whole(flow, staging, cut)) else cut
+        rows = None if cut is None else find_rejoined(flow, staging.joints[0].add, cut)
+        if rows is not None and rows.way is None and staging.taken is None and staging.rejoined is None:
+            told = replace(staging, stage=replace(staging.stage, others=()), taken=cut, rejoined=rows)
+            layer = (*layer[:place], told, *layer[place + 1 :])
     return layer
 
 

@@ -17,6 +17,14 @@ from xray.story.anatomy.branches import (
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
+from xray.story.attention.apart import (
+    chart_copied,
+    chart_returned,
+    chart_window_cut,
+    end_before,
+    find_copied,
+    find_returned,
+)
 from xray.story.attention.chart import chart_attention
 from xray.story.attention.lanes import list_opening
 from xray.story.attention.sampled import chart_sampling
@@ -61,7 +69,7 @@ from xray.story.wording import plural
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
     """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
     before = join_norms([norm for norm in staging.norms if is_opening(flow, norm, staging)])
-    charts = [add_own_sum(flow, staging, one, chart_branch(flow, one)) for one in staging.branches]
+    charts = [add_own_sum(flow, staging, one, chart_whole(flow, staging, one)) for one in staging.branches]
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
@@ -81,6 +89,8 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     if len(before) == 1:
         gated = chart_own_gate(flow, staging, before[0], chart)
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), gated)
+        cut = chart_window_cut(flow, staging, before[0])
+        chart = chart if cut is None else stack_charts(cut, chart)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
     if staging.joints[0].since:
         chart = replace(stack_charts(chart_since(flow, staging.joints[0]), chart), feet=())
@@ -234,6 +244,16 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = stack_charts(chart, chart_alone(node))
     closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
     return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+
+
+def chart_whole(flow: Flow, staging: Staging, found: Branching) -> Chart:
+    """What is drawn of one branch, with a row that is copied in front of its windows and what becomes of that."""
+    copied = find_copied(flow, staging)
+    returned = None if copied is None else find_returned(flow, found)
+    if copied is None or returned is None:
+        return chart_branch(flow, found)
+    chart = chart_branch(flow, end_before(flow, found, returned))
+    return stack_charts(stack_charts(chart_copied(flow, copied), chart), chart_returned(flow, returned))
 
 
 def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
