@@ -81,6 +81,7 @@ class Group:
     Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
     the highest share that is dropped in them, where layers differ in nothing but that. `shared_in_part` says that each
     has some weights of its own and uses others that are one and the same for several, of which there are `shared_sets`.
+    `weights_of` are the layers of a stack that runs again here with the very same weights.
     """
 
     layers: tuple[int, ...]
@@ -91,6 +92,7 @@ class Group:
     dropouts: tuple[float, float] | None = None
     shared_in_part: bool | None = None
     shared_sets: int | None = None
+    weights_of: tuple[int, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -193,6 +195,14 @@ class Tower:
     before: str | None = None
     weights_of: str | None = None
     some_weights_of: str | None = None
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """Which stack of layers each group is, from 1, where stacks run again with the very same weights; else none."""
+        firsts = [group.weights_of or group.layers for group in self.groups]
+        stacks = list(dict.fromkeys(firsts))
+        is_again = any(group.weights_of for group in self.groups)
+        return tuple(stacks.index(one) + 1 for one in firsts) if is_again else ()
 
     @property
     def layers(self) -> int:

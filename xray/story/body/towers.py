@@ -14,7 +14,14 @@ from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_u
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
-from xray.story.body.told_layers import fill_windows, tell_cut_stream, tell_rejoined, tell_windows
+from xray.story.body.told_layers import (
+    fill_windows,
+    read_turns,
+    tell_again,
+    tell_cut_stream,
+    tell_rejoined,
+    tell_windows,
+)
 from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
@@ -158,8 +165,10 @@ def read_tower(
         parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
-    bridges = find_bridges(flow, layers, sites)
-    groups = group_layers(flow, layers, list_breaks(flow, bridges, layers))
+    turns = read_turns(flow, layers)
+    bridges = find_bridges(flow, layers, sites, turns)
+    groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))
+    groups = tell_again(flow, layers, groups) if turns else groups
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)

@@ -74,6 +74,7 @@ from xray.story.sentences.of_states import (
     describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
+from xray.story.wording import plural
 
 MOST_UNSAID = 3
 EARLIER = "behind earlier layers"
@@ -208,6 +209,24 @@ def describe_weight_sets(group: Group) -> str:
     return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
 
 
+def describe_again(group: Group) -> str:
+    if not group.weights_of:
+        return ""
+    first, last = group.weights_of[0] + 1, group.weights_of[-1] + 1
+    return f"the weights of layers {first}–{last}"
+
+
+def describe_turns(anatomy: Anatomy) -> str:
+    told = []
+    for tower in (tower for tower in anatomy.towers if tower.turns):
+        counts = {group.count for group in tower.groups}
+        of = f" of {counts.pop()} layers" if len(counts) == 1 else " of layers"
+        own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+        stacks, order = plural(max(tower.turns), "stack"), ", ".join(map(str, tower.turns))
+        told.append(f"{stacks}{of}{own} run in the order {order}; before each turn rows that were kept are added.")
+    return " ".join(told)
+
+
 def describe_dropouts(group: Group) -> str:
     if group.dropouts is None:
         return ""
@@ -315,6 +334,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     ),
     Sentence("shared layers", describe_shared),
     Sentence("layers shared in part", describe_shared_in_part),
+    Sentence("stacks in turns", describe_turns),
     Sentence("lent weights", describe_lent_weights),
     Sentence("weights in common", describe_weights_in_common),
     fixed(
@@ -346,6 +366,7 @@ LEFT_OUT: Sentence[Sequence[tuple[Tower, Sequence[int]]]] = Sentence("layers in 
 OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),
+    Sentence("weights of layers before", describe_again),
     Sentence("dropouts that differ", describe_dropouts),
 )
 """What is said above the frame of a group of layers."""

@@ -19,6 +19,7 @@ from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, Count, list_parts
 from xray.story.sheet.planning import list_around_layers
+from xray.story.wording import plural
 
 MOST_UNUSED = 3
 EXIT = "exit"
@@ -105,7 +106,7 @@ def list_shares(
             for kind, nodes in list_parts(count, staging):
                 kinds.setdefault(kind, []).append(nodes - beside)
         for kind, groups in sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND)):
-            add(count, f"{name}{kind.lower()} × {len(groups)}", own, groups)
+            add(count, f"{name}{kind.lower()} × {len(groups)}{describe_sets(count, groups)}", own, groups)
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers × {len(between)}", own, between)
         ways = [set(rows.nodes) - theirs for rows in column.towering.added]
@@ -135,6 +136,12 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def describe_sets(count: Count, groups: Sequence[Collection[int]]) -> str:
+    """How many sets of weights parts work with of which each is run several times; "" where each has its own."""
+    sets = {frozenset(count.paths([nodes])) for nodes in groups}
+    return f", {plural(len(sets), 'set')}" if 0 < len(sets) < len(groups) and all(sets) else ""
 
 
 def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
