@@ -770,7 +770,8 @@ class Compressed(nn.Module):
     ("count", "make", "told"),
     [
         ((), torch.exp, ["× EXP OF A LEARNED NUMBER", "ASINH"]),
-        ((), torch.tanh, ["× WHAT IS MADE OF A LEARNED NUMBER", "ASINH"]),
+        ((), torch.tanh, ["× TANH OF A LEARNED NUMBER", "ASINH"]),
+        ((), torch.cos, ["× WHAT IS MADE OF A LEARNED NUMBER", "ASINH"]),
         ((7,), torch.exp, ["ASINH"]),
     ],
 )

@@ -113,10 +113,9 @@ def test_a_sublayer_is_told_without_what_other_layers_have_of_their_own_in_the_s
     (column,) = read_columns(trace)
     panel = max((panel for frame in column.frames for panel in frame.panels), key=lambda one: one.chart.rows)
 
-    model = Model()
-    layer = model.layers[0]
-    idle = count_in(*(own for number, own in enumerate(layer.shared.think.own) if number != layer.number))
-    assert panel.params == count_in(layer) - idle
+    shared = Shared()
+    idle = count_in(*(own for number, own in enumerate(shared.think.own) if number))
+    assert panel.params == count_in(Hybrid(shared, 0)) - idle
 
 
 def count_in(*modules):

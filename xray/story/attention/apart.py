@@ -91,10 +91,14 @@ def find_returned(flow: Flow, found: Branching) -> Returned | None:
         return None
     indices = [str(flow.steps[way[0]].settings.get("index", "")) for way in (row, others)]
     is_parted = count_taken(flow, row[0]) == 1 and flow.op(others[0]) == "index"
-    return Returned(join, row, others, mean) if is_parted and are_apart(*indices, flow.output(made).shape) else None
+    return (
+        Returned(join, row, others, mean)
+        if is_parted and are_apart(indices[0], indices[1], flow.output(made).shape)
+        else None
+    )
 
 
-def walk_moves(flow: Flow, place: int | None, more: Collection[str] = frozenset()) -> tuple[int, ...]:
+def walk_moves(flow: Flow, place: int | None, more: frozenset[str] = frozenset()) -> tuple[int, ...]:
     """The moves that end with a step, the first one first: as far back as where rows are taken out of others."""
     way: list[int] = []
     while place is not None and flow.op(place) in MOVES | more and flow.makers[place]:

@@ -44,7 +44,7 @@ from xray.story.passages.added_places import (
     list_weighed,
 )
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
-from xray.story.passages.learned_steps import list_of_one_number
+from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
@@ -135,6 +135,8 @@ def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
 
 def label_scale(flow: Flow, node: int) -> str:
     """What a step is called that multiplies all that comes in by one number."""
+    if list_of_one_number(flow, node):
+        return label_of_one_number(flow, node)
     if is_root(flow, node):
         return "× √d_model"
     factor = read_factor(flow, node)

@@ -12,6 +12,7 @@ from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 
 LEARNED = "LEARNED NUMBERS"
+BENT = ("exp", "tanh", "sigmoid")
 WORKED_OUT = {
     (): LEARNED,
     ("exp",): f"EXP OF {LEARNED}",
@@ -54,6 +55,13 @@ def list_of_one_number(flow: Flow, node: int) -> tuple[int, ...]:
     held = list_held(flow, node) if flow.op(node) in SCALINGS and node in list_reading_data(flow) else []
     numbers = [prod(flow.output(one).shape) for one in held]
     return tuple(flow.behind(*held)) if numbers == [1] and prod(flow.output(node).shape) > 1 else ()
+
+
+def label_of_one_number(flow: Flow, node: int) -> str:
+    """What a step is called that multiplies data by what such steps work out."""
+    bent = [flow.op(one) for one in list_of_one_number(flow, node) if flow.op(one) not in CARRYING]
+    is_known = len(bent) == 1 and bent[0] in BENT
+    return f"× {bent[0].upper() if is_known else 'WHAT IS MADE'} OF A LEARNED NUMBER"
 
 
 def holds_learned(flow: Flow, node: int) -> bool:
