@@ -752,3 +752,33 @@ def test_gated_places_are_counted_with_their_gate():
 
     [places] = (node for node in chart.nodes if "PLACES" in node.label)
     assert (places.label, places.extra) == ("+ GATED LEARNED PLACES", "76 parameters")
+
+
+class Compressed(nn.Module):
+    """Rows that are normed, multiplied by what is made of learned numbers, one or one for each channel, and bent."""
+
+    def __init__(self, count, make):
+        super().__init__()
+        self.norm, self.k, self.make = nn.LayerNorm(7, elementwise_affine=False), nn.Parameter(torch.zeros(count)), make
+        self.given, self.layers = nn.Linear(7, WIDTH), nn.Sequential(*make_layers(WIDTH, 2))
+
+    def forward(self, x):
+        return self.layers(self.given(torch.asinh(self.make(self.k) * self.norm(x))))
+
+
+@pytest.mark.parametrize(
+    ("count", "make", "told"),
+    [
+        ((), torch.exp, ["× EXP OF A LEARNED NUMBER", "ASINH"]),
+        ((), torch.tanh, ["× TANH OF A LEARNED NUMBER", "ASINH"]),
+        ((), torch.cos, ["× WHAT IS MADE OF A LEARNED NUMBER", "ASINH"]),
+        ((7,), torch.exp, ["ASINH"]),
+    ],
+)
+def test_one_learned_number_behind_a_norm_has_a_box_of_its_own(count, make, told):
+    (reading,) = read_passes(xray.trace(Compressed(count, make).eval(), torch.rand(2, 5, 7)))
+    nodes = chart_entrance(reading.flow, reading.towers[0]).nodes
+
+    assert [node.label for node in nodes if node.label not in ("VECTORS", "LAYER NORM", "LINEAR")] == told
+    held = next(node.extra for node in nodes if node.label == ("LAYER NORM" if count else told[0]))
+    assert held == ("7 parameters" if count else "1 parameter")

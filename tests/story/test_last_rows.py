@@ -1,4 +1,4 @@
-"""What stands behind the last layer: the mean of the first rows, and rows that are cut into several each."""
+"""What stands behind the last layer: the mean of the first rows, rows cut into several each, one of every few."""
 
 import re
 
@@ -102,3 +102,29 @@ LEAVES, CHANGED = "What leaves the tower.", "Made of what the tower gives; it le
 )
 def test_what_is_changed_in_no_box_is_not_told_to_leave(end, told):
     assert [word for word in words_of(end) if "leaves" in word and word[0].isupper()] == [told]
+
+
+@pytest.mark.parametrize(
+    ("end", "told"), [(lambda x: x[:, ::2], ["1 OF EVERY 2 ROWS"]), (lambda x: x[:, :3], []), (lambda x: x[::2], [])]
+)
+def test_one_of_every_few_rows_that_go_on_is_told(end, told):
+    assert [word for word in words_of(end) if "OF EVERY" in word] == told
+
+
+class Looks(nn.Module):
+    """Rows of a table added to those that came in, one for each place, or by what is highest in each row."""
+
+    def __init__(self, *, by_place):
+        super().__init__()
+        self.table, self.by_place = nn.Embedding(11, WIDTH), by_place
+
+    def forward(self, x):
+        ids = torch.arange(PLACES) if self.by_place else x[..., :11].argmax(-1)
+        return x + self.table(ids)
+
+
+@pytest.mark.parametrize(("by_place", "told"), [(True, ["+ LEARNED PLACES"]), (False, [])])
+def test_places_that_are_looked_up_and_added_at_last_are_drawn_with_their_table(by_place, told):
+    words = [" ".join(one.split()) for one in words_of(Looks(by_place=by_place))]
+
+    assert [word for word in words if "LEARNED PLACES" in word] == told

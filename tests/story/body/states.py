@@ -109,7 +109,7 @@ def zamba(c):
     mixed = Stage((wide, gated(c), state), False, Norm("rms", "before", None, False))
     hybrid = [number for number, kind in enumerate(c.layers_block_type) if kind == "hybrid"]
     rest = [number for number in range(c.num_hidden_layers) if number not in hybrid]
-    both = replace(group(hybrid, c.hidden_size, mixed), shared_in_part=True)
+    both = replace(group(hybrid, c.hidden_size, mixed), shared_in_part=True, shared_sets=1)
     return decoder_only(c, groups=(group(rest, c.hidden_size, pre("rms", state)), both), final="rms")
 
 
@@ -124,5 +124,5 @@ def zamba2(c):
     think = gated(c, gated=Silent(True), fused=Silent(True))
     mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))
     rest = [number for number in range(c.num_hidden_layers) if number not in c.hybrid_layer_ids]
-    both = replace(group(c.hybrid_layer_ids, c.hidden_size, mixed), shared_in_part=True)
+    both = replace(group(c.hybrid_layer_ids, c.hidden_size, mixed), shared_in_part=True, shared_sets=1)
     return decoder_only(c, groups=(group(rest, c.hidden_size, pre("rms", state)), both), final="rms")

@@ -133,7 +133,7 @@ def test_all_between_branches_beside_each_other_and_behind_them_is_drawn():
     begun = next(number for number, label in enumerate(names.values()) if label == "LINEAR O") + 1
     assert list(names.values())[begun:] == [
         "LAYER NORM",
-        "ADDED TO THE STREAM",
+        "+ THE STREAM",
         "ADDED UP",
         "× 0.7071",
         "LAYER NORM",
@@ -158,4 +158,4 @@ def test_each_box_is_led_from_what_it_reads_where_branches_stand_beside_each_oth
     led = [(names[edge.source], names[edge.target]) for edge in chart.edges]
     assert list_unproven(read_columns(trace)) == []
     assert {target for source, target in led if source == "LINEAR O"} == {"LAYER NORM"}
-    assert {source for source, target in led if target == "ADDED UP"} >= {"ADD", "ADDED TO THE STREAM", "× 0.7071"}
+    assert {source for source, target in led if target == "ADDED UP"} >= {"ADD", "+ THE STREAM", "× 0.7071"}

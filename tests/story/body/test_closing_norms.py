@@ -167,3 +167,33 @@ def test_a_norm_that_the_last_layer_before_a_bridge_holds_is_of_that_layer(holds
     bridge = next(frame.bridge for frame in column.frames if frame.bridge is not None)
     assert [ends[number] for number in range(3)] == [None, None, on]
     assert [node.label for node in bridge.nodes] == told
+
+
+class Clamped(nn.Module):
+    """A layer whose last branch ends in a norm, and with a clamp and another norm behind the sum (Gemma 4 Audio)."""
+
+    def __init__(self, *, closes):
+        super().__init__()
+        self.look, self.norm = AttentionPart(), nn.LayerNorm(WIDTH)
+        self.wide, self.back, self.ending = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH), nn.LayerNorm(WIDTH)
+        self.close = nn.LayerNorm(WIDTH) if closes else nn.Identity()
+
+    def forward(self, x):
+        x = self.look(x)
+        return self.close((x + self.ending(self.back(self.wide(self.norm(x)).relu()))).clamp(-9, 9))
+
+
+@pytest.mark.parametrize(("closes", "on", "final"), [(True, "both", None), (False, "branch", "layer")])
+def test_a_norm_behind_a_clamp_of_each_last_sum_is_told_beside_that_of_the_branch(closes, on, final):
+    layers = [Clamped(closes=closes) for _ in range(3)]
+    behind = [] if closes else [nn.LayerNorm(WIDTH)]
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers, *behind, nn.Linear(WIDTH, 3))
+
+    trace = xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))
+    (tower,) = xray.anatomy(trace).towers
+    (group,) = tower.groups
+    assert (group.stages[-1].norm.on, tower.final_norm) == (on, final)
+    (column,) = read_columns(trace)
+    (frame,) = column.phases[0].frames
+    ending = next(node for node in frame.panels[-1].chart.nodes if node.key == "add")
+    assert ending.label == ("ADD + CLAMP + LAYER NORM" if closes else "ADD")

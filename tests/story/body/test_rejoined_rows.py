@@ -116,6 +116,7 @@ def test_parts_of_the_other_rows_are_those_of_the_layer():
         (3, True, ("feed-forward",), "the first 3 rows: through a feed-forward of their own"),
         (1, False, ("feed-forward",), "the last row: through a feed-forward of its own"),
         (3, True, (), "the first 3 rows: as they were"),
+        (1, True, (), "the first row: as it was"),
         (3, False, None, "the last 3 rows: worked out apart"),
     ],
 )

@@ -69,6 +69,21 @@ def test_a_mask_is_called_a_window_only_where_its_cells_are_one(rows, told):
     assert name_mask(MaskFacts("custom", 0.5, cells=(rows,))) == told
 
 
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (("p..xxxx", "px..xxx", "pxx..xx"), "window that moves along"),
+        (("p..xxxx", "px..xxx", "pxxxxxx"), "window that moves along"),
+        (("p..xxxx", "px.xxxx", "pxx..xx"), "custom"),
+        (("p.x.xxx", "px.x.xx", "pxx.x.x"), "custom"),
+        (("p.xxxxx", "px.xxxx", "pxx.xxx"), "custom"),
+        (("x..xxxx", "x..xxxx", "x..xxxx"), "custom"),
+    ],
+)
+def test_a_mask_of_blocks_is_called_a_window_where_what_is_seen_moves_along(rows, told):
+    assert name_mask(MaskFacts("custom", 0.5, cells=(rows, rows))) == told
+
+
 WHOLE = torch.ones(300, 300, dtype=torch.bool)
 
 

@@ -63,6 +63,15 @@ def share_in_part(whole):
     return replace(whole, towers=(replace(tower, groups=groups),))
 
 
+def run_in_turns(whole):
+    """The same network, its layers run again behind another stack."""
+    (tower,) = whole.towers
+    own, again = tower.groups[0], len(tower.groups[0].layers)
+    turns = [replace(own, layers=tuple(layer + turn * again for layer in own.layers)) for turn in range(3)]
+    groups = (*turns[:2], replace(turns[2], weights_of=own.layers))
+    return replace(whole, towers=(replace(tower, groups=groups),))
+
+
 def make_tower(*branches, norm=NO_NORM, shared=False, parallel=False, scale=None):
     stages = (
         (Stage(branches, True, norm),) if parallel else tuple(Stage((one,), False, norm, scale) for one in branches)
@@ -172,6 +181,7 @@ MODELS = {
     "lent weights": number_blocks(make_anatomy(FALSE), weights_of="vision"),
     "weights in common": number_blocks(make_anatomy(FALSE), some_weights_of="vision"),
     "layers shared in part": share_in_part(make_anatomy(FALSE)),
+    "stacks in turns": run_in_turns(make_anatomy(FALSE)),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
     "scores that are bent": make_anatomy(FALSE, head=Head("vocabulary", 61, scale=0.5, cap=30.0)),
@@ -514,6 +524,7 @@ FACTS = {
     "window": MaskFacts("custom", 0.5, cells=((".ff", "..f", "x.."),)),
     "window on both sides": MaskFacts("custom", 0.5, spans=(((1, 0, 0, 2, 0), (98, 0, 1, 3, 1), (1, 98, 0, 100, 0)),)),
     "itself alone": MaskFacts("custom", 0.6, cells=((".ff", "x.f", "xx."),)),
+    "window that moves along": MaskFacts("custom", 0.6, cells=(("p..xxxx", "px..xxx", "pxx..xx"),)),
     "custom": MaskFacts("custom", 0.5),
     "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
 }
@@ -569,6 +580,7 @@ GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),
     "run twice": Group((0, 1, 2, 3), (), 35, shared=False, weight_sets=2),
+    "run again": Group((2, 3), (), 35, weights_of=(0, 1)),
     "dropped more and more": Group((0, 1), (), 35, dropouts=(0.0, 0.1)),
     "dropped elsewhere": Group((0, 1), (), 35, dropouts=(0.1, 0.1)),
     "not known": Group((0, 1), (), 35),
@@ -576,6 +588,7 @@ GROUPS = {
 OF_GROUPS = {
     "shared group": {"shared"},
     "sets of weights": {"run twice"},
+    "weights of layers before": {"run again"},
     "dropouts that differ": {"dropped more and more", "dropped elsewhere"},
 }
 LEFT = {

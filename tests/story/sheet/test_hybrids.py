@@ -95,7 +95,8 @@ def test_what_stands_between_branches_in_a_row_is_drawn_in_its_place(trace):
     labels = [node.label for node in sorted(chart.nodes, key=lambda node: node.row)]
 
     assert labels[:3] == ["BESIDE WORDS AS LOOKED UP: 12 + 12", "LAYER NORM", "LINEAR Q"]
-    assert labels.index("LINEAR O") < labels.index("ADDED TO THE STREAM") < labels.index("ADD")
+    assert labels.index("LINEAR O") < labels.index("+ THE STREAM") < labels.index("ADD")
+    assert [chart.node(foot).label for foot in chart.feet] == [labels[0], "+ THE STREAM"]
 
 
 def test_nothing_of_it_is_left_unsaid(trace):
@@ -106,3 +107,16 @@ def test_parts_for_each_layer_are_counted_once_though_they_stand_in_a_block_that
     shares = list_shares(read_columns(trace), count_params(trace), {})
 
     assert sum(count for _, _, count in shares) == count_params(trace)
+
+
+def test_a_sublayer_is_told_without_what_other_layers_have_of_their_own_in_the_shared_block(trace):
+    (column,) = read_columns(trace)
+    panel = max((panel for frame in column.frames for panel in frame.panels), key=lambda one: one.chart.rows)
+
+    shared = Shared()
+    idle = count_in(*(own for number, own in enumerate(shared.think.own) if number))
+    assert panel.params == count_in(Hybrid(shared, 0)) - idle
+
+
+def count_in(*modules):
+    return sum(one.numel() for module in modules for one in module.parameters())

@@ -135,9 +135,28 @@ def test_layers_that_share_a_part_say_so_and_count_it_once():
     texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
 
     (group,) = xray.anatomy(trace).towers[0].groups
-    assert (group.shared, group.shared_in_part) == (False, True)
+    assert (group.shared, group.shared_in_part, group.shared_sets) == (False, True, 1)
     assert f"{sum(one.numel() for one in model.layers.parameters()):,} parameters in all" in texts
     assert not any(text.endswith("parameters each") for text in texts)
+    assert "3 layers work with one set of weights in part" in " ".join(texts)
+
+
+class InTurn(SharesAttention):
+    """A reader whose layers share two parts in turn."""
+
+    def __init__(self):
+        super().__init__()
+        parts = [Attention(WIDTH, 3) for _ in range(2)]
+        self.layers = nn.ModuleList(Layer(WIDTH, parts[number % 2], norm="before") for number in range(4))
+
+
+def test_how_many_sets_layers_share_in_part_is_told():
+    trace = xray.trace(InTurn(), torch.arange(14).view(2, 7))
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert group.shared_sets == 2
+    assert "4 layers work with 2 sets of weights in part: beside one of these" in " ".join(texts)
 
 
 class EndToEnd(nn.Module):

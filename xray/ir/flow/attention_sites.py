@@ -9,6 +9,7 @@ from xray.ir.flow.operand_ways import Way, find_way
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,
+    CLAMPS,
     DROPOUTS,
     MASKINGS,
     NORMS,
@@ -247,7 +248,7 @@ def seek_output(
             data = data_input(flow, reader)
             if is_projection(flow, reader) and data is not None and flow.makers[reader][data] == place:
                 return way, reader
-            if flow.op(reader) in SHAPING | CASTING | DROPOUTS | SCALINGS | NORMS:
+            if flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
     return carried, None

@@ -21,18 +21,23 @@ class Norm:
     """The normalisation of a stage, and where it stands.
 
     `before` the branch, `after` it, `both`, or `none`; None where it stands within the branch. `on` says what a norm
-    that stands after normalises: the branch before it is added, or the stream after the sum. `adaptive` ones are scaled
-    or shifted by something that is worked out of data, and not learned alone (DiT). `times` says how many the stream
-    goes through one behind the other, where it is not one (Grounding DINO). `learned` is False where none of them
-    has numbers of its own (OLMo).
+    that stands after normalises: the branch before it is added, the stream after the sum, or both, each by one of its
+    own (Gemma 4 Audio). `adaptive` ones are scaled or shifted by something that is worked out of data, and not learned
+    alone (DiT). `times` says how many the stream goes through one behind the other, where it is not one (Grounding
+    DINO). `learned` is False where none of them has numbers of its own (OLMo).
     """
 
     kind: NormKind | None
     place: NormPlace | None
-    on: Literal["branch", "stream"] | None = None
+    on: Literal["branch", "stream", "both"] | None = None
     adaptive: bool | None = None
     times: int | None = None
     learned: bool | None = None
+
+    @property
+    def is_behind_sum(self) -> bool:
+        """Whether one normalises the stream behind the sum."""
+        return self.on in ("stream", "both")
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,8 @@ class Group:
 
     Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
     the highest share that is dropped in them, where layers differ in nothing but that. `shared_in_part` says that each
-    has some weights of its own and uses others that are one and the same for several.
+    has some weights of its own and uses others that are one and the same for several, of which there are `shared_sets`.
+    `weights_of` are the layers of a stack that runs again here with the very same weights.
     """
 
     layers: tuple[int, ...]
@@ -85,6 +91,8 @@ class Group:
     weight_sets: int | None = None
     dropouts: tuple[float, float] | None = None
     shared_in_part: bool | None = None
+    shared_sets: int | None = None
+    weights_of: tuple[int, ...] | None = None
 
     @property
     def count(self) -> int:
@@ -207,6 +215,14 @@ class Tower:
     boxes: Boxes | None = None
     weights_of: str | None = None
     some_weights_of: str | None = None
+
+    @property
+    def turns(self) -> tuple[int, ...]:
+        """Which stack of layers each group is, from 1, where stacks run again with the very same weights; else none."""
+        firsts = [group.weights_of or group.layers for group in self.groups]
+        stacks = list(dict.fromkeys(firsts))
+        is_again = any(group.weights_of for group in self.groups)
+        return tuple(stacks.index(one) + 1 for one in firsts) if is_again else ()
 
     @property
     def layers(self) -> int:

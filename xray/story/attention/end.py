@@ -8,6 +8,7 @@ from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    CLAMPS,
     CURVES,
     DIFFERENCES,
     FINDINGS,
@@ -63,6 +64,8 @@ def draw_end(
     inner = None if site.output is None else find_inner_norm(flow, site.output, worked_out, is_gated=True)
     moves = site.concat if inner is None else tuple(node for node in site.concat if node not in inner.nodes)
     gate = next((node for node in moves if flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2), None)
+    clamped = [node for node in moves[-1:] if flow.op(node) in CLAMPS]
+    moves = moves[: len(moves) - len(clamped)]
     joined = [node for node in moves if gate is None or node < gate] or [node for node in moves if node != gate]
     parted = next((node for node in joined if is_cut(flow, node)), None)  # a part of each row goes a way of its own
     joined = joined if parted is None else joined[: joined.index(parted)]
@@ -89,7 +92,8 @@ def draw_end(
         made = site.output if gathered is None else gathered
         own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
         name_of_all = "LINEAR O" if gathered is None else "CHOSEN EXPERTS' LINEAR O"
-        steps = steps_at(flow, *dict.fromkeys((made, *own)))
+        name_of_all = f"{'CLAMP + ' * bool(clamped)}{name_of_all}"
+        steps = steps_at(flow, *dict.fromkeys((made, *own, *clamped)))
         extra = describe_params(flow, *(own or [site.output]))
         nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(made), extra))
         edges.append(Edge(last, "output"))

@@ -332,7 +332,7 @@ def describe_norm(
     if not before and not ends:
         return Norm(None, "none")
     place = "both" if before and ends else "before" if before else "after"
-    on = None if not ends else "branch" if behind else "stream"
+    on = None if not ends else "both" if behind and after else "branch" if behind else "stream"
     adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
     learned = None if any(has_learned(flow, norm) for norm in (*before, *ends)) else False
     many = len(after) if len(after) > 1 else None
@@ -362,6 +362,6 @@ def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
 def find_own_bend(flow: Flow, staging: Staging) -> int | None:
     """The bend behind the sum of a stage through which all goes that it gives, if nothing else stands between."""
     last, stage = staging.joints[-1].add, staging.stage
-    is_normed = stage.norm.on == "stream" and any(norm.end > last for norm in staging.norms)
+    is_normed = stage.norm.is_behind_sum and any(norm.end > last for norm in staging.norms)
     is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
     return find_bend_behind(flow, last) if is_plain else None

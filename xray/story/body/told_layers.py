@@ -6,20 +6,24 @@ work on a part of the rows alone the others go a way of their own (InstructBLIP)
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.branches import Attention, Branch, Unknown
-from xray.story.body.layers import Layer
+from xray.story.anatomy.tree import Group
+from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
-from xray.story.passages.bridges import end_of
-from xray.story.recognition.between import is_linear, strip_plain
-from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, takes_rows_alone
+from xray.story.passages.bridges import end_of, list_between
+from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
+from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone
 
 WAY = CARRYING | DROPOUTS | NORMS | SIDE_BY_SIDE | SUMS
 """What may stand between the places of an image and the stream that they become."""
+MOST_TURNS = 8
+"""More runs of stacks than that are not told apart."""
 IMAGE_OR_SIGNAL = range(3, 5)
 """How many axes has what one sequence is made of: batch and channels, and one or two of places."""
 
@@ -168,6 +172,58 @@ def tell_rejoined(flow: Flow, layer: Layer, sites: Sequence[Site], towers: Mappi
         stage = replace(last.stage, others=read_others(flow, rows, sites, towers))
         told[-1] = replace(last, stage=stage, rejoined=rows)
         return tuple(told)
+    return tell_taken(flow, layer)
+
+
+def read_turns(flow: Flow, layers: Sequence[Layer]) -> tuple[int, ...]:
+    """The layers with which stacks begin that run several times, where rows that were kept are added before each (HRM).
+
+    Each stack is of several layers, all of which run again with the very same weights; none where one of them does not.
+    """
+    between = list_between(flow, layers)
+    begins = tuple(number for number, before, _, region in between if adds_kept(flow, before, region))
+    cuts = [0, *begins, len(layers)]
+    runs = [tuple(learned_paths(flow, one) for one in layers[first:end]) for first, end in pairwise(cuts)]
+    is_again = len(set(runs)) < len(runs) <= MOST_TURNS and all(len(run) > 1 and all(run) for run in runs)
+    return begins if is_again else ()
+
+
+def tell_again(flow: Flow, layers: Sequence[Layer], groups: Sequence[Group]) -> list[Group]:
+    """Groups of layers, of those that are a stack that ran before which one that was."""
+    first: dict[tuple[frozenset[str], ...], tuple[int, ...]] = {}
+    told: list[Group] = []
+    for group in groups:
+        held = tuple(learned_paths(flow, layers[number]) for number in group.layers)
+        before = first.setdefault(held, group.layers)
+        told.append(group if before == group.layers else replace(group, weights_of=before))
+    return told
+
+
+def adds_kept(flow: Flow, before: int, region: Region) -> bool:
+    """Whether a step between layers adds rows of data that were there before, as many, to what became of the stream."""
+    shape = flow.output(before).shape
+    data = list_reading_data(flow)
+    for node in region.inner:
+        makers = flow.makers[node] if flow.op(node) in SUMS else []
+        own = [maker in region.inner or maker == before for maker in makers]
+        are_rows = [record.shape for record in flow.steps[node].inputs] == [shape, shape]
+        if are_rows and own.count(True) == 1 and len(own) == 2 and makers[own.index(False)] in data:
+            return True
+    return False
+
+
+def tell_taken(flow: Flow, layer: Layer) -> Layer:
+    """A layer whose first sums are of some rows alone, the others put beside these behind the last of them as they are.
+
+    So a class row goes by an attention of the same place at all times (TimeSformer).
+    """
+    for place, staging in enumerate(layer[:-1]):
+        cut = find_taken(flow, staging.joints[0]) if len(staging.joints) == 1 else None
+        cut = None if cut is None or (cut == staging.joints[0].stream and reads_whole(flow, staging, cut)) else cut
+        rows = None if cut is None else find_rejoined(flow, staging.joints[0].add, cut)
+        if rows is not None and rows.way is None and staging.taken is None and staging.rejoined is None:
+            told = replace(staging, stage=replace(staging.stage, others=()), taken=cut, rejoined=rows)
+            layer = (*layer[:place], told, *layer[place + 1 :])
     return layer
 
 

@@ -14,7 +14,14 @@ from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_u
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
-from xray.story.body.told_layers import fill_windows, tell_cut_stream, tell_rejoined, tell_windows
+from xray.story.body.told_layers import (
+    fill_windows,
+    read_turns,
+    tell_again,
+    tell_cut_stream,
+    tell_rejoined,
+    tell_windows,
+)
 from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
@@ -137,7 +144,7 @@ def read_tower(
         if len(own) == 1 and chain is not chains[-1] and own[0].stage.norm.place == "none":
             ending = last_norm(flow, chain.end)
             own = own if ending is None else [take_norm(flow, own[0], ending)]
-        elif chain is not chains[-1] and own[-1].stage.norm.on != "stream":
+        elif chain is not chains[-1] and not own[-1].stage.norm.is_behind_sum:
             ending = last_norm(flow, chain.end)
             if ending is not None and is_of_last_block(flow, chain, ending):
                 own[-1] = take_norm(flow, own[-1], ending)
@@ -164,8 +171,10 @@ def read_tower(
         parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
-    bridges = find_bridges(flow, layers, sites)
-    groups = group_layers(flow, layers, list_breaks(flow, bridges, layers))
+    turns = read_turns(flow, layers)
+    bridges = find_bridges(flow, layers, sites, turns)
+    groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))
+    groups = tell_again(flow, layers, groups) if turns else groups
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)
@@ -259,17 +268,17 @@ def is_end_of_layer(layers: Sequence[Layer]) -> bool:
     last = layers[-1][-1].stage
     kinds = [branch.part for branch in last.branches]
     ends = [
-        any(one.stage.norm.on == "stream" and kinds == [branch.part for branch in one.stage.branches] for one in layer)
+        any(one.stage.norm.is_behind_sum and kinds == [branch.part for branch in one.stage.branches] for one in layer)
         for layer in layers[:-1]
     ]
-    return bool(ends) and all(ends) and last.norm.on != "stream"
+    return bool(ends) and all(ends) and not last.norm.is_behind_sum
 
 
 def ends_as_another(flow: Flow, chain: Chain, layers: Sequence[Layer], norm: FoundNorm) -> bool:
     """Whether the block of the last layer holds the norm behind it, and another layer ends with one (Fun-ASR's ear)."""
     last = layers[-1][-1].stage.norm
-    others = (layer[-1].stage.norm.on == "stream" for layer in layers[:-1])
-    return last.on != "stream" and any(others) and is_of_last_block(flow, chain, norm)
+    others = (layer[-1].stage.norm.is_behind_sum for layer in layers[:-1])
+    return not last.is_behind_sum and any(others) and is_of_last_block(flow, chain, norm)
 
 
 def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:
@@ -290,7 +299,7 @@ def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:
     found = Norm(
         kind if own.place == "none" or kind == own.kind else None,
         "after" if own.place == "none" else "both",
-        "stream",
+        "both" if own.on == "branch" else "stream",
         own.adaptive or False,
     )
     return replace(staging, stage=replace(staging.stage, norm=found), norms=(*staging.norms, norm))
@@ -332,7 +341,7 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
             together.append(chain.joints[place])
         following = chain.joints[place + 1] if place + 1 < len(chain.joints) else None
         after = list_stream_norms(flow, together[-1], following)
-        if not after and found and found[-1].stage.norm.on == "stream":
+        if not after and found and found[-1].stage.norm.is_behind_sum:
             norm = last_norm(flow, chain.end if following is None else together[-1].add)
             begins_next = following is not None and norm is not None and norm.end in following.region.inner
             after = [] if norm is None or begins_next else [norm]

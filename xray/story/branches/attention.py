@@ -22,6 +22,7 @@ from xray.story.branches.lengths import (
     count_pieces,
     count_pooled,
     read_set_window,
+    read_unfolded,
 )
 from xray.story.branches.operands import (
     Side,
@@ -67,7 +68,8 @@ def describe_attention(
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     is_laid_out = lies_in_columns(flow, site)
     cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
-    window = None if key.has_others else scores.window or cut
+    reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
+    window = None if key.has_others else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
@@ -96,7 +98,7 @@ def describe_attention(
         gate=is_gated(flow, site, region),
         fused=name_fusion(query, key, value),
         kernel=name_kernel(flow, site),
-        causal=scores.causal,
+        causal=scores.causal if reach is None else reach.ahead == 0,
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),

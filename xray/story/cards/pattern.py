@@ -42,6 +42,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             for kind, group in enumerate(tower.groups):
                 text = ", ".join(parts[kind])
                 text += f" (before it: {tower.before})" if tower.before and group.layers == (0,) else ""
+                text += f"; stack {tower.turns[kind]}" if tower.turns else ""
                 text += "; rows added" * ({*group.layers} <= {*tower.rows_added})
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:

@@ -108,19 +108,21 @@ def multiplies_rows(flow: Flow, node: int) -> bool:
     )
 
 
-def lead_pieces(flow: Flow, pieces: Sequence[Chart], within: Collection[int]) -> Chart:
-    """Charts one above the other, each box led from those below it whose numbers it reads."""
+def lead_pieces(flow: Flow, pieces: Sequence[Chart], within: Collection[int], stream: int | None = None) -> Chart:
+    """Charts one above the other, each box led from those below it whose numbers it reads, and from the `stream`."""
     marked = [piece.marked(f"{number}:") for number, piece in enumerate(pieces)]
     owners = {place: node.key for piece in marked for node in piece.nodes for place in list_places(flow, node)}
     nodes: list[Node] = []
     edges: list[Edge] = []
     feet: list[str] = []
     for piece in marked:
-        below = {node.key for node in nodes}
+        below, fed = {node.key for node in nodes}, {edge.target for edge in piece.edges}
         for node in piece.nodes:
             read = [key for key in list_read(flow, node, owners, within) if key in below]
             edges += [Edge(key, node.key) for key in read]
-            feet += [node.key] if node.key in piece.feet and not read else []
+            is_led = node.key in piece.feet and not read
+            is_led |= bool(read or node.key in fed) and reads_itself(flow, node, stream)
+            feet += [node.key] if is_led else []
         nodes += piece.raised(1 + max((node.row for node in nodes), default=-1)).nodes
         edges += piece.edges
     memory = tuple(key for piece in marked for key in piece.memory)
@@ -138,6 +140,13 @@ def lead_past(flow: Flow, chart: Chart, stream: int | None, within: Collection[i
             past += [node.key] if stream in read and edge.source not in {owners.get(place) for place in read} else []
     edges = tuple(edge for edge in chart.edges if edge.source != "opening" or edge.target not in past)
     return replace(chart, edges=edges, feet=(*chart.feet, *past))
+
+
+def reads_itself(flow: Flow, node: Node, stream: int | None) -> bool:
+    """Whether one of a box's steps adds the stream as it is to something else."""
+    sums = [place for place in list_places(flow, node) if flow.op(place) in SUMS | DIFFERENCES]
+    makers = {maker for place in sums for maker in flow.makers[place] if maker is not None}
+    return stream is not None and stream in makers | {flow.carried_from(maker) for maker in makers}
 
 
 def list_places(flow: Flow, node: Node) -> set[int]:
@@ -215,11 +224,14 @@ def list_begun_norm(flow: Flow, one: Branching, drawn: Collection[str], before: 
 
 
 def label_plumbing(flow: Flow, one: Branching, node: int) -> str:
-    """What a step is called that brings the stream together with something else; "" for any other."""
+    """What a step is called that brings the stream together with something else; "" for any other.
+
+    What it makes is read by what follows in the branch alone: the stream itself goes on without it.
+    """
     if one.region.start not in (*flow.makers[node], *map(flow.carried_from, flow.makers[node])):
         return ""
     if flow.op(node) in SUMS | DIFFERENCES:
-        return "ADDED TO THE STREAM" if flow.op(node) in SUMS else "WITHOUT THE STREAM"
+        return "+ THE STREAM" if flow.op(node) in SUMS else "WITHOUT THE STREAM"
     origins = [flow.carried_from(maker) for maker in flow.makers[node] if maker != one.region.start]
     is_words = any(maker is not None and flow.op(maker) in LOOKUPS for maker in origins)
     widths = " + ".join(f"{record.shape[-1]:,}" for record in flow.steps[node].inputs if record.shape)

@@ -38,7 +38,7 @@ from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pi
 from xray.story.charts.operation_labels import label_step, list_own_sum, list_rounding, tell_middle
 from xray.story.charts.state_names import PUT_IN_TURNS, READ, part_written
 from xray.story.passages.held_factors import list_shift
-from xray.story.passages.learned_steps import label_times, list_bias, list_times, meets_learned
+from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
 
@@ -213,7 +213,8 @@ def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], ow
 
 def with_held(flow: Flow, node: int, drawn: Collection[int]) -> tuple[int, ...]:
     """A step with those that work out the learned numbers that rows meet there, as exp(A) is."""
-    return with_learned(flow, (node,), drawn) if meets_learned(flow, node, drawn) else (node,)
+    is_held = meets_learned(flow, node, drawn) or bool(list_of_one_number(flow, node))
+    return with_learned(flow, (node,), drawn) if is_held else (node,)
 
 
 def name_written_bends(flow: Flow, nodes: Collection[int], loop: Collection[int]) -> dict[int, str]:

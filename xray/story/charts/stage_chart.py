@@ -19,6 +19,14 @@ from xray.story.anatomy.branches import (
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
+from xray.story.attention.apart import (
+    chart_copied,
+    chart_returned,
+    chart_window_cut,
+    end_before,
+    find_copied,
+    find_returned,
+)
 from xray.story.attention.chart import chart_attention
 from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.lanes import list_opening
@@ -64,7 +72,7 @@ from xray.story.wording import plural
 def chart_stage(flow: Flow, staging: Staging) -> Chart:
     """The whole chart of a stage, its sum on top; branches that begin at one point stand beside each other."""
     before = join_norms([norm for norm in staging.norms if is_opening(flow, norm, staging)])
-    charts = [add_own_sum(flow, staging, one, chart_branch(flow, one)) for one in staging.branches]
+    charts = [add_own_sum(flow, staging, one, chart_whole(flow, staging, one)) for one in staging.branches]
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
@@ -74,10 +82,18 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = chart_beside(flow, staging, charts, taken)
     else:
         charts = fill_between(flow, staging, charts, taken)
-        chart = charts[0] if len(charts) == 1 else join_beside(charts) if beside else lead_pieces(flow, charts, inner)
+        chart = (
+            charts[0]
+            if len(charts) == 1
+            else join_beside(charts)
+            if beside
+            else lead_pieces(flow, charts, inner, staging.joints[0].stream)
+        )
     if len(before) == 1:
         gated = chart_own_gate(flow, staging, before[0], chart)
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), gated)
+        cut = chart_window_cut(flow, staging, before[0])
+        chart = chart if cut is None else stack_charts(cut, chart)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
     if staging.joints[0].since:
         chart = replace(stack_charts(chart_since(flow, staging.joints[0]), chart), feet=())
@@ -242,6 +258,16 @@ def label_turns(flow: Flow, found: Branching) -> dict[int, str]:
     """What the steps are called that lay places last, and first again, where places are mixed."""
     turns = (node for node in found.region.inner if flow.op(node) in TURNS and flow.output(node).is_float)
     return dict.fromkeys(turns, "AXES SWAPPED") if isinstance(found.branch, PlaceMixing) else {}
+
+
+def chart_whole(flow: Flow, staging: Staging, found: Branching) -> Chart:
+    """What is drawn of one branch, with a row that is copied in front of its windows and what becomes of that."""
+    copied = find_copied(flow, staging)
+    returned = None if copied is None else find_returned(flow, found)
+    if copied is None or returned is None:
+        return chart_branch(flow, found)
+    chart = chart_branch(flow, end_before(flow, found, returned))
+    return stack_charts(stack_charts(chart_copied(flow, copied), chart), chart_returned(flow, returned))
 
 
 def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:

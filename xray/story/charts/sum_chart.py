@@ -32,13 +32,13 @@ STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with the residual sum on top, and with the norm that the stream goes through behind it."""
     last = staging.joints[-1].add
-    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.on == "stream" else []
+    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.is_behind_sum else []
     norms = norms[: staging.stage.norm.times or 1]
     end = norms[-1].end if norms else last
     kind = name_norm(flow, norms[0]) if len({name_norm(flow, norm) for norm in norms}) == 1 else None
     many = f"{len(norms)} {kind.upper()} NORMS" if kind else f"{len(norms)} NORMS"
     one = f"{kind.upper()} NORM" if kind else "NORM"
-    clamped = [norm.origin for norm in norms[:1] if norm.origin is not None and flow.op(norm.origin) in CLAMPS]
+    clamped = list_clamped(flow, staging)
     label = f"ADD{' + CLAMP' * len(clamped)} + {many if len(norms) > 1 else one}" if norms else "ADD"
     places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
     places += [node for norm in reversed(norms) for node in norm.nodes if node not in places] + clamped
@@ -104,10 +104,18 @@ def list_factors(flow: Flow, staging: Staging) -> list[int]:
     return [] if behind is None else [behind]
 
 
+def list_clamped(flow: Flow, staging: Staging) -> list[int]:
+    """The clamp between the sum of a stage and the norm that the stream goes through behind it, if there is one."""
+    last = staging.joints[-1].add
+    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.is_behind_sum else []
+    return [norm.origin for norm in norms[:1] if norm.origin is not None and flow.op(norm.origin) in CLAMPS]
+
+
 def list_behind(flow: Flow, staging: Staging) -> list[int]:
-    """What the box of a stage's sum holds beside it of the stream's own: its bend, and by what it is multiplied."""
+    """What the box of a stage's sum holds beside it of the stream's own: its bend or clamp, and what multiplies it."""
     bend = find_own_bend(flow, staging)
-    return [*staging.behind, *list_factors(flow, staging), *([] if bend is None else [bend])]
+    own = [*staging.behind, *list_factors(flow, staging), *list_clamped(flow, staging)]
+    return own if bend is None else [*own, bend]
 
 
 def name_some_streams(flow: Flow, place: int) -> str:

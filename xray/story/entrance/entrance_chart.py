@@ -25,7 +25,15 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
+from xray.story.entrance.entry_labels import (
+    LOOKUP,
+    MASKED,
+    MEAN,
+    MEAN_OF_ROWS,
+    count_copies,
+    label_entry,
+    tell_fitting,
+)
 from xray.story.entrance.given import add_given
 from xray.story.entrance.place_tables import count_tables, list_put_together
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
@@ -36,6 +44,7 @@ from xray.story.passages.added_places import (
     list_weighed,
 )
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
+from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
@@ -68,6 +77,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
+        folded |= {node: (node, *own) for node in nodes if (own := list_of_one_number(flow, node))}
         chosen = {node: own for node in nodes if (own := list_by_highest(flow, node))}
         labels |= dict.fromkeys(chosen, "CHOOSE BY EACH ROW'S HIGHEST")
         folded |= chosen
@@ -125,6 +135,8 @@ def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
 
 def label_scale(flow: Flow, node: int) -> str:
     """What a step is called that multiplies all that comes in by one number."""
+    if list_of_one_number(flow, node):
+        return label_of_one_number(flow, node)
     if is_root(flow, node):
         return "× √d_model"
     factor = read_factor(flow, node)

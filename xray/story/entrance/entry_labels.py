@@ -29,6 +29,7 @@ from xray.story.passages.added_places import (
 )
 from xray.story.passages.channels import find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
+from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
 from xray.story.recognition.norms import is_of_weights
@@ -83,6 +84,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return label_pieces(flow, node)
     if op in SCALINGS and is_one_number(flow, node):
         return "× A LEARNED NUMBER"
+    if list_of_one_number(flow, node):
+        return label_of_one_number(flow, node)
     if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
         return MASKED
     if told := label_chosen(flow, node) or label_pieces_apart(flow, node):

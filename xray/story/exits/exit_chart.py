@@ -218,7 +218,8 @@ def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, ot
     for key, told, steps in worked:
         if flow.steps[steps[0]].id in boxed:  # the bias of a product that the head is (Perceiver)
             continue
-        node = Node(key, told, 0, BROAD, steps_at(flow, *steps), flow.output(steps[0]))
+        extra = describe_params(flow, *steps)
+        node = Node(key, told, 0, BROAD, steps_at(flow, *steps), flow.output(steps[0]), extra)
         chart = Chart((node,), (), (key,), key) if chart is None else add_above(chart, node)
     return chart
 

@@ -89,6 +89,13 @@ def name_mean(flow: Flow, node: int) -> str:
     return name_rows(flow, node) or (label_pool(flow, node) if flow.op(node) == "avg_pool2d" else "")
 
 
+def takes_every(flow: Flow, node: int) -> int | None:
+    """Of how many rows of each sequence that follow one another a step takes the first; None for any other step."""
+    parts = str(flow.steps[node].settings.get("index", "")).split(", ")
+    is_even = takes_rows(flow, node) and len(parts) == 2 and parts[0] == ":" and parts[1].startswith("::")
+    return int(parts[1][2:]) if is_even and parts[1][2:].isdecimal() else None
+
+
 def takes_rows(flow: Flow, node: int) -> bool:
     """Whether a step takes some rows of each sequence, and leaves the others."""
     before, after = (record.shape for record in (flow.steps[node].inputs[0], flow.output(node)))

@@ -4,7 +4,17 @@ from collections.abc import Collection, Sequence
 from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PLACING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    LOOKUPS,
+    PLACING,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
@@ -12,7 +22,8 @@ from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.entrance.entry_labels import label_cut_into
-from xray.story.exits.handed_rows import name_mean, name_rows, takes_rows
+from xray.story.entrance.tables import looks_up_places, trains
+from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.joined_rows import name_merging
 from xray.story.passages.ordered_rows import takes_in_order
@@ -32,6 +43,7 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     end = towering.last_layer
     reached, shared = reach_behind(flow, end, others)
     heads = [place for place in sorted(reached) if place > end and is_head(flow, place)]
+    heads = [place for place in heads if not is_cast_norm(flow, towering, place)]
     finders = [place for place in reached if flow.op(place) in FINDINGS]
     if len(finders) == 1 and ends_all(flow, finders[0], heads, reached - shared):
         bends = [place for place in reached if flow.op(place) in CURVES]
@@ -69,6 +81,12 @@ def is_head(flow: Flow, place: int) -> bool:
     """Whether a step may be the last of a tower: a linear layer, a loss, a norm, or where the pass failed."""
     failed = flow.steps[place].error is not None
     return failed or is_linear(flow, place) or is_loss(flow, place) or find_any_norm(flow, place) is not None
+
+
+def is_cast_norm(flow: Flow, towering: Towering, place: int) -> bool:
+    """Whether a step gives another type to what a norm of the last stage makes, so that it is no norm of its own."""
+    made = flow.carried_from(place, CASTING)
+    return made != place and any(norm.end == made for norm in towering.stagings[-1].norms)
 
 
 def list_beside_each_other(flow: Flow, end: int, others: Collection[int]) -> list[int]:
@@ -161,7 +179,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
     the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), those that a
-    mask lets through (Gemma 4's eye), and the mean of the first few with which all ends (AST).
+    mask lets through (Gemma 4's eye), one of every few (Gemma 3n's ear), and the mean of the first few with which all
+    ends (AST). So are places that are added, with the lookup that gives them (Moonshine Streaming's memory).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -189,12 +208,21 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or ends_with_row(flow, here)
             or label_cut_into(flow, here)
             or lets_through(flow, here)
+            or takes_every(flow, here)
         ):
             found.append((here,))
+        elif not taken and (looked_up := list_places_looked_up(flow, here)):
+            found.append((here, *looked_up))
         elif not taken and takes_rows(flow, here):
             taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def list_places_looked_up(flow: Flow, node: int) -> tuple[int, ...]:
+    """The lookup in a table of places whose rows a step adds, moved at most; empty for any other step."""
+    made = map(flow.carried_from, flow.makers[node] if flow.op(node) in SUMS else ())
+    return tuple(one for one in made if one is not None and flow.op(one) in LOOKUPS and looks_up_places(flow, one))
 
 
 def find_mean_of_taken(flow: Flow, taken: Sequence[int]) -> tuple[int, ...]:
@@ -285,6 +313,8 @@ def read_written(flow: Flow, node: int) -> float | None:
 def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> str:
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
+    if looked_up := list_places_looked_up(flow, end):
+        return f"+ {'LEARNED ' * any(trains(flow, one) is not False for one in looked_up)}PLACES"
     if len(taken) > 1:
         return f"A MEAN OF THE FIRST {len(taken) - 1:,} ROWS"
     if changes_all(flow, end):
@@ -302,6 +332,9 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     written = read_written(flow, end)
     if written is not None:
         return "SOME PUSHED FAR DOWN" if written <= NO_WEIGHT else f"SOME SET TO {written:g}"
+    every = takes_every(flow, end)
+    if every:
+        return f"1 OF EVERY {every:,} ROWS"
     told = name_mean(flow, end) or name_rows(flow, end)
     told = told or label_cut_into(flow, end)
     told = told or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))

@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from xray.ir.records import VISIBLE, MaskFacts, Span
+from xray.ir.records import BOTH, PADDING, VISIBLE, MaskFacts, Span
 
 BACK, BOTH_SIDES, ITSELF = "window", "window on both sides", "itself alone"
+ALONG = "window that moves along"
 LEAST = 3
 """A window is told of no fewer rows."""
 
@@ -24,7 +25,23 @@ def name_mask(facts: MaskFacts) -> str:
         return facts.kind
     names = {name_window(size, rows) for size, rows in list_squares(facts)}
     name = names.pop() if len(names) == 1 else ""
-    return name or facts.kind
+    return name or (ALONG if moves_along(facts) else facts.kind)
+
+
+def moves_along(facts: MaskFacts) -> bool:
+    """Whether each query of a block shows a stretch of a longer row of keys that begins one further than before it.
+
+    Of what is no padding, and in all blocks alike; a query may show nothing (Gemma 4 Audio).
+    """
+    seen: dict[int, set[bool]] = {}
+    for matrix in facts.cells or ():
+        for query, cells in enumerate(matrix):
+            for key, letter in enumerate(cells if VISIBLE in cells and len(cells) > len(matrix) >= LEAST else ""):
+                if letter not in (PADDING, BOTH):
+                    seen.setdefault(key - query, set()).add(letter == VISIBLE)
+    shown = [distance for distance, found in seen.items() if True in found]
+    is_even = all(len(found) == 1 for found in seen.values()) and 1 < len(shown) < len(seen)
+    return is_even and max(shown) - min(shown) + 1 == len(shown)
 
 
 def list_squares(facts: MaskFacts) -> Iterator[tuple[int, list[Row]]]:

@@ -25,12 +25,13 @@ from xray.story.recognition.between import (
     read_sizes,
     works_on_weights,
 )
+from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.resamplers import count_rows
 from xray.story.streams.put_beside import RowsBeside, find_rows_beside, list_left_behind
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.wording import plural, spell_steps
 
-MOST_STEPS, FEWEST_LAYERS = 60, 4
+MOST_STEPS, FEWEST_LAYERS, MOST_OF_A_NORM = 60, 4, 16
 FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
 EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
@@ -55,12 +56,14 @@ class Bridging:
     aside: frozenset[int] = frozenset()
 
 
-def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> tuple[Bridging, ...]:
+def find_bridges(
+    flow: Flow, layers: Sequence[Layer], sites: Sequence[Site], turns: Collection[int] = ()
+) -> tuple[Bridging, ...]:
     """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats any.
 
     Factors and norms alone are none, nor is what holds several attentions or one with a way past it, or more than can
     be drawn. Rows that are left out change nothing, nor do others that are put beside them, but where any of those is
-    learned.
+    learned. Before the first layers of `turns`, in which stacks run again, all is one.
     """
     found: list[Bridging] = []
     sums = {joint.add for layer in layers for one in layer for joint in one.joints}
@@ -75,7 +78,7 @@ def find_bridges(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) -> 
         joined = count_joined(goes_on.shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
-        is_other = is_other or pools_rows(flow, before, start, leaves)
+        is_other = is_other or pools_rows(flow, before, start, leaves) or number in turns
         rows = find_rows_beside(flow, before, start, sums)
         if rows is not None:
             bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
@@ -253,8 +256,10 @@ def name_repeated(flow: Flow, node: int) -> str:
 
 
 def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, int]:
-    """The sums of a bridge that add what one of some layers gave, as it was, to what the bridge made (Funnel)."""
+    """The sums of a bridge that add what one of some layers gave (Funnel), or its norm (HRM), to what it made."""
     ends = {end_of(layer): number for number, layer in enumerate(layers)}
+    normed = {norm.end: norm.origin for layer in ends for norm in list_closing(flow, layer)}
+    ends |= {norm: ends[origin] for norm, origin in normed.items() if norm not in bridging.nodes and origin in ends}
     found: dict[int, int] = {}
     for node in sorted(bridging.nodes):
         made = list(map(flow.carried_from, flow.makers[node])) if flow.op(node) in SUMS else []
@@ -262,6 +267,13 @@ def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dic
         if len(made) == 2 and len(before) == 1 and bridging.nodes.issuperset(one for one in made if one not in ends):
             found[node] = before[0]
     return found
+
+
+def list_closing(flow: Flow, end: int) -> Iterator[Norm]:
+    """The norms that read what a layer gives, as it is."""
+    places = flow.ahead(*flow.readers.get(end, ()), within=lambda one: one - end <= MOST_OF_A_NORM)
+    norms = (find_norm(flow, place) for place in places)
+    yield from (norm for norm in norms if norm is not None and norm.origin is not None and norm.origin == end)
 
 
 def label_looking(flow: Flow, site: Site) -> str:

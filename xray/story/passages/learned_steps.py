@@ -7,11 +7,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SCALINGS, SUMS
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.passages.held_factors import list_fed
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 
 LEARNED = "LEARNED NUMBERS"
+BENT = ("exp", "tanh", "sigmoid")
 WORKED_OUT = {
     (): LEARNED,
     ("exp",): f"EXP OF {LEARNED}",
@@ -47,6 +48,20 @@ def label_learned(flow: Flow, node: int) -> str:
 def list_held(flow: Flow, node: int) -> list[int]:
     """The steps that work out of parameters alone what a step is given."""
     return [one for record, one in flow.given(node) if one is not None and is_of_weights(flow, record, one)]
+
+
+def list_of_one_number(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that work out of one learned number alone what data are multiplied by, as its exp; none for others."""
+    held = list_held(flow, node) if flow.op(node) in SCALINGS and node in list_reading_data(flow) else []
+    numbers = [prod(flow.output(one).shape) for one in held]
+    return tuple(flow.behind(*held)) if numbers == [1] and prod(flow.output(node).shape) > 1 else ()
+
+
+def label_of_one_number(flow: Flow, node: int) -> str:
+    """What a step is called that multiplies data by what such steps work out."""
+    bent = [flow.op(one) for one in list_of_one_number(flow, node) if flow.op(one) not in CARRYING]
+    is_known = len(bent) == 1 and bent[0] in BENT
+    return f"× {bent[0].upper() if is_known else 'WHAT IS MADE'} OF A LEARNED NUMBER"
 
 
 def holds_learned(flow: Flow, node: int) -> bool:

@@ -86,6 +86,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa), or of how far it is
         if not begun and any(is_learned_gate(flow, maker) for maker in beside.values()):
             break  # a gate that learned numbers open stands behind a norm, and is none of its own (Muse Spark)
+        if not begun and step.op in SCALINGS and any(is_one_learned(flow, here, number) for number in side):
+            break  # one learned number for all stands behind a norm, and is none of its own (Moonshine Streaming)
         spreads = step.op in SCALINGS and bool(telling)
         if spreads and is_scaled:
             break  # another norm, that this one reads (nanochat)
@@ -169,6 +171,12 @@ def list_factors(flow: Flow, norm: Norm) -> list[int]:
         found.append(here)
         here = flow.carried_from(flow.makers[here][0])
     return found if here in norm.nodes and gives_weights(flow, [here]) else []
+
+
+def is_one_learned(flow: Flow, place: int, number: int) -> bool:
+    """Whether an operand is one number that is learned, or worked out of such alone."""
+    record = flow.steps[place].inputs[number]
+    return prod(record.shape) == 1 and is_of_weights(flow, record, flow.makers[place][number])
 
 
 def is_weighed_twice(flow: Flow, norm: Norm) -> bool:

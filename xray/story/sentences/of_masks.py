@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xray.ir.records import MaskFacts
-from xray.story.facts.mask_names import BACK, BOTH_SIDES, ITSELF, name_mask
+from xray.story.facts.mask_names import ALONG, BACK, BOTH_SIDES, ITSELF, name_mask
 from xray.story.facts.masks import describe_blocks, draws_blocks
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
@@ -44,6 +44,7 @@ OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named(BACK, "hides from each place all but the last few up to its own"),
     named(BOTH_SIDES, "hides from each place all but the nearest few on both sides"),
     named(ITSELF, "hides from each place all but itself"),
+    named(ALONG, "hides from each place all but a few that move along with it"),
     named("custom", "hides by a rule of its own"),
     named("none", "hides nothing"),
 )

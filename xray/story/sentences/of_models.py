@@ -80,6 +80,7 @@ from xray.story.sentences.of_states import (
 )
 from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.sentences.where import tell_where
+from xray.story.wording import plural
 
 MOST_UNSAID = 3
 EARLIER = "behind earlier layers"
@@ -124,6 +125,19 @@ def describe_shared(anatomy: Anatomy) -> str:
     groups = [group for tower in anatomy.towers for group in tower.groups]
     alone = len(groups) == 1 and groups[0].shared  # those of two towers have a set each
     return "All layers use one and the same set of weights." if alone else ""
+
+
+def describe_shared_in_part(anatomy: Anatomy) -> str:
+    groups = [group for tower in anatomy.towers for group in tower.groups if group.shared_in_part]
+    sets = [group.shared_sets for group in groups]
+    if not groups:
+        return ""
+    many = "Some" if None in sets or len(groups) > 1 else str(groups[0].count)
+    several = "sets" if None in sets or len(groups) > 1 else f"{sets[0]} sets"
+    one = sets == [1]
+    told = "one set" if one else several
+    beside = "beside it" if one else "beside one of these"
+    return f"{many} layers work with {told} of weights in part: {beside} each has others of its own."
 
 
 def describe_streams(anatomy: Anatomy) -> str:
@@ -200,6 +214,24 @@ def describe_ops(ops: Counter[str]) -> str:
 
 def describe_weight_sets(group: Group) -> str:
     return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
+
+
+def describe_again(group: Group) -> str:
+    if not group.weights_of:
+        return ""
+    first, last = group.weights_of[0] + 1, group.weights_of[-1] + 1
+    return f"the weights of layers {first}–{last}"
+
+
+def describe_turns(anatomy: Anatomy) -> str:
+    told = []
+    for tower in (tower for tower in anatomy.towers if tower.turns):
+        counts = {group.count for group in tower.groups}
+        of = f" of {counts.pop()} layers" if len(counts) == 1 else " of layers"
+        own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+        stacks, order = plural(max(tower.turns), "stack"), ", ".join(map(str, tower.turns))
+        told.append(f"{stacks}{of}{own} run in the order {order}; before each turn rows that were kept are added.")
+    return " ".join(told)
 
 
 def describe_dropouts(group: Group) -> str:
@@ -313,11 +345,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(isinstance(one, Convolution) for one in branches(whole)),
     ),
     Sentence("shared layers", describe_shared),
-    fixed(
-        "layers shared in part",
-        "Some layers work with one set of weights in part: beside it each has others of its own.",
-        lambda whole: any(group.shared_in_part for tower in whole.towers for group in tower.groups),
-    ),
+    Sentence("layers shared in part", describe_shared_in_part),
+    Sentence("stacks in turns", describe_turns),
     Sentence("lent weights", describe_lent_weights),
     Sentence("weights in common", describe_weights_in_common),
     fixed(
@@ -349,6 +378,7 @@ LEFT_OUT: Sentence[Sequence[tuple[Tower, Sequence[int]]]] = Sentence("layers in 
 OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),
+    Sentence("weights of layers before", describe_again),
     Sentence("dropouts that differ", describe_dropouts),
 )
 """What is said above the frame of a group of layers."""

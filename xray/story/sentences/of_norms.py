@@ -52,6 +52,8 @@ def tell_norm(towers: Sequence[Tower]) -> str:
         if on == "stream"
         else f"on what {many} sublayer{ending} {give}, before it is added",
     }
+    where["both"] += ", and on the sum" * (on == "both")
+    where["after"] += ", and on the sum" * (on == "both")
     return f"{kind} {where[place]}" if place in where else ""
 
 

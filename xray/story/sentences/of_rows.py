@@ -39,9 +39,15 @@ def spell_branch(others: OtherRows) -> str:
     return f"{name_rows(others)}: through {ONE.get(name, name)} of {whose}"
 
 
+def spell_unchanged(others: OtherRows) -> str:
+    """That rows went by as they were; "" for others."""
+    were = "it was" if others.count == 1 else "they were"
+    return f"{name_rows(others)}: as {were}" if others.through == () else ""
+
+
 OF_OTHERS: tuple[Sentence[OtherRows], ...] = (
     Sentence("rows through a branch of their own", spell_branch),
-    Sentence("rows as they were", lambda others: f"{name_rows(others)}: as they were" if others.through == () else ""),
+    Sentence("rows as they were", spell_unchanged),
     Sentence("rows apart", lambda others: f"{name_rows(others)}: worked out apart" if others.through is None else ""),
 )
 """What is said where rows that went two ways are put end to end."""

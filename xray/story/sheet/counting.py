@@ -256,6 +256,18 @@ class Count:
         leaves = [one for one in range(place, self.flow.ends[place]) if self.flow.is_leaf(one)]
         return sum({self.flow.steps[one].path: self.params(one) for one in leaves}.values())
 
+    def running(self, nodes: Collection[int]) -> int:
+        """The parameters that some steps work with: of a block that others run too, no part that only these do.
+
+        So a shared block holds what each layer has of its own (Zamba 2's adapters).
+        """
+        total = 0
+        for block in {self.key(place): place for place in self.blocks(nodes)}.values():
+            leaves = [place for place in range(block, self.flow.ends[block]) if self.flow.is_leaf(place)]
+            ran = {self.key(place): self.params(place) for place in leaves if self.is_learned(place)}
+            total += min(self.params(block), sum(ran.values()))
+        return total
+
     def paths(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
         """The parameters of several groups of steps by the path of the block that counts them; shared ones once."""
         found: dict[str, int] = {}

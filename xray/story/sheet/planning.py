@@ -8,7 +8,7 @@ from math import prod
 from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Group
@@ -36,7 +36,7 @@ from xray.story.entrance.entrance_chart import label_scale
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
-from xray.story.passages.bridges import find_cut, find_earlier, fold_site, label_bridge
+from xray.story.passages.bridges import end_of, find_cut, find_earlier, fold_site, label_bridge
 from xray.story.sentences.of_parts import describe_past
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.corrected import list_placing
@@ -163,7 +163,9 @@ def plan_frames(
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
             chart = whole if is_open or is_row else chart_closed(flow, staging)
-            counted = sum(count.paths([staging.nodes - beside - around]).values())
+            own = staging.nodes - beside - around
+            counted = sum(count.paths([own]).values())
+            counted = count.running(own) if groups[number].shared_in_part else counted
             begun = staging.joints[0].stream if staging.joints[0].past else None
             begun = begun if staging.added is None else staging.added.stream
             entering = None if begun is None else flow.steps[begun]
@@ -330,11 +332,27 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
     folded, key = fold_site(flow, found), name_bridge(layer)
-    labels |= {node: f"+ WHAT LAYER {number + 1} GAVE" for node, _, number in list_adding(flow, towering, layer)}
+    labels |= label_kept(flow, towering, nodes)
+    labels |= {
+        node: label_added(flow, towering, node, number) for node, _, number in list_adding(flow, towering, layer)
+    }
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
     if chart is None:
         return None
     return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
+
+
+def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
+    """What a sum is called that adds what a layer gave, as it was or behind a norm."""
+    as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
+    return f"+ WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+
+
+def label_kept(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
+    """The sums among some steps that add what an entrance gave to what became of that, with what they are called."""
+    sums = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) == 2)
+    told = {node: [flow.carried_from(one) in towering.entrance for one in flow.makers[node]] for node in sums}
+    return {node: "+ WHAT CAME BEFORE THE LAYERS" for node, own in told.items() if own.count(True) == 1}
 
 
 def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection[int]) -> Chart:

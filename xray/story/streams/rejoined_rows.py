@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, SUMS
 from xray.story.recognition.between import Region, find_region
 from xray.story.streams.asides import list_carried_readers
+from xray.story.streams.joints import Joint
 
 WHOLE = (CARRYING | DROPOUTS) - {"index"}
 """What moves rows and leaves none of them away."""
@@ -44,6 +45,37 @@ def takes_rows_alone(flow: Flow, node: int | None) -> bool:
     return are_rows and 0 < after[1] < before[1]
 
 
+def count_taken(flow: Flow, node: int) -> int:
+    """How many rows of each sequence a step takes out of a tensor, one of them without an axis for it; 0 for another.
+
+    So the row of a class is taken by its place.
+    """
+    if takes_rows_alone(flow, node):
+        return flow.output(node).shape[1]
+    if flow.op(node) != "index" or len(flow.makers[node]) != 1:
+        return 0
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    return int(len(before) == len(("batch", "row", "width")) and (before[0], before[2]) == after)
+
+
+def find_taken(flow: Flow, joint: Joint) -> int | None:
+    """The step that takes some rows of the stream for a sum, where its branch begins with the same ones (TimeSformer).
+
+    The first of the two is given, or the one for both; None where branch or stream read others, or all.
+    """
+    if takes_rows_alone(flow, joint.stream):
+        return joint.stream
+    end = flow.carried_from(joint.region.end, WHOLE)
+    own = [one for maker in flow.makers[joint.add] if (one := flow.carried_from(maker, WHOLE)) != end]
+    begun = [node for node in joint.region.inner if joint.stream in flow.makers[node]]
+    cuts = [*own, *begun]
+    if len(own) != 1 or not begun or not all(takes_rows_alone(flow, one) for one in cuts):
+        return None
+    taken = {str(flow.steps[one].settings.get("index", "")) for one in cuts if one is not None}
+    read = {maker for one in cuts if one is not None for maker in flow.makers[one]}
+    return min(begun) if len(taken) == 1 and read == {joint.stream} else None
+
+
 def find_rejoined(flow: Flow, end: int, cut: int) -> RejoinedRows | None:
     """The rows that stand beside those that a step ends with, where all of both were cut out of one tensor."""
     for join in list_carried_readers(flow, end):
@@ -55,7 +87,7 @@ def find_rejoined(flow: Flow, end: int, cut: int) -> RejoinedRows | None:
         last = flow.carried_from(given[own.index(False)][1], WHOLE)
         for other in list_others(flow, last, cut):
             way = None if last is None or last == other else find_region(flow, other, last)
-            count = flow.output(other).shape[1]
+            count = count_taken(flow, other)
             if given[own.index(False)][0].shape[1] == count and (way is not None or last == other):
                 return RejoinedRows(join, cut, other, count, in_front, way)
     return None
@@ -66,8 +98,9 @@ def list_others(flow: Flow, last: int | None, cut: int) -> Iterator[int]:
     whole, before = flow.makers[cut][0], flow.steps[cut].inputs[0].shape
     index = str(flow.steps[cut].settings.get("index", ""))
     for node in flow.behind(last, within=lambda one: whole is None or one > whole):
-        if takes_rows_alone(flow, node) and flow.makers[node][0] == whole and whole is not None:
-            rows = flow.output(node).shape[1] + flow.output(cut).shape[1]
+        count = count_taken(flow, node)
+        if count and flow.makers[node][0] == whole and whole is not None:
+            rows = count + flow.output(cut).shape[1]
             if rows == before[1] and are_apart(str(flow.steps[node].settings.get("index", "")), index, before):
                 yield node
 

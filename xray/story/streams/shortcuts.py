@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import find_norm
 
@@ -75,7 +75,7 @@ def step_back(flow: Flow, here: int) -> int | None:
         return None
     if is_scale(flow, here):
         return strip_plain(flow, here)
-    if flow.op(here) in CARRYING | DROPOUTS | CURVES | POOLS:
+    if flow.op(here) in CARRYING | CLAMPS | DROPOUTS | CURVES | POOLS:
         return next((maker for maker in flow.makers[here] if maker is not None), None)
     return is_batch_norm(flow, here)
 

@@ -1,0 +1,80 @@
+"""A class row that goes by an attention of the same place at all times, and is copied in front of each picture's."""
+
+import pytest
+import torch
+from handwritten import Attention
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+BATCH, TIMES, PLACES = 2, 3, 5
+
+
+class InTimeThenSpace(nn.Module):
+    """Rows of all pictures, a class in front: each place looks along time, then each picture at itself and the class.
+
+    Behind that the copies of the class become one: their mean, or the first of them.
+    """
+
+    def __init__(self, *, takes_mean=True, shifts=False):
+        super().__init__()
+        self.in_time, self.in_space, self.takes_mean = Attention(WIDTH, 3), Attention(WIDTH, 3), takes_mean
+        self.norm, self.other, self.shifts = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), shifts
+
+    def forward(self, x):
+        batch, rest = len(x), x[:, 1:]
+        rows = self.norm((x[:, :-1] if self.shifts else rest).reshape(batch * PLACES, TIMES, WIDTH))
+        rest = rest + self.in_time(rows, rows).reshape(batch, PLACES * TIMES, WIDTH)
+        first = x[:, 0, :].unsqueeze(1)
+        copies = first.repeat(1, TIMES, 1).reshape(batch * TIMES, 1, WIDTH)
+        seen = rest.reshape(batch, PLACES, TIMES, WIDTH).permute(0, 2, 1, 3).reshape(batch * TIMES, PLACES, WIDTH)
+        seen = self.other(torch.cat((copies, seen), 1))
+        made = self.in_space(seen, seen)
+        copies = made[:, 0, :].reshape(batch, TIMES, WIDTH)
+        copies = copies.mean(1, True) if self.takes_mean else copies[:, :1]
+        made = made[:, 1:, :].reshape(batch, TIMES, PLACES, WIDTH).permute(0, 2, 1, 3)
+        return torch.cat((first, rest), 1) + torch.cat((copies, made.reshape(batch, PLACES * TIMES, WIDTH)), 1)
+
+
+def read_stages(**given):
+    layers = (part for _ in range(2) for part in (InTimeThenSpace(**given), FeedForwardPart()))
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers)
+    trace = xray.trace(model.eval(), torch.rand(BATCH, 1 + PLACES * TIMES, 7))
+    (column,) = read_columns(trace)
+    return [panel.chart for panel in column.phases[0].frames[0].panels]
+
+
+def labels_of(chart):
+    return [node.label for node in sorted(chart.nodes, key=lambda node: node.row)]
+
+
+def test_a_row_that_goes_by_an_attention_is_put_in_front_of_the_others_again():
+    in_time, *_ = map(labels_of, read_stages())
+
+    assert in_time[:3] == ["ALL ROWS BUT THE FIRST", f"CUT INTO WINDOWS OF {TIMES}", "LAYER NORM"]
+    assert in_time[-2:] == ["ADD", f"END TO END: 1 + {PLACES * TIMES}"]
+
+
+def test_a_row_that_is_copied_in_front_of_windows_is_drawn_before_and_behind_their_attention():
+    _, chart, _ = read_stages()
+    in_space = labels_of(chart)
+
+    begin = [
+        f"THE FIRST ROW, {TIMES} TIMES",
+        f"CUT INTO WINDOWS OF {PLACES}",
+        f"END TO END: 1 + {PLACES}",
+        "LAYER NORM",
+    ]
+    ending = [f"THE FIRST ROWS: MEAN OF {TIMES}", "WINDOWS JOINED", f"END TO END: 1 + {PLACES * TIMES}", "ADD"]
+    assert (in_space[:4], in_space[-4:]) == (begin, ending)
+    assert chart.feet == ("copied", "cut")
+
+
+@pytest.mark.parametrize("given", [{"takes_mean": False}, {"shifts": True}])
+def test_rows_that_go_another_way_are_not_told_so(given):
+    in_time, in_space, _ = map(labels_of, read_stages(**given))
+
+    assert ("ALL ROWS BUT THE FIRST" in in_time) != ("shifts" in given)
+    assert any("MEAN OF" in one for one in in_space) != ("takes_mean" in given)
