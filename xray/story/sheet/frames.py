@@ -101,7 +101,9 @@ def draw_frames(
         bottom, before = y, len(canvas.panels)
         y += PANEL_PAD
         for panels in zip(*(frame.panels for frame in group), strict=True):
-            panel, entered = draw_panel(canvas, panels, lanes, left, width, y, gap, lasts, remarks=remarks)
+            panel, entered = draw_panel(
+                canvas, panels, lanes, left, width, y, gap, lasts, remarks=remarks, is_wide=bool(name)
+            )
             firsts = firsts or entered
             lasts = [find_result(one.chart, placed) for one, placed in zip(panels, panel.placed, strict=True)]
             for place, (one, placed) in enumerate(zip(panels, panel.placed, strict=True)):

@@ -57,8 +57,12 @@ def draw_panel(
     lasts: Sequence[Box],
     *,
     remarks: bool,
+    is_wide: bool = False,
 ) -> tuple[Shown, list[Box]]:
-    """One stage in every lane; gives it as it stands, and the boxes that are entered first."""
+    """One stage in every lane; gives it as it stands, and the boxes that are entered first.
+
+    Ribbons that come in are wide where towers have their words below them (`is_wide`).
+    """
     panel, look = panels[0], lanes[0].look
     before = len(canvas.panels)
     title = spell_title(canvas, name_stage(panel.staging), lanes[0].centre - 8 - (left + 20)) if panel.is_open else ()
@@ -77,7 +81,7 @@ def draw_panel(
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
     above = ceiling - 3
     for lane, chart, one, last in zip(lanes, charts, placed, lasts, strict=True):
-        enter(canvas, last, chart, one, lane.look, above)
+        enter(canvas, last, chart, one, lane.look, above, is_wide=is_wide)
     top = placed[0].top + gap
     surface = panel_surface(panel, look)
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
@@ -162,11 +166,13 @@ def panel_surface(panel: Panel, look: Look) -> str:
     return f"{look.own}_panel"
 
 
-def enter(canvas: Canvas, last: Box, chart: Chart, placed: Placed, look: Look, above: float) -> None:
+def enter(
+    canvas: Canvas, last: Box, chart: Chart, placed: Placed, look: Look, above: float, *, is_wide: bool = False
+) -> None:
     """The stream's way into a stage: from the box below to every box that reads it, around the others.
 
     What leads around boxes leaves the stream `above` the title of the stage. Where memory comes in below boxes of a
-    row, the stream turns aside to those beside them below it.
+    row, the stream turns aside to those beside them below it: where its ribbon `is_wide`, with what goes past them.
     """
     thin = look.is_narrow
     start = last if last.top > above else replace(last, y=above, width=0.0, height=0.0)
@@ -178,7 +184,8 @@ def enter(canvas: Canvas, last: Box, chart: Chart, placed: Placed, look: Look, a
         if middle := between(last, foot, list(placed.boxes.values())):
             join(canvas, start, foot, middle, look.line, width=width, dashed=dashed, drawn=ways)
             continue
-        knee = foot.bottom - (BELOW_MEMORY if chart.node(key).row in fed else 5)
+        below = foot.bottom - BELOW_MEMORY if not is_wide or thin else above + 1
+        knee = below if chart.node(key).row in fed else foot.bottom - 5
         points: tuple[Point, ...] = ((last.x, last.top), (last.x, knee), (foot.x, knee), (foot.x, foot.bottom))
         if abs(foot.x - last.x) < 1 or foot.left + 4 < last.x < foot.right - 4:
             points = ((last.x, last.top), (last.x, foot.bottom))
