@@ -7,9 +7,9 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
+from xray.story.charts.bridge_chart import chart_bridge
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.planning import chart_bridge
 from xray.story.sheet.shares import list_shares
 
 PLACES, LEFT, WIDER, HEAD = 10, 5, 14, 7

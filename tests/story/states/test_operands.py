@@ -10,9 +10,9 @@ from xray.story.anatomy.branches import StateHeads
 from xray.story.branches.others import describe_recurrence
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.state_names import name_state_steps, tell_read
 from xray.story.recognition.between import list_reading_data
 from xray.story.states.lanes import lay_lanes
+from xray.story.states.names import name_state_steps, tell_read
 
 WIDTH, KEYS, TIMES, D_K, D_V, PIECE = 13, 3, 2, 5, 7, 11
 VALUES = KEYS * TIMES

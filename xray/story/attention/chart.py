@@ -22,8 +22,7 @@ from xray.story.attention.made_beside import (
     tell_other_way,
 )
 from xray.story.attention.pairs import tell_turn
-from xray.story.attention.part_names import name_part, names_heads
-from xray.story.attention.part_turns import count_turned_rows
+from xray.story.attention.part_names import count_turned_rows, name_part, names_heads
 from xray.story.attention.shares import tell_joined, tell_shares
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes

@@ -11,8 +11,8 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
 from xray.story.anatomy.wording import spell_curve
 from xray.story.branches.distinctions import list_curve
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT, Chart, Place
-from xray.story.charts.state_names import Named
 from xray.story.recognition.lengths import BY_LENGTH
+from xray.story.states.names import Named
 
 MASK, TIMES_MASK = "MASK", "× MASK"
 MORE_BOXES = 9

@@ -9,8 +9,8 @@ from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_names import name_branch
+from xray.story.charts.sum_chart import spell_kernel
 from xray.story.sentences.of_masks import describe_hidden
-from xray.story.sheet.planning import spell_kernel
 from xray.story.type_sizes import NOTE
 from xray.story.wording import plural, spell_layers, wrap
 

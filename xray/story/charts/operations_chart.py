@@ -36,11 +36,11 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import label_step, list_own_sum, list_rounding, tell_middle
-from xray.story.charts.state_names import PUT_IN_TURNS, READ, part_written
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
+from xray.story.states.names import PUT_IN_TURNS, READ, part_written
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 DIVISIONS = frozenset({"div", "div_", "true_divide"})

@@ -52,7 +52,6 @@ from xray.story.charts.forward_chart import chart_forward
 from xray.story.charts.norms_apart import lead_norms
 from xray.story.charts.operation_labels import label_step, name_factors
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.state_names import name_state_steps, tell_read
 from xray.story.charts.sum_chart import add_sum, chart_picked
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.gated_norms import list_own_gate
@@ -64,6 +63,7 @@ from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_pa
 from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import LED_IN, describe_box
 from xray.story.states.lanes import lay_lanes
+from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural

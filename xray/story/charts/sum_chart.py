@@ -1,12 +1,14 @@
-"""The sum at the end of a stage: what the stream goes through past it, what is bent behind it."""
+"""The sum at the end of a stage: what the stream goes through past it, what is bent behind it; or that alone, closed."""
 
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, PLACING, SUMS
+from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
+from xray.story.charts.between_chart import name_parted
 from xray.story.charts.chart import (
     BROAD,
     Chart,
@@ -19,11 +21,13 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operation_labels import label_step
+from xray.story.charts.stage_names import name_stage
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
+from xray.story.wording import plural
 
 STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 """By what a stream is multiplied before a sum, as the sum's box says it."""
@@ -167,3 +171,44 @@ def moves(flow: Flow, node: int) -> bool:
     ]
     together += [list_shift(flow, reader) for reader in readers]
     return flow.op(node) in CARRYING | DROPOUTS or any(node in steps for steps in together)
+
+
+def chart_closed(flow: Flow, staging: Staging) -> Chart:
+    """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
+    add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
+    end = add if staging.rejoined is None else staging.rejoined.join
+    words_of = [describe_sizes(branch) for branch in staging.stage.branches]
+    node = Node(
+        "closed",
+        label,
+        0,
+        BROAD,
+        steps_at(flow, *dict.fromkeys((end, add))),
+        flow.output(end),
+        "; ".join(one for one in words_of if one),
+        outline="boundary",
+        told=tuple(said for said in [describe_past(label_past(flow, staging))] if said),
+    )
+    return chart_alone(node)
+
+
+def describe_sizes(branch: object) -> str:
+    """The sizes of a branch in a few words."""
+    if isinstance(branch, Attention):
+        heads = plural(branch.heads, "head") if branch.heads else ""
+        return f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
+    if isinstance(branch, DeformableAttention):
+        return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
+    if isinstance(branch, FeedForward):
+        is_bent = branch.activation is not None and not branch.gates_beside
+        return f"{'d_ff ' * is_bent}{branch.d_ff:,}" if branch.d_ff else ""
+    if isinstance(branch, Convolution):
+        return f"widest {spell_kernel(branch)}" if branch.kernel else ""
+    if isinstance(branch, Experts):
+        return f"{branch.chosen} of {branch.experts}" if branch.chosen and branch.experts else ""
+    return ""
+
+
+def spell_kernel(branch: Convolution) -> str:
+    """The size of the widest convolution of a part."""
+    return "×".join(map(str, branch.kernel or ()))

@@ -1,0 +1,100 @@
+"""The chart of what the stream goes through between two layers, before the second of them."""
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
+from xray.story.body.towers import Towering
+from xray.story.charts.between_chart import chart_added, chart_put_beside
+from xray.story.charts.chart import Chart
+from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.sum_chart import find_drawn_bend
+from xray.story.entrance.cut_rows import label_cut_rows
+from xray.story.entrance.entrance_chart import label_scale
+from xray.story.passages.bridges import end_of, find_cut, find_earlier, fold_site, label_bridge
+from xray.story.streams.rejoined_rows import takes_rows_alone
+from xray.story.streams.scaled_streams import find_factor_behind
+from xray.story.wording import spell_layers
+
+
+def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
+    """What the stream goes through before a layer; None where it goes on as it is."""
+    found = next((one for one in towering.bridges if one.bridge.before == layer), None)
+    if found is None:
+        return chart_added(flow, towering.added, layer)
+    if found.rows is not None:
+        ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
+        return chart_put_beside(flow, found.rows, layer, ends)
+    bend = find_drawn_bend(flow, towering, layer - 1)
+    nodes = found.nodes - {bend}  # it is drawn in its layer
+    begins = {found.start if bend is None else bend}
+    labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
+    own = [node for node in nodes - found.aside if flow.is_leaf(node)]
+    cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_rows_alone(flow, node))]
+    labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
+    labels |= {} if scale is None else {scale: label_scale(flow, scale)}
+    end, behind = (found.end, set()) if scale is None else (scale, {scale})
+    folded, key = fold_site(flow, found), name_bridge(layer)
+    labels |= label_kept(flow, towering, nodes)
+    labels |= {
+        node: label_added(flow, towering, node, number) for node, _, number in list_adding(flow, towering, layer)
+    }
+    chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
+    if chart is None:
+        return None
+    return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
+
+
+def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
+    """What a sum is called that adds what a layer gave, as it was or behind a norm."""
+    as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
+    return f"+ WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+
+
+def label_kept(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
+    """The sums among some steps that add what an entrance gave to what became of that, with what they are called."""
+    sums = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) == 2)
+    told = {node: [flow.carried_from(one) in towering.entrance for one in flow.makers[node]] for node in sums}
+    return {node: "+ WHAT CAME BEFORE THE LAYERS" for node, own in told.items() if own.count(True) == 1}
+
+
+def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection[int]) -> Chart:
+    """The chart in which the last box of rows that stay `aside` says which layers look at these."""
+    if not aside:
+        return chart
+    reading = [
+        number
+        for number, layer in enumerate(towering.layers)
+        if any(maker in aside for staging in layer for node in staging.nodes for maker in flow.makers[node])
+    ]
+    own = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in aside}
+    last = own.difference(edge.source for edge in chart.edges)
+    told = f"for layer{'s' * (len(reading) > 1)} {spell_layers(reading)}"
+    nodes = (replace(node, told=(*node.told, told)) if node.key in last else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(nodes))
+
+
+def name_bridge(layer: int) -> str:
+    """What the keys of the boxes before a layer begin with."""
+    return f"bridge{layer}_"
+
+
+def list_adding(flow: Flow, towering: Towering, layer: int) -> list[tuple[int, str, int]]:
+    """The sums before a layer that add what an earlier one gave, with their boxes' keys and that layer, from 0."""
+    found = (one for one in towering.bridges if one.bridge.before == layer)
+    sums = (find_earlier(flow, one, towering.layers[: layer - 1]) for one in found)
+    return [(node, f"{name_bridge(layer)}{node}", number) for one in sums for node, number in one.items()]
+
+
+def tell_moved(flow: Flow, chart: Chart, end: int) -> Chart:
+    """The chart whose last box gives what the next layer reads, where axes of 1 alone are taken off in between."""
+    head = chart.node(chart.head)
+    made = flow.places.get(head.steps[0].id) if head.steps else None
+    if made is None or end == made or flow.carried_from(end) != made or head.record is None:
+        return chart
+    left = [[one for one in shape if one > 1] for shape in (head.record.shape, flow.output(end).shape)]
+    if left[0] != left[1]:
+        return chart
+    told = replace(head, record=flow.output(end), steps=(*head.steps, flow.steps[end]))
+    return replace(chart, nodes=tuple(told if node is head else node for node in chart.nodes))
