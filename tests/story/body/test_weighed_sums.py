@@ -8,6 +8,7 @@ from torch.nn import functional
 
 import xray
 from xray.story.anatomy.branches import FeedForward
+from xray.story.anatomy.tree import Boxes
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 
@@ -95,7 +96,8 @@ def test_places_that_are_predicted_anew_are_no_part_of_a_layer():
     (group,) = tower.groups
     assert group.count == LAYERS
     assert (group.stages[0].norm.place, group.stages[0].branches[0].positions) == ("after", None)
-    assert {"box.0.1", "box.1.1"} <= {one.path for one in found.untold}
+    assert tower.boxes == Boxes(tuple(range(LAYERS)), shared=False)
+    assert [one.path for one in found.untold] == ["first"]
 
 
 class Lone(nn.Module):

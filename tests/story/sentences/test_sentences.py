@@ -78,6 +78,7 @@ CAPTIONS = (
     "worked out by attention",
     " parameters in all",
     "what comes behind its ",
+    "places of boxes",
 )
 """What is said of the drawing itself, and what numbers are called."""
 
