@@ -24,7 +24,7 @@ def draw_memory(
     for number, row in enumerate(feet):
         aims = sorted(box.x for box in row)
         foot = min(box.bottom for box in row)
-        low = foot - 29
+        low = foot - 25
         shift = 5.0 * number
         path = arc((start.x, start.top), crown, lane + shift, low, edge, aims[-1], foot)
         branches = [((x, low), *straight((x, low), (x, foot))) for x in aims[:-1]]
@@ -78,7 +78,7 @@ def draw_memory_once(
     x, roof = start.x, drawn.top
     for row in feet:
         box = min(row, key=lambda one: one.x)
-        down = box.bottom - 43
+        down = box.bottom - 38.5
         inside = start.top < roof
         if inside:
             canvas.line((x, start.top), (x, roof - 9), role="inference_on_panel", width=1.8, dashed=True, head=False)

@@ -18,7 +18,7 @@ from xray.story.sheet.routing import Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import plural, wrap, wrap_evenly
 
-SKIP, TITLE_ROW, REMARKS, BELOW_MEMORY = 34.0, 22.0, 136.0, 32.0
+SKIP, TITLE_ROW, REMARKS, BELOW_MEMORY = 34.0, 22.0, 136.0, 35.0
 USUAL_LINES, MOST_LINES = 3, 4
 """On so many lines a title is told as it is, and on so many it may stand at all."""
 
