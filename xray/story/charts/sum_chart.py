@@ -1,4 +1,4 @@
-"""The sum at the end of a stage: what the stream goes through past it, what is bent behind it; or that alone, closed."""
+"""The sum at the end of a stage: what the stream goes through past it, what is bent behind it; or it alone, closed."""
 
 from collections.abc import Collection
 
