@@ -40,10 +40,10 @@ def squeezebert(c):
 
 @family("TimesformerModel", "timesformer:339, 357, 390", named=True, fast=True, **TWO)
 def timesformer(c):
-    # each patch looks at itself in every frame, then at all patches of its frame and at the class token
+    # each patch looks at itself in every frame, the class token goes by; then at all of its frame and at that token
     look = looks_both_ways(c, fused="qkv", kernel="plain", rolled=False)
     frames, patches = (replace(look, window=seen) for seen in (c.num_frames, count_patches(c) + 1))
-    stages = (pre("layer", frames), pre("layer", patches), pre("layer", plain(c)))
+    stages = (replace(pre("layer", frames), others=()), pre("layer", patches), pre("layer", plain(c)))
     places = (f"positions {count_patches(c) + 1}", f"positions {c.num_frames}")
     parts = entrance(f"patches {c.hidden_size}", "class token 1", *places)
     seen = tower(c, "vision", "video", False, parts, (group(2, c.hidden_size, *stages),), "layer")

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, FINDINGS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS
+from xray.ir.flow.operation_kinds import CASTING, FINDINGS, LENGTHS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
@@ -59,7 +59,7 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     statistics: set[int] = set()
     weighing: set[int] = set()
     begun = 0
-    is_scaled = False
+    is_scaled = is_by_one = False
     here: int | None = place
     width = step.outputs[0].shape[-1:] if step.outputs else ()
     while here is not None and len(nodes) < LONGEST:
@@ -86,8 +86,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             break  # a number for each place that tells nothing of it: a mask of padding (DeBERTa), or of how far it is
         if not begun and any(is_learned_gate(flow, maker) for maker in beside.values()):
             break  # a gate that learned numbers open stands behind a norm, and is none of its own (Muse Spark)
-        if not begun and step.op in SCALINGS and any(is_one_learned(flow, here, number) for number in side):
-            break  # one learned number for all stands behind a norm, and is none of its own (Moonshine Streaming)
+        if not begun and step.op in SCALINGS:
+            is_by_one = is_by_one or any(is_one_learned(flow, here, number) for number in side)
         spreads = step.op in SCALINGS and bool(telling)
         if spreads and is_scaled:
             break  # another norm, that this one reads (nanochat)
@@ -105,6 +105,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     nodes = nodes[:begun]
     if not means or not nodes:
         return None
+    if is_by_one and LENGTHS.isdisjoint(map(flow.op, means)):
+        return None  # one learned number stands behind a norm, and is none of its own (Moonshine Streaming)
     first = nodes[-1]
     entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
     centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
