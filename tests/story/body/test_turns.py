@@ -72,7 +72,7 @@ def test_parts_that_run_again_say_how_many_sets_of_weights_they_have():
         name for name, _, _ in list_shares(read_columns(trace), sum(one.numel() for one in InTurns().parameters()), {})
     }
 
-    assert {"self-attention × 10, 4 sets", "feed-forward × 10, 4 sets"} <= shares
+    assert {"self-attention × 10, weights of 4", "feed-forward × 10, weights of 4"} <= shares
 
 
 @pytest.mark.parametrize("given", [{"is_own": True}, {"adds": False}])
