@@ -145,6 +145,7 @@ MODELS = {
     "above a threshold": make_anatomy(FALSE, replace(GATED, threshold=True)),
     "rows to one within": make_anatomy(FALSE, replace(PLAIN, joined=4)),
     "rows from beside": make_anatomy(FALSE, replace(PLAIN, gates_beside=True)),
+    "no places": make_anatomy(replace(FALSE, causal=True)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),

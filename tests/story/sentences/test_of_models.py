@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower
+from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower, number_blocks
 
-from xray.story.anatomy.branches import Recurrence
-from xray.story.anatomy.tree import Bridge, Group, Link, Norm, Stage, Untold
-from xray.story.sentences.of_attentions import describe_set_window
+from xray.story.anatomy.branches import Recurrence, Unknown
+from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Norm, Stage, Untold
+from xray.story.sentences.of_attentions import describe_no_places, describe_set_window
 from xray.story.sentences.of_links import describe_added_between, describe_earlier
 from xray.story.sentences.of_models import (
     describe_bridges,
@@ -247,3 +247,23 @@ def test_a_state_is_said_of_some_layers_where_others_have_attention():
     assert f"A {text}" in list_sentences(make_anatomy(state))
     assert f"A {text}" in list_sentences(make_anatomy(state, FALSE))
     assert f"In some layers a {text}" in list_sentences(mixed)
+
+
+HIDES = replace(FALSE, causal=True)
+BARE = "No places are added or turned in: the mask that hides the future"
+
+
+@pytest.mark.parametrize(
+    ("whole", "told"),
+    [
+        (make_anatomy(HIDES), f"{BARE} alone tells the order."),
+        (make_anatomy(HIDES, Recurrence("state space", None)), f"{BARE}, and states, tell the order."),
+        (make_anatomy(HIDES, replace(HIDES, positions="rotary")), ""),
+        (make_anatomy(HIDES, replace(HIDES, positions=None)), ""),
+        (make_anatomy(HIDES, Unknown(())), ""),
+        (make_anatomy(replace(FALSE, causal=None)), ""),
+        (number_blocks(make_anatomy(HIDES), entrance=(EntrancePart("words"), EntrancePart("positions"))), ""),
+    ],
+)
+def test_no_places_are_told_only_where_nothing_tells_them(whole, told):
+    assert describe_no_places(whole) == told

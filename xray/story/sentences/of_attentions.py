@@ -2,10 +2,22 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Positions, Recurrence
+from xray.story.anatomy.branches import (
+    Attention,
+    Branch,
+    Convolution,
+    DeformableAttention,
+    Experts,
+    FeedForward,
+    Positions,
+    Recurrence,
+)
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points
 from xray.story.sentences.where import SOME, tell_where
+
+BARE = frozenset({"words", "norm", "scale"})
+"""What may stand before the layers of a tower that tells nothing of places."""
 
 
 def branches(anatomy: Anatomy) -> Iterator[Branch]:
@@ -63,6 +75,19 @@ def tell_where_places(anatomy: Anatomy, positions: Positions) -> str | None:
 def describe_added(anatomy: Anatomy) -> str:
     where = tell_where_places(anatomy, "added")
     return "" if where is None else f"Places are added to queries and keys{where or ' in all attentions'}."
+
+
+def describe_no_places(anatomy: Anatomy) -> str:
+    """That nothing tells one tower of words where each stands but what hides the future, and what goes row by row."""
+    tower, found = anatomy.towers[0], list(attentions(anatomy))
+    kinds, parts = {type(one) for one in branches(anatomy)}, {part.part for part in tower.entrance}
+    is_bare = all(one.source == "self" and one.positions == "none" and one.causal for one in found)
+    is_known = kinds <= {Attention, FeedForward, Experts, Recurrence, Convolution} and parts <= BARE
+    if len(anatomy.towers) > 1 or tower.reads != "ids" or tower.bridges or not found or not is_bare or not is_known:
+        return ""
+    more = [name for kind, name in ((Recurrence, "states"), (Convolution, "convolutions")) if kind in kinds]
+    tell = f", and {' and '.join(more)}, tell" if more else " alone tells"
+    return f"No places are added or turned in: the mask that hides the future{tell} the order."
 
 
 def describe_turned(anatomy: Anatomy) -> str:
