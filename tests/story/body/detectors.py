@@ -168,7 +168,8 @@ def rf_detr(c):
         samples(c, c.decoder_cross_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
-    queries = tower(c, "decoder", None, False, (), (asks,), "layer")
+    rows = entrance(f"learned rows {c.num_queries}")
+    queries = tower(c, "decoder", None, False, rows, (asks,), "layer")
     found = left_out("model.backbone.backbone.layernorm", "model.backbone.projector")
     chosen = ("enc_output", "enc_output_norm", "enc_out_class_embed", "enc_out_bbox_embed")
     found += left_out(*(f"model.{name}.0" for name in chosen))
@@ -193,7 +194,8 @@ def deformable_detr(c):
     look = post("layer", looks_by_place(c.d_model, c.decoder_attention_heads))
     think = post("layer", thinks(c.decoder_ffn_dim, c.activation_function))
     asks = group(c.decoder_layers, c.d_model, look, samples(c, c.decoder_attention_heads), think)
-    queries = tower(c, "decoder", None, False, (), (asks,), None)
+    rows = entrance(f"learned rows {c.num_queries}")
+    queries = tower(c, "decoder", None, False, rows, (asks,), None)
     links = (Link("joined", "vision", "encoder", LATER_STAGES), memory("encoder", "decoder"))
     net = residual_net(c, "vision")
     return network(net, maps, queries, links=links, untold=left_out("model.reference_points"))

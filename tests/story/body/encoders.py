@@ -11,6 +11,7 @@ from story.body.truth import (
     gated,
     group,
     looks_both_ways,
+    looks_by_distance,
     network,
     plain,
     post,
@@ -165,10 +166,12 @@ def esm(c):
 )
 def xlnet(c):
     # without a target mapping every place sees every other; places come first, sequences second
+    # what goes into each layer is handed out, to be remembered: behind the first one too (line 1043)
     attend = looks_both_ways(c, heads=c.n_head, d_k=c.d_head, positions="relative", places_by_rows=True, kernel="plain")
-    return encoder_only(
-        c, post("layer", attend), post("layer", plain(c, d_ff=c.d_inner, activation="gelu")), final=None
-    )
+    think = plain(c, d_ff=c.d_inner, activation="gelu")
+    found = encoder_only(c, post("layer", attend), post("layer", think), final=None)
+    (text,) = found.towers
+    return replace(found, towers=(replace(text, tapped=(0,)),))
 
 
 @family(
@@ -235,17 +238,15 @@ def big_bird(c):
 
 @family("LongformerForMaskedLM", "longformer:482, 1123", named=True, num_hidden_layers=2)
 def longformer(c):
-    # its windows are cut out of strides, by no softmax over one product of queries and keys
-    attend = "longformer.encoder.layer.0.attention"
-    paths = (*(f"{attend}.self.{name}" for name in ("query", "key", "value")), f"{attend}.output.dense")
+    # scores lie in columns of distances: each place sees half a window on each side (longformer:482)
+    attend = looks_by_distance(c, c.num_attention_heads, c.hidden_size, c.attention_window)
     parts = (f"positions {c.max_position_embeddings}", f"table {c.type_vocab_size}", "norm")
     return encoder_only(
         c,
-        post("layer", Unknown(paths)),
+        post("layer", attend),
         post("layer", plain(c)),
         final=None,
         parts=parts,
-        causal=Silent(False),
     )
 
 

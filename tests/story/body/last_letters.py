@@ -186,7 +186,9 @@ def sam2_hiera_det_model(c):
     pairs = zip(starts[1:], pairwise(c.embed_dim_per_stage), strict=True)
     bridges = tuple(Bridge(start, 4, *pair, within=True) for start, pair in pairs)
     parts = (*entrance(f"convolution {c.hidden_size}"), EntrancePart("positions", None))
-    return network(tower(c, "vision", "image", False, parts, groups, None, bridges=bridges), head=Head("none"))
+    ends = tuple(start - 1 for start in starts[1:])  # what each stage ends with is handed out (sam2:532)
+    held = tower(c, "vision", "image", False, parts, groups, None, bridges=bridges, tapped=ends)
+    return network(held, head=Head("none"))
 
 
 @family("Ministral3ForCausalLM", "ministral3:111, 219", named=True, **TWO)

@@ -10,6 +10,7 @@ from story.body.truth import (
     group,
     head_of,
     looks_both_ways,
+    looks_by_distance,
     memory,
     network,
     plain,
@@ -19,7 +20,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import Experts, Unknown
+from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Head
 
 FUSED = "scaled_dot_product_attention"
@@ -213,13 +214,12 @@ def bigbird_pegasus(c):
 
 @family("LEDForConditionalGeneration", "led:864, 936", named=True, encoder_layers=2, decoder_layers=2)
 def led(c):
-    # its windows are cut out of strides, by no softmax over one product of queries and keys
-    attend = "led.encoder.layers.0.self_attn"
-    paths = (*(f"{attend}.longformer_self_attn.{name}" for name in ("query", "key", "value")), f"{attend}.output")
+    # scores lie in columns of distances: each place sees half a window on each side
+    attend = looks_by_distance(c, c.encoder_attention_heads, c.d_model, c.attention_window)
     places = f"positions {c.max_encoder_position_embeddings}"
     think = plain(c, d_ff=c.encoder_ffn_dim)
-    layers = (group(2, c.d_model, post("layer", Unknown(paths)), post("layer", think)),)
-    encode = tower(c, "encoder", "ids", Silent(False), words(c, places, "norm"), layers, None)
+    layers = (group(2, c.d_model, post("layer", attend), post("layer", think)),)
+    encode = tower(c, "encoder", "ids", False, words(c, places, "norm"), layers, None)
     heads = {"heads": c.decoder_attention_heads, "kernel": "plain"}
     ahead = attention(c, **heads, positions="none")
     ask = looks_both_ways(c, **heads, source="encoder")

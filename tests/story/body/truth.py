@@ -110,6 +110,12 @@ def looks_both_ways(c, **facts):
     return attention(c, **({"causal": False, "positions": "none"} | facts))
 
 
+def looks_by_distance(c, heads, width, window):
+    """An attention of an encoder that scores half a window on each side of a place, and that itself."""
+    sizes = {"heads": heads, "kv_heads": heads, "d_k": width // heads, "kernel": "plain"}
+    return looks_both_ways(c, **sizes, window=window + 1, each_side=window // 2)
+
+
 def gated(c, **facts):
     """A feed-forward with a gate."""
     return replace(plain(c), **{"gated": True, "fused": False} | facts)

@@ -148,7 +148,8 @@ def lw_detr(c):
         samples(c, c.decoder_cross_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
-    queries = tower(c, "decoder", None, False, (), (asks,), "layer")
+    rows = entrance(f"learned rows {c.num_queries}")
+    queries = tower(c, "decoder", None, False, rows, (asks,), "layer")
     found = left_out("model.backbone.projector")
     links = (memory("encoder", "decoder", *(number - 1 for number in net.out_indices)),)
     return network(*scaled(network(image)).towers, queries, links=links, untold=found)
@@ -215,6 +216,7 @@ def sam3(c):
         entrance("learned rows 1", f"learned rows {ask.num_queries}"),
         (group(2, ask.hidden_size, *stages, think),),
         "layer",
+        tapped=(0,),  # the boxes that the first layer corrected are handed out (line 1815)
     )
     pairs = (("encoder", "encoder 2"), ("encoder", "decoder"), ("encoder 2", "decoder"))
     first, *others = (memory(*pair) for pair in pairs)
