@@ -43,6 +43,7 @@ def test_each_norm_leads_to_what_reads_it():
 
     assert led == {("0", "router"), ("1", "expert0"), ("1", "expert1"), ("2", "shared")}
     assert len({chart.node(edge.source).row for edge in chart.edges if "opening" in edge.source}) == 1
+    assert all(key.startswith("opening") for key in chart.feet)
     assert list_unproven(read_columns(trace)) == []
 
 

@@ -18,7 +18,9 @@ def lead_norms(flow: Flow, norms: Sequence[Norm], drawn: Sequence[Node], chart: 
     in_order = sorted(drawn, key=lambda box: min((chart.node(key).place for key in led[box.key]), default=BROAD))
     below = (replace(box, place=spread(number, len(drawn))) for number, box in enumerate(in_order))
     edges = [Edge(key, reader) for key, readers in led.items() for reader in readers]
-    bare = [foot for foot in chart.feet if foot not in {edge.target for edge in edges}]
+    fed = {edge.target for edge in edges}
+    fed |= {edge.target for edge in chart.edges if edge.source in fed and not chart.node(edge.source).steps}
+    bare = [foot for foot in chart.feet if foot not in fed]
     return replace(chart, nodes=(*below, *chart.nodes), edges=(*edges, *chart.edges), feet=(*led, *bare))
 
 
