@@ -60,4 +60,7 @@ def test_what_is_kept_is_told_of_windows_that_are_not_full_where_there_are_windo
 
     kept = dict(list_costs(trace))["keys and values kept per place"]
 
-    assert dict(list_costs(trace, has_windows=True))["keys and values kept per place"] == f"{kept}, with windows not yet full"
+    assert (
+        dict(list_costs(trace, has_windows=True))["keys and values kept per place"]
+        == f"{kept}, with windows not yet full"
+    )
