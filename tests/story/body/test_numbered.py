@@ -206,3 +206,43 @@ def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():
 
 def test_layers_that_run_again_are_told_as_no_blocks_of_a_list():
     assert describe_blocks(read(Closed(listed=True, times=2), rows())) == ""
+
+
+class Stage(nn.Module):
+    """So many layers in a list; the first of another class, if told."""
+
+    def __init__(self, layers, *, is_other=False):
+        super().__init__()
+        self.layers = nn.ModuleList(OtherLayer() if is_other else Layer() for _ in range(layers))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class OtherLayer(Layer):
+    """The same, by another name."""
+
+
+class Growing(nn.Module):
+    """Stages of one layer, two and four (CvT)."""
+
+    def __init__(self, *, is_other):
+        super().__init__()
+        self.given, stages = nn.Linear(7, WIDTH), [Stage(1, is_other=is_other), Stage(2), Stage(4)]
+        self.stages = nn.ModuleList(stages)
+
+    def forward(self, x):
+        x = self.given(x)
+        for stage in self.stages:
+            x = stage(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("is_other", "told"),
+    [(False, ""), (True, "6 of 7 layers are blocks of 2 lists; layer 1 is none of these.")],
+)
+def test_the_only_layer_of_a_stage_is_a_block_of_a_list_where_it_is_of_the_class_of_the_others(is_other, told):
+    assert describe_blocks(read(Growing(is_other=is_other), rows())) == told

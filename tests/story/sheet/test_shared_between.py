@@ -276,3 +276,27 @@ def test_learned_rows_are_of_what_they_lead_to(asks, surface):
     assert [node.surface for node in entrance.nodes if node.label.endswith(("LEARNED ROWS", "LEARNED ROW"))] == [
         surface
     ]
+
+
+class Silent(nn.Module):
+    """A linear layer, beside whose rows another one's stand: of zeros, or of learned rows (MusicGen Melody's sound)."""
+
+    def __init__(self, *, is_learned):
+        super().__init__()
+        self.project, self.other = nn.Linear(WIDTH, WIDTH), nn.Linear(7, WIDTH)
+        self.rows = nn.Parameter(torch.rand(1, 2, 7)) if is_learned else None
+
+    def forward(self, x):
+        rows = torch.zeros(1, 2, 7) if self.rows is None else self.rows
+        return torch.cat([self.other(rows).expand(len(x), -1, -1), self.project(x)], dim=1)
+
+
+@pytest.mark.parametrize("is_learned", [False, True])
+def test_rows_of_zeros_beside_those_that_a_tower_gives_are_no_way_from_it(is_learned):
+    torch.manual_seed(0)
+    model = Sees(Silent(is_learned=is_learned))
+    between, other = model.connector, count(model.connector.other)
+
+    lines = list_lines(record(model))
+    assert lines["vision to text"] == count(between.project) + is_learned * (other + 2 * 7)
+    assert lines["text entrance"] == count(model.reader.words) + (not is_learned) * other

@@ -190,11 +190,14 @@ def weighs_learned(flow: Flow, site: Site, made: Collection[int]) -> bool:
     return values.role == "parameter" if maker is None else maker not in list_reading_data(flow)
 
 
-def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]) -> bool:
+def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Mapping[int, str]) -> bool:
     """Whether a part of a way reads what the branch begins with, its norm or the stream itself, past what is drawn."""
     opening = list_opening(flow, found)
     entry = max(opening) if opening else found.region.start
-    makers = [maker for node in part.nodes for _, maker in flow.taken(node)]
+    makers = list[int | None]()
+    for record, maker in (one for node in part.nodes for one in flow.taken(node)):
+        is_other = maker is not None and is_other_part(flow, record, maker, drawn)
+        makers += flow.makers[maker] if maker is not None and is_other else [maker]
 
     def ends(one: int) -> bool:
         return one == entry or one in drawn or flow.op(one) not in CARRYING
@@ -205,7 +208,7 @@ def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Collection[int]
 def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping[int, str]) -> list[str]:
     """The nodes that are drawn already and that a part of a way reads, be it over steps that are not drawn.
 
-    Of a cut that is drawn by its first part, another part comes from what is cut. Of a part of no numbers nothing comes
+    Of a cut that is drawn by one part, another part comes from what is cut. Of a part of no numbers nothing comes
     (GLM-5's keys without places).
     """
     inside = set(nodes) - set(part.nodes)
@@ -214,7 +217,7 @@ def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping
         for record, maker in flow.given(todo.pop()):
             if maker is None or maker not in inside or maker in seen | found or 0 in record.shape:
                 continue
-            if maker in owners and not is_other_part(flow, record, maker):
+            if maker in owners and not is_other_part(flow, record, maker, owners):
                 found.add(maker)
             else:
                 seen.add(maker)
@@ -222,9 +225,16 @@ def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping
     return list(dict.fromkeys(owners[node] for node in sorted(found)))
 
 
-def is_other_part(flow: Flow, record: TensorRecord, maker: int) -> bool:
-    """Whether a record is not the first of the parts that a step cuts, but one of another size."""
-    return len(flow.steps[maker].outputs) > 1 and record.shape != flow.output(maker).shape
+def is_other_part(flow: Flow, record: TensorRecord, maker: int, owners: Mapping[int, str]) -> bool:
+    """Whether a record is of another size than that of the parts which a step cuts with which its box goes on.
+
+    It goes on with the first one where no step of that box reads any (CvT's goes on with all rows but the first).
+    """
+    if len(flow.steps[maker].outputs) < 2 or maker not in owners:
+        return False
+    readers = (one for one in flow.readers.get(maker, ()) if owners.get(one) == owners[maker])
+    taken = {given.shape for one in readers for given, source in flow.given(one) if source == maker}
+    return record.shape not in (taken or {flow.output(maker).shape})
 
 
 def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:

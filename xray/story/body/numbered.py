@@ -91,15 +91,20 @@ def list_unlisted(flow: Flow, held: Sequence[int | None]) -> tuple[int, ...]:
 def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ...]]:
     """How many lists of blocks the stages of a tower have, a layer to a block, and the layers outside (GroupViT).
 
-    More than half of all layers are in these; none where several of the others are blocks of one list.
+    More than half of all layers are in these; none where several of the others are blocks of one list. The only block
+    of a list, in a stage of one layer, is one of these where it is of the same class as the others (CvT).
     """
     adds = [layer[0].joints[0].add for layer in layers]
     held = [find_own_block(flow, add, adds) for add in adds]
-    kinds = Counter(NUMBERS.sub("", name_list(flow, one)) for one in held if one is not None)
-    kind, count = max(kinds.items(), key=lambda one: one[1], default=("", 0))
-    own = [one for one in held if one is not None and NUMBERS.sub("", name_list(flow, one)) == kind]
+    kinds = Counter(name_stages(flow, one) for one in held if one is not None)
+    kind, _ = max(kinds.items(), key=lambda one: one[1], default=("", 0))
+    alike = {flow.steps[one].module for one in held if one is not None and name_stages(flow, one) == kind}
+    for number, add in enumerate(adds):
+        inner = (one for one in list_own_blocks(flow, add, adds) if name_stages(flow, one) == kind)
+        held[number] = next((one for one in inner if flow.steps[one].module in alike), held[number])
+    own = [one for one in held if one is not None and name_stages(flow, one) == kind]
     lists = {name_list(flow, one) for one in own}
-    if len({flow.steps[one].path for one in own}) < count or 2 * count <= len(held) or len(lists) == 1:
+    if len({flow.steps[one].path for one in own}) < len(own) or 2 * len(own) <= len(held) or len(lists) == 1:
         return 1, ()
     others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
     if any(several > 1 for several in others.values()):
@@ -109,8 +114,12 @@ def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ..
 
 def find_own_block(flow: Flow, add: int, adds: Collection[int]) -> int | None:
     """The outermost numbered block that holds one of some sums, and none of the others."""
-    alone = (one for one in list_blocks(flow, add) if sum(one < other < flow.ends[one] for other in adds) == 1)
-    return min(alone, default=None)
+    return min(list_own_blocks(flow, add, adds), default=None)
+
+
+def list_own_blocks(flow: Flow, add: int, adds: Collection[int]) -> Iterator[int]:
+    """The numbered blocks that hold one of some sums, and none of the others, from within."""
+    return (one for one in list_blocks(flow, add) if sum(one < other < flow.ends[one] for other in adds) == 1)
 
 
 def find_begun_block(flow: Flow, layers: Sequence[Layer], nodes: Collection[int]) -> int | None:
@@ -138,6 +147,11 @@ def name_list(flow: Flow, node: int) -> str:
     """The path of the list that a block is an element of; empty where it is in none."""
     found = NUMBERED.fullmatch(flow.steps[node].path)
     return found[1] if found is not None and flow.steps[node].module else ""
+
+
+def name_stages(flow: Flow, node: int) -> str:
+    """The path of the list that a block is an element of, the same for such a list in each stage."""
+    return NUMBERS.sub("", name_list(flow, node))
 
 
 def stands_between(flow: Flow, layer: Layer, blocks: Collection[int]) -> bool:

@@ -26,7 +26,7 @@ from xray.story.compare.outlines import card_blocks, card_height, draw_marks_car
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
-from xray.story.facts.unused import drop_unused, find_unused, name_kind
+from xray.story.facts.unused import drop_unused, find_unused, list_read_alone, name_kind
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.bridges import list_between
@@ -231,7 +231,8 @@ def stands_on(canvas: Canvas, marks: Marks) -> bool:
 def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     """All that the cards tell of."""
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
-    around = drop_unused(trace, list_around(columns, find_unused(trace) or {}))
+    unused = find_unused(trace) or {}
+    around = drop_unused(trace, list_around(columns, unused))
     return Told(
         trace,
         replace(whole, untold=(*whole.untold, *around)),
@@ -240,9 +241,9 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         list_shares(
             columns,
             count_params(trace),
-            find_unused(trace) or {},
+            unused,
             [one.path for one in whole.untold],
-            ran={step.path for step in trace.steps},
+            ran={step.path for step in trace.steps} | list_read_alone(trace, unused),
             has_head=whole.head is not None and whole.head.kind != "none",
         ),
         MARGIN,

@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
@@ -15,7 +16,7 @@ from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import find_homes, list_holders, read_leading
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, NORMS, OTHER_NORMS, Count, has_norms, list_parts
 from xray.story.sheet.planning import list_around_layers
@@ -35,6 +36,26 @@ def with_weights(flow: Flow, nodes: set[int], staged: Collection[int]) -> set[in
     apart = list_reading_data(flow) | {*staged}
     made = {maker for node in nodes for maker in flow.makers[node] if maker is not None and maker not in apart}
     return nodes | set(flow.behind(*made, within=lambda place: place not in apart))
+
+
+def list_put_beside(flow: Flow, nodes: Collection[int], led: Collection[int]) -> set[int]:
+    """The linear layers among some steps that read no data and no weights, and whose rows are put beside what is led.
+
+    So zeros stand for a sound that was not given, beside a text's rows (MusicGen Melody).
+    """
+    data, found = list_reading_data(flow), set[int]()
+    for node in (one for one in nodes if one not in data and flow.steps[one].params and is_linear(flow, one)):
+        made = set(flow.behind(*flow.makers[node]))
+        held = reads_weights(flow, node) or any(flow.steps[one].params or reads_weights(flow, one) for one in made)
+        way = set(flow.ahead(node, within=lambda one: one not in led))
+        met = {reader for one in way for reader in flow.readers.get(one, ()) if reader in led}
+        found |= {node} if not held and met and all(flow.op(one) in SIDE_BY_SIDE for one in met) else set()
+    return found
+
+
+def reads_weights(flow: Flow, node: int) -> bool:
+    """Whether a step is given learned numbers."""
+    return any(record.role == "parameter" for record in flow.steps[node].inputs)
 
 
 def list_shares(
@@ -65,8 +86,10 @@ def list_shares(
         many = list_learned_for_many(column.reading.flow, column.towering)
         staged.setdefault(id(column.reading.flow), set()).update(inside, many)
 
-    def add(count: Count, name: str, role: str, groups: list[set[int]], times: int = 0) -> None:
-        held_now = [with_weights(count.flow, group, staged[id(count.flow)]) for group in groups]
+    def add(
+        count: Count, name: str, role: str, groups: list[set[int]], times: int = 0, beside: Collection[int] = ()
+    ) -> None:
+        held_now = [with_weights(count.flow, group, {*staged[id(count.flow)], *beside}) for group in groups]
         found_now = count.fresh(held_now)
         found_now = {path: n for path, n in found_now.items() if elsewhere.isdisjoint((path, *paths_above(path)))}
         known = {*seen, *found_now}
@@ -91,7 +114,8 @@ def list_shares(
         for sources in dict.fromkeys(ends for some in (leading.between, *onward) for ends in some) if several else ():
             names = [one.tower.name for one in column.reading.towers if one.end in sources]
             led = [set(some[sources]) for some in (leading.between, *onward) if sources in some]
-            add(count, f"{' and '.join(names)} to {column.name}", "card", led)
+            put_beside = list_put_beside(flow, column.towering.entrance, set().union(*led))
+            add(count, f"{' and '.join(names)} to {column.name}", "card", led, beside=put_beside)
         theirs = set[int]().union(*(leading.inside.get(one.towering.end, ()) for one, _ in pairs))
         theirs = theirs.union(*(led for some in leading.onward.values() for led in some.values()))
         add(count, f"{name}entrance", own, [set(column.towering.entrance) - theirs])
