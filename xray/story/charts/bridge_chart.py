@@ -47,9 +47,10 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
 
 
 def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
-    """What a sum is called that adds what a layer gave, as it was or behind a norm."""
+    """What a step is called that adds what a layer gave, as it was or normed, or puts it beside other numbers."""
     as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
-    return f"+ WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    told = f"WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    return f"+ {told}" if flow.op(node) in SUMS else f"WITH {told} BESIDE IT"
 
 
 def label_kept(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
@@ -81,7 +82,7 @@ def name_bridge(layer: int) -> str:
 
 
 def list_adding(flow: Flow, towering: Towering, layer: int) -> list[tuple[int, str, int]]:
-    """The sums before a layer that add what an earlier one gave, with their boxes' keys and that layer, from 0."""
+    """The steps before a layer that bring in what an earlier one gave, their boxes' keys and that layer, from 0."""
     found = (one for one in towering.bridges if one.bridge.before == layer)
     sums = (find_earlier(flow, one, towering.layers[: layer - 1]) for one in found)
     return [(node, f"{name_bridge(layer)}{node}", number) for one in sums for node, number in one.items()]
