@@ -146,6 +146,37 @@ class Padded(Layered):
         return self.lead(torch.cat([pieces - pieces.mean(1, keepdim=True), marks], dim=-1))
 
 
+class Silenced(Padded):
+    """The same, where what is padded is multiplied by 0, or what is not by what chance says."""
+
+    by_chance = False
+
+    def enter(self, numbers, padded):
+        pieces, marks = numbers.view(2, 7, OTHER), padded.view(2, 7, OTHER)
+        marks = torch.where((pieces - 9).abs() < 1e-3, 1, marks)
+        factor = torch.rand(2, 7, OTHER) if self.by_chance else 1.0 - marks
+        pieces = (pieces - pieces.mean(1, keepdim=True)) * factor
+        return self.lead(torch.cat([pieces, marks], dim=-1))
+
+
+class Named(Silenced):
+    """The same, and the kind of the whole series."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds = nn.Embedding(KINDS, WIDTH)
+
+    def forward(self, series, padding, kind):
+        return super().forward(series, padding, kind)
+
+    def enter(self, numbers, padded, kind):
+        return super().enter(numbers, padded) + self.kinds(kind)
+
+
+class Shaken(Silenced):
+    by_chance = True
+
+
 class Prompted(Gridded):
     """The same, and on top which one of several languages it is, beside every row (Nemotron 3.5 ASR)."""
 
@@ -237,6 +268,23 @@ def test_what_is_put_beside_other_numbers_has_a_box():
     (join,) = (node for node in chart.nodes if node.label == "SIDE BY SIDE")
     assert [node.record.shape for node in given] == [(2, 7 * OTHER)] * 2
     assert len({edge.source for edge in chart.edges if edge.target == join.key} & {node.key for node in given}) == 1
+
+
+@pytest.mark.parametrize(("model", "count"), [(Silenced, 1), (Shaken, 0)])
+def test_what_numbers_are_multiplied_by_is_led_to_the_box_that_does_it(model, count):
+    chart = read(model, torch.rand(2, 7 * OTHER), torch.arange(14 * OTHER).view(2, 7 * OTHER) % 2).entrance
+
+    (other,) = (node for node in chart.nodes if node.key.startswith("also"))
+    led = [chart.node(edge.target).label for edge in chart.edges if edge.source == other.key]
+    assert (led.count("MULTIPLIED"), led.count("SIDE BY SIDE")) == (count, 1)
+
+
+def test_several_inputs_have_the_names_of_their_arguments():
+    padding = torch.arange(14 * OTHER).view(2, 7 * OTHER) % 2
+    chart = read(Named, torch.rand(2, 7 * OTHER), padding, torch.tensor([[3], [5]])).entrance
+
+    told = {(node.label, node.extra) for node in chart.nodes if node.row == 0}
+    assert told == {("INPUT", "series"), ("INPUT", "padding"), ("IDS", "")}
 
 
 def test_longer_rows_of_ids_than_came_in_are_not_led_from_these():

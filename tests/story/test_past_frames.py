@@ -1,4 +1,4 @@
-"""What a layer gives, led past the next ones to a sum between two that adds it (Funnel's decoder)."""
+"""What a layer gives, led past the next ones to where it is added between two (Funnel), or put beside (CANINE)."""
 
 import pytest
 import torch
@@ -12,11 +12,11 @@ from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 PLACES = 9
-ADDED = "+ WHAT LAYER 2 GAVE"
+ADDED, BESIDE = "+ WHAT LAYER 2 GAVE", "WITH WHAT LAYER 2 GAVE BESIDE IT"
 
 
 class Upsampled(nn.Module):
-    """Layers, pooled rows, layers, and each row repeated, to which what came before the pool is added, or no such."""
+    """Layers, pooled rows, layers, and each row repeated; what came before the pool is added, put beside, or left."""
 
     def __init__(self, way):
         super().__init__()
@@ -25,7 +25,7 @@ class Upsampled(nn.Module):
             nn.ModuleList(nn.Sequential(AttentionPart(), FeedForwardPart()) for _ in range(count))
             for count in (2, 2, 1)
         )
-        self.change = nn.Linear(WIDTH, WIDTH)
+        self.change, self.narrow = nn.Linear(WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
 
     def forward(self, x):
         x = self.given(x)
@@ -36,7 +36,10 @@ class Upsampled(nn.Module):
         for layer in self.few:
             x = layer(x)
         x = x.repeat_interleave(2, dim=1)[:, :PLACES]
-        x = x + (before if self.way == "as it was" else self.change(before)) if self.way else x
+        if self.way.startswith("beside"):
+            x = self.narrow(torch.cat([before if self.way == "beside" else self.change(before), x], -1))
+        elif self.way:
+            x = x + (before if self.way == "as it was" else self.change(before))
         for layer in self.last:
             x = layer(x)
         return x
@@ -46,8 +49,17 @@ def trace_of(way):
     return xray.trace(Upsampled(way).eval(), torch.rand(2, PLACES, 7))
 
 
-@pytest.mark.parametrize(("way", "told"), [("as it was", [(ADDED, 1)]), ("changed", []), ("", [])])
-def test_a_sum_that_adds_what_a_layer_gave_says_which_one(way, told):
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [
+        ("as it was", [(ADDED, 1)]),
+        ("changed", []),
+        ("beside", [(BESIDE, 1)]),
+        ("beside, changed", []),
+        ("", []),
+    ],
+)
+def test_a_box_that_brings_in_what_a_layer_gave_says_which_one(way, told):
     (column,) = read_columns(trace_of(way))
 
     found = [
@@ -59,10 +71,11 @@ def test_a_sum_that_adds_what_a_layer_gave_says_which_one(way, told):
     assert found == told
 
 
-def test_what_a_layer_gave_is_led_from_above_its_frame_to_the_sum():
-    poster = compose_poster(trace_of("as it was"), text_width)
+@pytest.mark.parametrize(("way", "label"), [("as it was", ADDED), ("beside", BESIDE)])
+def test_what_a_layer_gave_is_led_from_above_its_frame_to_the_box(way, label):
+    poster = compose_poster(trace_of(way), text_width)
 
-    (box,) = (box for box in poster.boxes if any(run.text == ADDED for line in box.lines for run in line))
+    (box,) = (box for box in poster.boxes if any(run.text == label for line in box.lines for run in line))
     ends = [curve.points for curve in poster.curves if curve.points[-1][1] == pytest.approx(box.y)]
     sideways = [points for points in ends if points[-1][0] in (box.left, box.right)]
     assert len(sideways) == 1

@@ -184,6 +184,8 @@ class Tower:
     holds most of them, each in one (SAM's last attention), or in none of the `lists` that its stages have (GroupViT).
     `looked_at` tells that its attentions look at rows that are made beside it, by no tower, of what comes in
     (Perceiver).
+    `own_numbers` tells that it begins with numbers of the model's own, learned or the same in every run: nothing comes
+    in (SAM 2 without points).
     `before` is what stands before its first layer and is no part of an entrance: an attention that nothing goes past.
     `boxes` are what its layers correct beside its stream.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
@@ -211,6 +213,7 @@ class Tower:
     unlisted: tuple[int, ...] = ()
     lists: int = 1
     looked_at: bool = False
+    own_numbers: bool = False
     before: str | None = None
     boxes: Boxes | None = None
     weights_of: str | None = None

@@ -25,6 +25,7 @@ from xray.story.body.told_layers import (
 from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance
 from xray.story.entrance.entry_labels import adds_looked_up
+from xray.story.entrance.inputs import are_own_numbers
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
@@ -204,6 +205,7 @@ def read_tower(
         unlisted=numbered.unlisted,
         lists=numbered.lists if numbered.unlisted else 1,
         looked_at=condition is not None and condition.are_looked_at,
+        own_numbers=entrance.reads is None and are_own_numbers(flow, entrance.nodes),
         before="attention" if sum(site.weighted_sum in alone for site in sites) == 1 else None,
     )
     before = frozenset(nodes)

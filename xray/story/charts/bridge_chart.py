@@ -1,13 +1,13 @@
 """The chart of what the stream goes through between two layers, before the second of them."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.body.towers import Towering
 from xray.story.charts.between_chart import chart_added, chart_put_beside
-from xray.story.charts.chart import Chart
+from xray.story.charts.chart import Chart, Node
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import label_cut_rows
@@ -16,6 +16,8 @@ from xray.story.passages.bridges import end_of, find_cut, find_earlier, fold_sit
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
+
+KEPT, UNNAMED = "+ WHAT CAME BEFORE THE LAYERS", "ADDED UP"
 
 
 def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
@@ -47,16 +49,40 @@ def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
 
 
 def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
-    """What a sum is called that adds what a layer gave, as it was or behind a norm."""
+    """What a step is called that adds what a layer gave, as it was or normed, or puts it beside other numbers."""
     as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
-    return f"+ WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    told = f"WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    return f"+ {told}" if flow.op(node) in SUMS else f"WITH {told} BESIDE IT"
 
 
 def label_kept(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
     """The sums among some steps that add what an entrance gave to what became of that, with what they are called."""
     sums = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) == 2)
     told = {node: [flow.carried_from(one) in towering.entrance for one in flow.makers[node]] for node in sums}
-    return {node: "+ WHAT CAME BEFORE THE LAYERS" for node, own in told.items() if own.count(True) == 1}
+    return {node: KEPT for node, own in told.items() if own.count(True) == 1}
+
+
+def name_kept(flow: Flow, towering: Towering, towers: Sequence[Towering], chart: Chart) -> Chart:
+    """The chart of a stage whose sums say where they add what a tower began with to what its layers made (SAM)."""
+
+    def tell(node: Node) -> Node:
+        sums = [flow.places[one.id] for one in node.steps if one.op in SUMS] if node.label.startswith(UNNAMED) else []
+        found = [one for one in towers if any(adds_begun(flow, one, here) for here in sums)]
+        if not found:
+            return node
+        told = KEPT if towering in found else f"+ WHAT THE {found[0].tower.name.upper()} BEGINS WITH"
+        return replace(node, label=f"{node.label.removeprefix(UNNAMED)} {told}".strip())
+
+    return replace(chart, nodes=tuple(map(tell, chart.nodes)))
+
+
+def adds_begun(flow: Flow, towering: Towering, node: int) -> bool:
+    """Whether a sum adds what a tower's first layer reads to what its layers made of that."""
+    makers, start = flow.makers[node], flow.carried_from(towering.start)
+    begun = [start is not None and flow.carried_from(one) == start for one in makers]
+    made = (one for one, is_begun in zip(makers, begun, strict=True) if not is_begun)
+    first = towering.layers[0][0].joints[0].add
+    return len(makers) == 2 and begun.count(True) == 1 and first in flow.behind(*made)
 
 
 def tell_readers(flow: Flow, towering: Towering, chart: Chart, aside: Collection[int]) -> Chart:
@@ -81,7 +107,7 @@ def name_bridge(layer: int) -> str:
 
 
 def list_adding(flow: Flow, towering: Towering, layer: int) -> list[tuple[int, str, int]]:
-    """The sums before a layer that add what an earlier one gave, with their boxes' keys and that layer, from 0."""
+    """The steps before a layer that bring in what an earlier one gave, their boxes' keys and that layer, from 0."""
     found = (one for one in towering.bridges if one.bridge.before == layer)
     sums = (find_earlier(flow, one, towering.layers[: layer - 1]) for one in found)
     return [(node, f"{name_bridge(layer)}{node}", number) for one in sums for node, number in one.items()]

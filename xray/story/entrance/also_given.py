@@ -1,14 +1,15 @@
 """What boxes of an entrance read besides what a tower reads first: other arguments, and learned rows."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
+from xray.story.entrance.inputs import name_argument
 from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
@@ -27,7 +28,12 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     bare = [node for node in chart.nodes if node.key not in led]
     edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
-    found += [(node, record, PICTURE) for node in chart.nodes if node.row for record in list_joined(flow, chart, node)]
+    found += [
+        (node, record, PICTURE)
+        for node in chart.nodes
+        if node.row
+        for record in list_joined(flow, chart, node, SIDE_BY_SIDE)
+    ]
     alike = Counter(record.shape for _, record, label in found if label == VECTORS)
     others: dict[str, Node] = {}
     for node, record, label in found:
@@ -41,13 +47,14 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
             key = str(record.shape) if is_one else record.source or node.key
             same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
         edges += [one for one in [Edge(same.key, node.key)] if one not in (*edges, *chart.edges)]
+    edges += [edge for edge in lead_to_products(flow, chart, others.values()) if edge not in edges]
     too_many = len(others) + len(given) > MOST_BESIDE
     if not others or not given or too_many or any(node.row == 0 and node not in given for node in chart.nodes):
         kept = [edge for edge in edges if not edge.source.startswith("also")]
         return Chart(chart.nodes, (*chart.edges, *kept), chart.feet, chart.head, chart.memory)
     row = sorted((*given, *others.values()), key=lambda node: node.place[0])
     laid = {node.key: ((at + 0.5) / len(row), 0.94 / len(row)) for at, node in enumerate(row)}
-    nodes = (*chart.nodes, *others.values())
+    nodes = name_inputs(flow, (*chart.nodes, *others.values()))
     placed = tuple(node if node.key not in laid else replace(node, place=laid[node.key]) for node in nodes)
     return Chart(placed, (*edges, *chart.edges), chart.feet, chart.head, chart.memory)
 
@@ -142,13 +149,34 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
 
 
-def list_joined(flow: Flow, chart: Chart, node: Node) -> Iterator[TensorRecord]:
-    """The arguments of the whole pass that a box puts beside others, worked on in no box below and led in by none.
+def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterator[Edge]:
+    """The arrows from what else comes in to boxes that multiply by it, or by 1 less it (TimesFM's padding)."""
+    for node in chart.nodes:
+        records = list(list_joined(flow, chart, node, SCALINGS)) if node.row else []
+        yield from (Edge(one.key, node.key) for one in others if any(has_shape(one, record) for record in records))
+
+
+def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
+    """Some boxes, those of several inputs with the names of the arguments that these are, where each is known."""
+    nodes = [*nodes]
+    told = {
+        node.key: name_argument(flow, node.record)
+        for node in nodes
+        if node.row == 0 and node.label == PICTURE and node.record is not None and node.record.source is None
+    }
+    are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
+    yield from (
+        replace(one, extra=one.extra or told[one.key]) if are_known and one.key in told else one for one in nodes
+    )
+
+
+def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:
+    """The arguments of the whole pass that a box brings to others, worked on in no box below and led in by none.
 
     So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count.
     """
     place = flow.places[node.steps[0].id]
-    if flow.op(place) not in SIDE_BY_SIDE:
+    if flow.op(place) not in ops:
         return
     drawn = {flow.places[step.id] for one in chart.nodes if not one.key.startswith("given") for step in one.steps}
     for record, maker in flow.taken(place):

@@ -20,7 +20,7 @@ from xray.story.charts.chart import (
     name_learned,
 )
 from xray.story.entrance.also_given import add_others, find_behind_others
-from xray.story.entrance.inputs import list_worked_out
+from xray.story.entrance.inputs import list_worked_out, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.added_places import learned_source
@@ -77,10 +77,15 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
 
 
 def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: int) -> str:
-    """What comes in is called by its kind; ids may be drawn by chance (DiffusionGemma's canvas)."""
+    """What comes in is called by its kind; ids may be drawn by chance (DiffusionGemma's canvas).
+
+    What is made inside of nothing that came in is called so (SAM 2's zeros where no points are given).
+    """
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
     if record.role == "ids" and is_drawn(flow, maker):
         return "IDS, DRAWN BY CHANCE"
+    if kind is None and (own := name_own(flow, maker)):
+        return own
     return INPUTS.get(kind or "", "INPUT")
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SIDE_BY_SIDE, ZEROS
+from xray.ir.flow.operation_kinds import CHANCE, LOOKUPS, SIDE_BY_SIDE, ZEROS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
+from xray.story.branches.visible import FILLED
 from xray.story.entrance.tables import looks_up_places
-from xray.story.recognition.between import is_linear
+from xray.story.passages.added_places import is_given
+from xray.story.recognition.between import ONES, is_linear
 from xray.story.recognition.chosen_rows import is_drawn
 
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
@@ -117,6 +119,40 @@ def list_worked_out(flow: Flow, place: int) -> list[tuple[TensorRecord, int | No
     """
     given = [(one, maker) for one, maker in flow.taken(place) if one.role != "parameter"]
     return [one for one in given if flow.op(place) not in SIDE_BY_SIDE or not is_made_of_nothing(flow, one[1])]
+
+
+def are_own_numbers(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether some steps work on nothing that comes in, nor on chance: all is held by the model, or made anew alike."""
+    behind = list(flow.behind(*nodes))
+    return bool(behind) and not any(
+        flow.op(here) in CHANCE
+        or any(maker is None and not is_held_inside(flow, record, here) for record, maker in flow.taken(here))
+        for here in behind
+    )
+
+
+def is_held_inside(flow: Flow, record: TensorRecord, reader: int) -> bool:
+    """Whether numbers that no step made are the model's own: parameters, or what the module that reads them holds.
+
+    Nothing of their shape was handed to that module, or to the model, and they are of no batch.
+    """
+    holder = next(flow.parents(reader), None)
+    handed = () if holder is None else flow.steps[holder].inputs
+    is_own = record.is_float and "batch" not in record.axes and not is_given(flow, record)
+    return record.role == "parameter" or (is_own and all(one.shape != record.shape for one in handed))
+
+
+def name_own(flow: Flow, maker: int | None) -> str:
+    """What numbers are called that do not come in, be they all 0, all 1 or any others; "" for those that do."""
+    root = flow.carried_from(maker)
+    if root is None:
+        return ""
+    filled = flow.steps[root].settings.get("other") if flow.op(root) in FILLED else None
+    if flow.op(root) in ZEROS or filled == 0:
+        return "ZEROS"
+    if flow.op(root) in ONES or filled == 1:
+        return "ONES"
+    return "THE MODEL'S OWN NUMBERS" if are_own_numbers(flow, [root]) else ""
 
 
 def is_made_of_nothing(flow: Flow, maker: int | None) -> bool:

@@ -1,4 +1,4 @@
-"""The way of what a layer gives past the frames of the next ones, to a box between two that adds it (Funnel)."""
+"""The way of what a layer gives past the frames of the next ones, to a box between two that takes it up (Funnel)."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ BESIDE = 12.0
 
 
 def draw_past_frames(canvas: Canvas, columns: Sequence[Column], standing: Sequence[Standing]) -> None:
-    """A line from above the frame whose last layer gives something to each box that adds it.
+    """A line from above the frame whose last layer gives something to each box that adds it, or puts it beside.
 
     It goes up right of the frames of one column, or left of those of the next one, where a tower goes on. None is drawn
     over a whole column, nor from the midst of a frame.

@@ -91,6 +91,13 @@ def describe_rows(tower: Tower) -> str:
     return f"{plural(rows, 'learned row')} go{'es' * (rows == 1)} in."
 
 
+def describe_other(tower: Tower) -> str:
+    if tower.reads is not None or describe_rows(tower):
+        return ""
+    own = "Nothing comes in here: it begins with the model's own numbers."
+    return own if tower.own_numbers else "What goes in."
+
+
 def describe_places(tower: Tower) -> str:
     places = part_of(tower, "positions")
     if places is None:
@@ -107,7 +114,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("ids beside", "Beside them stand vectors of ids.", lambda tower: tower.also == "ids"),
     fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
     Sentence("learned rows", describe_rows),
-    fixed("entrance", "What goes in.", lambda tower: tower.reads is None and not describe_rows(tower)),
+    Sentence("entrance", describe_other),
     Sentence("places", describe_places),
     fixed("rows looked at", "What they look at is made beside them.", lambda tower: tower.looked_at),
     fixed(

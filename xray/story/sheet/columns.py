@@ -357,7 +357,9 @@ def make_column(
     entrance = chart_entrance(flow, below, has_words=words is not None)
     entrance = tell_own_width(entrance, towering.tower.d_model)
     in_rows = all_layers or words is not None
-    frames = plan_frames(flow, towering, station + 1, Count(flow), all_layers=all_layers, in_rows=in_rows)
+    frames = plan_frames(
+        flow, towering, station + 1, Count(flow), reading.towers, all_layers=all_layers, in_rows=in_rows
+    )
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))
     if towering.end in met and leaving is None:

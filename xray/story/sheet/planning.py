@@ -21,7 +21,7 @@ from xray.story.charts.between_chart import (
     add_parted,
     chart_left_out,
 )
-from xray.story.charts.bridge_chart import chart_bridge, list_adding
+from xray.story.charts.bridge_chart import UNNAMED, chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
@@ -33,7 +33,7 @@ from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
-UNNAMED, PLACES = "ADDED UP", "+ PLACES"
+PLACES = "+ PLACES"
 MOST_FRAMES = 8
 """So many frames a tower may have."""
 
@@ -99,12 +99,19 @@ class Frame:
 
 
 def plan_frames(
-    flow: Flow, towering: Towering, station: int, count: Count, *, all_layers: bool = False, in_rows: bool = False
+    flow: Flow,
+    towering: Towering,
+    station: int,
+    count: Count,
+    towers: Sequence[Towering] = (),
+    *,
+    all_layers: bool = False,
+    in_rows: bool = False,
 ) -> list[Frame]:
     """The frames of a tower: each distinct stage is opened once, in the frame with the most layers first.
 
     Layers that are alike stand in one frame, unless all are asked for. Those that are drawn in full elsewhere stand in
-    rows where that is wanted.
+    rows where that is wanted. Boxes may tell that they add what one of the `towers` begins with.
     """
     first = station
     groups = list(towering.tower.groups)
@@ -117,7 +124,7 @@ def plan_frames(
         groups = part_last(groups)
     layers = [towering.layers[group.layers[0]] for group in groups]
     charts = [
-        [chart_panel(flow, towering, group, place) for place in range(len(layer))]
+        [chart_panel(flow, towering, group, place, towers) for place in range(len(layer))]
         for group, layer in zip(groups, layers, strict=True)
     ]
     order = sorted(
@@ -241,11 +248,11 @@ def part_last(groups: Sequence[Group]) -> list[Group]:
     return [*held, *(replace(groups[numbers[run[0]]], layers=tuple(run)) for run in runs)]
 
 
-def chart_panel(flow: Flow, towering: Towering, group: Group, place: int) -> Chart:
+def chart_panel(flow: Flow, towering: Towering, group: Group, place: int, towers: Sequence[Towering]) -> Chart:
     """The chart of a stage of a group's first layer: its numbers are those of all its layers, its width the group's."""
     every = [towering.layers[layer][place] for layer in group.layers]
     chart = blur_numbers(flow, chart_stage(flow, every[0]), every[0], every)
-    return tell_own_width(chart, group.d_model)
+    return tell_own_width(name_kept(flow, towering, towers, chart), group.d_model)
 
 
 def count_keys(flow: Flow, layer: Layer) -> Iterator[int]:

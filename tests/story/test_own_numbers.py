@@ -1,0 +1,80 @@
+"""What stands at the foot of a tower into which nothing comes: numbers of the model's own (SAM 2 without points)."""
+
+import pytest
+import torch
+from printed import lines_of
+from story.test_two_way import POINTS, Segments
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+OWN = "Nothing comes in here: it begins with the model's own numbers."
+SIZE = (2, POINTS, 2)
+MAKERS = {
+    "zeros": lambda: torch.zeros(SIZE),
+    "ones": lambda: torch.ones(SIZE),
+    "full": lambda: torch.full(SIZE, 1.0),
+    "twos": lambda: torch.full(SIZE, 2.0),
+    "chance": lambda: torch.rand(SIZE),
+}
+
+
+class Turned(nn.Module):
+    """Places times numbers that it holds itself, and their sines."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("waves", torch.rand(2, 2))
+
+    def forward(self, places):
+        return torch.sin(places @ self.waves)
+
+
+class Unasked(Segments):
+    """The same without points: some are made where none are given, and are moved by half a place and turned."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.turn = way, Turned()
+
+    def forward(self, image, points=None):
+        made = MAKERS[self.way]() if points is None else points
+        return super().forward(image, self.turn(made + 0.5), torch.tensor(False))
+
+
+def trace_of(way, *points):
+    torch.manual_seed(0)
+    return xray.trace(Unasked(way).eval(), torch.rand(2, 3, 8, 8), *points)
+
+
+def tell(trace):
+    return " ".join(lines_of(compose_poster(trace, text_width)))
+
+
+def find_foot(trace):
+    (column,) = (one for one in read_columns(trace) if one.towering.tower.name == "decoder")
+    return [node.label for node in column.entrance.nodes if node.key == "given"]
+
+
+@pytest.mark.parametrize(
+    ("way", "label"), [("zeros", "ZEROS"), ("ones", "ONES"), ("full", "ONES"), ("twos", "THE MODEL'S OWN NUMBERS")]
+)
+def test_numbers_made_of_nothing_are_no_input(way, label):
+    trace = trace_of(way)
+
+    assert find_foot(trace) == [label]
+    assert OWN in tell(trace)
+
+
+def test_points_that_come_in_are_an_input():
+    trace = trace_of("zeros", torch.rand(SIZE))
+
+    assert "ZEROS" not in find_foot(trace)
+    assert OWN not in tell(trace)
+
+
+def test_numbers_drawn_by_chance_are_not_the_models_own():
+    assert OWN not in tell(trace_of("chance"))
