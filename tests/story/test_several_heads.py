@@ -4,6 +4,7 @@ from itertools import pairwise
 
 import pytest
 import torch
+from printed import lines_of
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
 
@@ -172,6 +173,13 @@ def test_a_mean_of_two_heads_is_drawn_to_what_the_model_gives():
     labels = [node.label for node in sorted(column.exit.nodes, key=lambda node: node.row)]
     heads = ["LINEAR OF A MEAN OF PLACES"] * 2
     assert labels == ["LAST NORM", *heads, "ADDED UP", "÷ 2"]
+
+
+def test_what_is_done_with_a_head_in_boxes_of_its_own_is_not_said_to_be_in_none():
+    texts = lines_of(compose_poster(record(Detector), text_width))
+
+    assert "What leaves the tower." in texts
+    assert not any("once more" in text for text in texts)
 
 
 class Asks(nn.Module):

@@ -81,6 +81,9 @@ def changes_again(column: Column, chart: Chart) -> bool:
     kept = CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"}
     moved = {place, *flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in kept)}
     readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
+    boxed = {step.id for node in chart.nodes for step in node.steps}
+    if any(flow.steps[one].id in boxed for one in readers):  # beside its other heads (YOLOS)
+        return False
     others = set().union(*(one.nodes for one in column.reading.towers if one.end != column.towering.end))
     is_out = not list_handed(flow).isdisjoint(flow.steps[one].id for one in moved)
     return bool(readers) and not is_out and others.isdisjoint(flow.ahead(*readers))
