@@ -97,7 +97,7 @@ def describe_turned(anatomy: Anatomy) -> str:
         return ""
     many = " or ".join(f"{turned} of the {d_k}" for turned, d_k in told)
     some = tell_where(anatomy, lambda branch: branch.turned and branch.d_k) or ""
-    return f"Partly turned{some}: {many} numbers of each head are turned, the others tell nothing of places."
+    return f"Partly turned{some}: {many} numbers of each head are turned, not the others."
 
 
 def describe_place_numbers(anatomy: Anatomy) -> str:
