@@ -283,8 +283,8 @@ def test_several_inputs_have_the_names_of_their_arguments():
     padding = torch.arange(14 * OTHER).view(2, 7 * OTHER) % 2
     chart = read(Named, torch.rand(2, 7 * OTHER), padding, torch.tensor([[3], [5]])).entrance
 
-    told = {(node.label, node.extra) for node in chart.nodes if node.row == 0}
-    assert told == {("INPUT", "series"), ("INPUT", "padding"), ("IDS", "")}
+    told = {(node.label, node.extra, node.told) for node in chart.nodes if node.row == 0}
+    assert told == {("INPUT", "series", ()), ("INPUT", "padding", ()), ("IDS", "", ("kind",))}
 
 
 def test_longer_rows_of_ids_than_came_in_are_not_led_from_these():

@@ -157,7 +157,10 @@ def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterat
 
 
 def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
-    """Some boxes, those of several inputs with the names of the arguments that these are, where each is known."""
+    """Some boxes, those of ids or of several inputs with the names of the arguments that these are, where known.
+
+    Of inputs each has to be: else one alone would seem to be all that came in.
+    """
     nodes = [*nodes]
     told = {
         node.key: name_argument(flow, node.record)
@@ -165,9 +168,10 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
         if node.row == 0 and node.label == PICTURE and node.record is not None and node.record.source is None
     }
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
-    yield from (
-        replace(one, extra=one.extra or told[one.key]) if are_known and one.key in told else one for one in nodes
-    )
+    told = told if are_known else {}
+    for one in nodes:
+        name = name_argument(flow, one.record) if one.label == IDS and one.record is not None else ""
+        yield replace(one, extra=one.extra or told.get(one.key, ""), told=(*one.told, *filter(None, [name])))
 
 
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:
