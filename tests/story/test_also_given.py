@@ -169,7 +169,7 @@ class Named(Silenced):
     def forward(self, series, padding, kind):
         return super().forward(series, padding, kind)
 
-    def enter(self, numbers, padded, kind):
+    def enter(self, numbers, padded, kind=None):
         return super().enter(numbers, padded) + self.kinds(kind)
 
 

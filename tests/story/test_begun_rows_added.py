@@ -36,7 +36,7 @@ def list_sums(way):
     trace = xray.trace(Again(way).eval(), torch.rand(2, 3, 8, 8), torch.rand(2, POINTS, 2), known)
     frames = [frame for column in read_columns(trace) for frame in column.frames]
     nodes = [node for frame in frames for panel in frame.panels for node in panel.chart.nodes]
-    return {node.label for node in nodes if node.label.startswith("ADDED UP") or " + WHAT" in node.label}
+    return {node.label for node in nodes if node.label.startswith("ADDED UP") or "+ WHAT" in node.label}
 
 
 @pytest.mark.parametrize(("way", "is_told"), [("as it was", True), ("changed", False)])

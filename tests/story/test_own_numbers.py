@@ -40,9 +40,9 @@ class Unasked(Segments):
         super().__init__()
         self.way, self.turn = way, Turned()
 
-    def forward(self, image, points=None):
+    def forward(self, image, points=None, known=None):
         made = MAKERS[self.way]() if points is None else points
-        return super().forward(image, self.turn(made + 0.5), torch.tensor(False))
+        return super().forward(image, self.turn(made + 0.5), torch.tensor(False) if known is None else known)
 
 
 def trace_of(way, *points):
