@@ -83,7 +83,7 @@ def test_layers_on_both_sides_of_shorter_ones_are_told_apart_and_what_stands_bet
     assert [group.layers for group in anatomy(trace).towers[0].groups] == [(0,), (1,), (2,)]
     told = words_of(compose_poster(trace, text_width))
     assert "END TO END" in told
-    assert "WITH WHAT CAME BEFORE BESIDE IT" in told
+    assert "WITH WHAT LAYER 1 GAVE BESIDE IT" in told
 
 
 class PushedDown(Masked):
