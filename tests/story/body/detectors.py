@@ -169,7 +169,7 @@ def rf_detr(c):
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
     rows = entrance(f"learned rows {c.num_queries}")
-    queries = tower(c, "decoder", None, False, rows, (asks,), "layer")
+    queries = tower(c, "decoder", None, False, rows, (asks,), "layer", own_numbers=True)
     found = left_out("model.backbone.backbone.layernorm", "model.backbone.projector")
     chosen = ("enc_output", "enc_output_norm", "enc_out_class_embed", "enc_out_bbox_embed")
     found += left_out(*(f"model.{name}.0" for name in chosen))
@@ -195,7 +195,7 @@ def deformable_detr(c):
     think = post("layer", thinks(c.decoder_ffn_dim, c.activation_function))
     asks = group(c.decoder_layers, c.d_model, look, samples(c, c.decoder_attention_heads), think)
     rows = entrance(f"learned rows {c.num_queries}")
-    queries = tower(c, "decoder", None, False, rows, (asks,), None)
+    queries = tower(c, "decoder", None, False, rows, (asks,), None, own_numbers=True)
     links = (Link("joined", "vision", "encoder", LATER_STAGES), memory("encoder", "decoder"))
     net = residual_net(c, "vision")
     return network(net, maps, queries, links=links, untold=left_out("model.reference_points"))
@@ -239,7 +239,8 @@ def sam(c):
         group((1,), width, own, asks("encoder 2"), think),
         group((2,), width, asks("encoder 2")),
     )
-    queries = tower(mask, "decoder", None, False, (), turns, None, unlisted=(2,))  # the last one stands by itself
+    # the last layer stands by itself; learned tokens go in, where no point is given
+    queries = tower(mask, "decoder", None, False, (), turns, None, unlisted=(2,), own_numbers=True)
     back = group(2, width, asks("decoder"))
     image = tower(mask, "encoder 2", None, None, entrance("norm", f"convolution {width}", "norm"), (back,), None)
     both = (memory("encoder 2", "decoder", 0, 1), memory("decoder", "encoder 2", 0, 1))  # not the decoder's last layer
@@ -301,7 +302,8 @@ def grounding_dino(c):
         samples(c, c.decoder_attention_heads),
         post("layer", thinks(c.decoder_ffn_dim, c.activation_function)),
     )
-    queries = tower(c, "decoder", None, False, entrance(f"learned rows {c.num_queries}"), (asks,), "layer")
+    rows = entrance(f"learned rows {c.num_queries}")
+    queries = tower(c, "decoder", None, False, rows, (asks,), "layer", own_numbers=True)
     links = (
         memory("text", "encoder"),
         memory("encoder 2", "encoder", *range(c.encoder_layers - 1)),

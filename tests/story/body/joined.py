@@ -141,7 +141,9 @@ def blip_2(c):
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
     rows = entrance(f"learned rows {c.num_query_tokens}", "norm")
-    return asks_for_words(image, tower(ask, "decoder", None, False, rows, list_askers(ask), None), read)
+    return asks_for_words(
+        image, tower(ask, "decoder", None, False, rows, list_askers(ask), None, own_numbers=True), read
+    )
 
 
 @family(

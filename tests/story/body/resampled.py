@@ -74,7 +74,7 @@ def idefics2(c):
     think = gated(ask, d_ff=4 * ask.hidden_size)
     layers = (group(ask.resampler_depth, ask.hidden_size, pre("rms", look), pre("rms", think)),)
     rows = entrance(f"learned rows {ask.resampler_n_latents}")
-    rows = tower(ask, "stack", None, False, rows, layers, "rms", vocab=None)
+    rows = tower(ask, "stack", None, False, rows, layers, "rms", vocab=None, own_numbers=True)
     text = writes(read, pre("rms", attention(read, sliding_window=read.sliding_window)), pre("rms", gated(read)))
     return network(
         image,

@@ -149,7 +149,7 @@ def lw_detr(c):
         post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function)),
     )
     rows = entrance(f"learned rows {c.num_queries}")
-    queries = tower(c, "decoder", None, False, rows, (asks,), "layer")
+    queries = tower(c, "decoder", None, False, rows, (asks,), "layer", own_numbers=True)
     found = left_out("model.backbone.projector")
     links = (memory("encoder", "decoder", *(number - 1 for number in net.out_indices)),)
     return network(*scaled(network(image)).towers, queries, links=links, untold=found)
@@ -216,6 +216,7 @@ def sam3(c):
         entrance("learned rows 1", f"learned rows {ask.num_queries}"),
         (group(2, ask.hidden_size, *stages, think),),
         "layer",
+        own_numbers=True,
         tapped=(0,),  # the boxes that the first layer corrected are handed out (line 1815)
     )
     pairs = (("encoder", "encoder 2"), ("encoder", "decoder"), ("encoder 2", "decoder"))
