@@ -93,8 +93,9 @@ def test_what_leaves_before_the_last_layer_is_told(make, told):
     assert list_told(record(make)) == told
 
 
-def test_every_layer_but_the_last_may_do_so():
-    assert list_told(record(HandsOut, 3)) == ["What every layer gives is handed out too."]
+@pytest.mark.parametrize("make", [HandsOut, Taps])
+def test_every_layer_but_the_last_may_do_so(make):
+    assert list_told(record(make, 3)) == ["Behind every layer something is handed out."]
 
 
 def test_what_is_worked_out_of_earlier_layers_stands_beside_the_exit():

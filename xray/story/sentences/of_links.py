@@ -23,7 +23,7 @@ def describe_tapped(anatomy: Anatomy) -> str:
     tapped = [tower for tower in anatomy.towers if tower.tapped]
     every = [tower.name for tower in tapped if len(tower.tapped) == tower.layers - 1 > 1]
     named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(every)} tower{'s' * (len(every) > 1)}"
-    told = [f"What every layer{named} gives is handed out too."] if every else []
+    told = [f"Behind every layer{named} something is handed out."] if every else []
     for tower in tapped:
         if tower.name not in every:
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""

@@ -198,7 +198,8 @@ def describe_coarse(branch: Branch) -> str:
 def describe_curved(branch: Branch) -> str:
     if not isinstance(branch, CurvedAttention):
         return ""
-    return f"Every place weighs every other by {spell_curve(branch.curve)}, with no softmax: nothing makes the sum 1."
+    seen = "those that the mask leaves it" if branch.is_masked else "every other"
+    return f"Every place weighs {seen} by {spell_curve(branch.curve)}, with no softmax."
 
 
 ASKS = Sentence("asks", ask)
