@@ -10,7 +10,7 @@ from xray.story.anatomy.tree import Anatomy
 from xray.story.charts.chart import Chart
 from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
-from xray.story.facts.unsaid import is_lost, list_handed
+from xray.story.facts.unsaid import follow, is_lost, list_handed
 from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import is_flanked, what_loops
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
@@ -78,9 +78,7 @@ def changes_again(column: Column, chart: Chart) -> bool:
     place = flow.places.get(last[0].id) if last else None
     if place is None or len(chart.heads) > 1:
         return False
-    kept = CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"}
-    moved = {place, *flow.ahead(*flow.readers.get(place, ()), within=lambda one: flow.op(one) in kept)}
-    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
+    moved, readers = follow(flow, place, CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"})
     boxed = {step.id for node in chart.nodes for step in node.steps}
     if any(flow.steps[one].id in boxed for one in readers):  # beside its other heads (YOLOS)
         return False

@@ -248,7 +248,7 @@ def chart_added(flow: Flow, added: Sequence[RowsBetween], layer: int) -> Chart |
         return None
     labels = label_joined_rows(flow, rows.nodes)
     chart = chart_operations(flow, rows.nodes, rows.nodes[-1], labels, f"added{layer}_")
-    if chart is None or any(len(list(chart.in_row(row))) > 1 for row in range(chart.rows)):
+    if chart is None or not chart.is_one_lane:
         return None
     told = describe_elsewhere([one.layer for one in added[:-1]])
     label, source = f"ROWS OF THE {rows.of.upper()} TOWER", describe_source(rows.behind)
@@ -279,7 +279,7 @@ def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int
     nodes = {node for node in rows.nodes if flow.is_leaf(node)}
     labels = {node: told for node in nodes if (told := label_learned_sum(flow, node))}
     chart = chart_operations(flow, nodes, rows.end, labels, f"beside{layer}_")
-    if chart is None or any(len(list(chart.in_row(row))) > 1 for row in range(chart.rows)):
+    if chart is None or not chart.is_one_lane:
         return None
     cut, taken = rows.source, flow.output(rows.source).shape != flow.steps[rows.source].inputs[0].shape
     label_first = label_cut_rows(flow, cut) if taken and flow.op(cut) == "index" else "FORMER ROWS"

@@ -93,6 +93,11 @@ class Chart:
         return 1 + max((node.row for node in self.nodes), default=-1)
 
     @property
+    def is_one_lane(self) -> bool:
+        """Whether none of its boxes stand side by side."""
+        return all(len(list(self.in_row(row))) == 1 for row in range(self.rows))
+
+    @property
     def heads(self) -> list[str]:
         """The keys of the nodes whose results go on."""
         return self.head.split(" ")

@@ -20,12 +20,12 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
     It stays as it is where nothing is worked out, or where boxes of it would stand side by side.
     """
     working = [tap for tap in taps if list_working(flow, tap)]
-    if not working or not are_alike(flow, working) or not is_one_lane(leaving):
+    if not working or not are_alike(flow, working) or not leaving.is_one_lane:
         return leaving
     last = working[-1]
     chart = chart_operations(flow, last.nodes, last.end, label_joined_rows(flow, last.nodes), "tap")
     chart = tell_chart(chart, [(leaving, SAME_WEIGHTS)])
-    if chart is None or not is_one_lane(chart):
+    if chart is None or not chart.is_one_lane:
         return leaving
     told = describe_elsewhere([tap.layer for tap in working[:-1]])
     label, out = f"WHAT LAYER {last.layer + 1} GAVE", flow.output(last.source)
@@ -44,8 +44,3 @@ def list_working(flow: Flow, tap: Tap) -> list[int]:
 def are_alike(flow: Flow, taps: Sequence[Tap]) -> bool:
     """Whether the same is done behind each of some layers."""
     return len({tuple((flow.op(one), flow.output(one).shape) for one in list_working(flow, tap)) for tap in taps}) == 1
-
-
-def is_one_lane(chart: Chart) -> bool:
-    """Whether no boxes of a chart stand side by side."""
-    return all(len(list(chart.in_row(row))) == 1 for row in range(chart.rows))

@@ -131,9 +131,14 @@ def list_handed(flow: Flow) -> set[str | None]:
 
 def is_lost(flow: Flow, node: int, handed: Collection[str | None]) -> bool:
     """Whether nothing reads what a step makes but what moves it, and the model hands none of that out."""
-    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
-    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)}
-    return readers <= moved and all(flow.steps[place].id not in handed for place in moved)
+    moved, readers = follow(flow, node)
+    return not readers and all(flow.steps[place].id not in handed for place in moved)
+
+
+def follow(flow: Flow, node: int, kept: Collection[str] = CARRYING) -> tuple[set[int], set[int]]:
+    """A step with those that go on with what it makes by operations that are `kept`, and all others that read these."""
+    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in kept)}
+    return moved, {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
 
 
 def is_bias(flow: Flow, node: int) -> bool:
