@@ -8,6 +8,7 @@ from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
 from xray.story.branches.operands import Side
 from xray.story.recognition.between import Region
+from xray.story.recognition.value_shapes import numbers
 
 SWAPS = frozenset({"flip", "roll"})
 PICKS = frozenset({"index", "select", "index_select", "narrow", "slice"})
@@ -54,8 +55,8 @@ def list_swapped(flow: Flow, node: int) -> list[int]:
 
 def list_rolled(step: Step) -> list[int]:
     """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
-    told, rank = step.settings.get("dims", ""), len(step.outputs[0].shape)
-    return [int(one) % rank for one in str(told).split("x") if one.lstrip("-").isdigit()]
+    rank = len(step.outputs[0].shape)
+    return [one % rank for one in numbers(step, "dims")]
 
 
 def list_picked(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:

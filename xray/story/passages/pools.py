@@ -8,6 +8,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
 from xray.story.recognition.lengths import is_of_squares
 from xray.story.recognition.norms import MAP
+from xray.story.recognition.value_shapes import numbers
 from xray.story.wording import spell_steps
 
 WAYS = (("avg_pool", "MEAN"), ("max_pool", "MAX"))
@@ -41,8 +42,7 @@ def weighs_rows(flow: Flow, maker: int | None) -> bool:
 def read_axes(flow: Flow, node: int) -> set[int]:
     """The axes along which a step makes one number of several, as it is told."""
     count = len(flow.steps[node].inputs[0].shape)
-    dims = str(flow.steps[node].settings.get("dim", "")).split("x")
-    return {int(one) % count for one in dims if one.lstrip("-").isdecimal() and count}
+    return {one % count for one in numbers(flow.steps[node], "dim") if count}
 
 
 def takes_rows_together(flow: Flow, node: int) -> bool:

@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import CASTING, COPIES, DROPOUTS, MASKINGS, SC
 from xray.ir.trace import Step
 from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.scored_parts import Scored, list_behind, read_scored, spreads_mask
-from xray.story.recognition.value_shapes import read_slices
+from xray.story.recognition.value_shapes import numbers, read_slices
 
 MOST = 1 << 24
 """Weights are not followed where there are more of them than this in one head."""
@@ -157,7 +157,7 @@ def step_back(flow: Flow, node: int, cells: Places) -> Places | None:
         moved = [stood[turned.index(axis)] for axis in range(len(before))]
         return np.ravel_multi_index(moved, before)
     if op == "pad" and step.settings.get("mode", "constant") == "constant":
-        return take_off(read_sizes(step, "pad"), stood, before)
+        return take_off(numbers(step, "pad"), stood, before)
     if op == "as_strided":
         return sum_up(step, stood) if is_laid_out_plainly(flow, flow.makers[node][0]) else None
     index = read_slices(step, len(before)) if op in ("index", "slice") else None
@@ -181,7 +181,7 @@ def take_off(sizes: Sequence[int], stood: Sequence[Places], before: Sequence[int
 
 def sum_up(step: Step, stood: Sequence[Places]) -> Places | None:
     """The same of a cut into pieces that lie over each other, which says how many numbers further each axis begins."""
-    strides = read_sizes(step, "stride") or read_sizes(step, "arg2")
+    strides = numbers(step, "stride") or numbers(step, "arg2")
     if len(strides) != len(stood) or step.settings.keys() & {"storage_offset", "arg3"}:
         return None
     return np.asarray(sum(stride * at for stride, at in zip(strides, stood, strict=True)))
@@ -194,9 +194,3 @@ def is_laid_out_plainly(flow: Flow, place: int | None) -> bool:
         and flow.op(place) == "pad"
         and len(flow.output(place).shape) == len(("heads", "places", "width"))
     )
-
-
-def read_sizes(step: Step, name: str) -> tuple[int, ...]:
-    """A setting of several numbers, written as 0x2x-1."""
-    told = step.settings.get(name)
-    return tuple(int(one) for one in str(told).split("x")) if told is not None else ()

@@ -17,6 +17,12 @@ def number(step: Step, name: str = "other") -> float | None:
     return float(value) if isinstance(value, int | float | bool) or value in ("inf", "-inf") else None
 
 
+def numbers(step: Step, name: str) -> tuple[int, ...]:
+    """A setting of whole numbers, one or several, such as "0x2x-1"; none where it is no such thing."""
+    parts = str(step.settings.get(name, "")).split("x")
+    return tuple(map(int, parts)) if all(part.removeprefix("-").isdecimal() for part in parts) else ()
+
+
 def reshape(step: Step, given: list[Values]) -> Values:
     return given[0].reshape(step.outputs[0].shape)
 
