@@ -9,7 +9,7 @@ import xray
 from xray.story.body.reading import read_passes
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.entrance.entrance_chart import chart_entrance
-from xray.story.sentences.of_ends import describe_places, describe_rows
+from xray.story.sentences.of_ends import describe_places
 
 WIDTH, OTHER, SIGN = 15, 12, 7
 
@@ -113,28 +113,6 @@ def test_one_number_that_is_added_is_no_row(shape, label):
     assert label in labels_of(chart)
 
 
-class Repeated(nn.Module):
-    """Rows that stand for others that were not given, again and again before those that were (MusicGen Melody)."""
-
-    def __init__(self, rows):
-        super().__init__()
-        self.rows, self.lead, self.layers = rows, nn.Linear(OTHER, WIDTH), make_layers(WIDTH, 3)
-
-    def forward(self, rows):
-        x = self.lead(rows)
-        x = torch.cat([x[:, : self.rows].repeat(1, 6 // self.rows, 1), x], dim=1)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(("rows", "label"), [(1, "ONE ROW, 6 TIMES"), (2, "2 ROWS, 3 TIMES")])
-def test_rows_that_are_repeated_before_a_stream_begins_have_a_box(rows, label):
-    _, chart = read(lambda: Repeated(rows), torch.rand(2, 7, OTHER))
-
-    assert label in labels_of(chart)
-
-
 class Shelved(nn.Module):
     """Ids of several books in one table: each book has a part of its own, as its number says, or all have the same."""
 
@@ -187,84 +165,6 @@ def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, 
     led = [edge.target for edge in chart.edges if edge.source == given.key]
     assert given.record.shape == shape
     assert sorted(led) == sorted(node.key for node in chart.nodes if node.label == "TABLE LOOKUP")
-
-
-class Lined(nn.Module):
-    """A map, or a part of it, with a vector at an end of each of its lines, laid out as rows (LLaVA-NeXT)."""
-
-    def __init__(self, learned, first, pick=slice(None)):
-        super().__init__()
-        self.patches, self.layers, self.first = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), first
-        self.pick = pick
-        self.line: torch.Tensor = nn.Parameter(torch.rand(WIDTH))
-        if not learned:
-            del self.line
-            self.register_buffer("line", torch.rand(WIDTH))
-
-    def forward(self, image):
-        seen = self.patches(image)[0][self.pick]
-        line = self.line[:, None, None].expand(*seen.shape[:-1], 1)
-        x = torch.cat((line, seen) if self.first else (seen, line), dim=-1).flatten(1).T.unsqueeze(0)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(
-    ("learned", "first", "label"),
-    [
-        (True, False, "A LEARNED COLUMN BEHIND"),
-        (True, True, "A LEARNED COLUMN IN FRONT"),
-        (False, False, "SIDE BY SIDE"),
-    ],
-)
-def test_a_vector_at_the_end_of_each_line_of_a_map_is_a_column(learned, first, label):
-    _, chart = read(lambda: Lined(learned, first), torch.rand(1, 3, 8, 12))
-
-    (column,) = (node for node in chart.nodes if node.record.shape == (WIDTH, 2, 4))
-    assert column.label == label
-
-
-@pytest.mark.parametrize(
-    ("pick", "told"),
-    [
-        ((slice(None), slice(None), slice(1, 3)), ["2 OF 4 COLUMNS"]),
-        ((slice(None), slice(1, None)), ["1 OF 2 LINES"]),
-        ((slice(None), slice(1, None), slice(1, 3)), ["1 OF 2 LINES, 2 OF 4 COLUMNS"]),
-        (slice(None), []),
-    ],
-)
-def test_lines_and_columns_that_are_left_out_of_a_map_have_a_box(pick, told):
-    _, chart = read(lambda: Lined(True, False, pick), torch.rand(1, 3, 8, 16))
-
-    assert [label for label in labels_of(chart) if " OF " in label] == told
-
-
-class Registers(nn.Module):
-    """Learned rows put behind the first of those of an image, the others behind them (DINOv2 with registers)."""
-
-    def __init__(self, first):
-        super().__init__()
-        self.patches, self.layers, self.first = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), first
-        self.registers = nn.Parameter(torch.rand(1, 2, WIDTH))
-
-    def forward(self, image):
-        x = self.patches(image).flatten(2).mT
-        own = self.registers.expand(len(x), -1, -1)
-        x = torch.cat([x[:, :1], own, x[:, 1:]] if self.first else [x[:, :-1], own, x[:, -1:]], dim=1)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(("first", "end"), [(True, "THE FIRST"), (False, "THE LAST")])
-def test_both_parts_of_rows_that_are_cut_and_put_together_again_have_a_box(first, end):
-    _, chart = read(lambda: Registers(first), torch.rand(2, 3, 8, 8))
-
-    (joined,) = (node for node in chart.nodes if node.record.shape == (2, 6, WIDTH))
-    labels = {node.key: node.label for node in chart.nodes}
-    parts = {labels[edge.source] for edge in chart.edges if edge.target == joined.key}
-    assert parts == {f"{end} ROW", f"ALL ROWS BUT {end}"}
 
 
 def show(*rows):
@@ -321,87 +221,6 @@ def test_fixed_places_that_are_scaled_are_places_in_one_box():
     assert "div" in {step.op for node in chart.nodes for step in node.steps}
 
 
-class Framed(nn.Module):
-    """A learned frame is added to a picture, learned rows stand before words and patches (TVP)."""
-
-    def __init__(self):
-        super().__init__()
-        self.side, self.top = nn.Parameter(torch.rand(1, 3, 4, 2)), nn.Parameter(torch.rand(1, 3, 2, 8))
-        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
-        self.rows, self.layers = nn.Parameter(torch.rand(1, 5, WIDTH)), make_layers(WIDTH, 2)
-
-    def forward(self, ids, image):
-        frame = torch.cat((self.side, torch.zeros(1, 3, 4, 4), self.side), dim=3)
-        image = image * torch.ones(8, 8) + torch.cat((self.top, frame, self.top), dim=2)
-        seen = self.patches(image).flatten(2).mT
-        x = torch.cat((self.rows.expand(len(ids), -1, -1), self.words(ids), seen), dim=1)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def framed():
-    trace = xray.trace(Framed(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
-    (reading,) = read_passes(trace)
-    return xray.anatomy(trace).towers[0], chart_entrance(reading.flow, reading.towers[0])
-
-
-def test_learned_numbers_that_are_added_to_a_picture_are_no_places():
-    tower, chart = framed()
-
-    assert "positions" not in {part.part for part in tower.entrance}
-    assert {"+ LEARNED NUMBERS", "END TO END: 5 LEARNED + 7 + 4"} <= {node.label for node in chart.nodes}
-    assert "SIDE BY SIDE" not in {node.label for node in chart.nodes}
-
-
-def test_a_picture_comes_in_as_it_is_before_anything_is_added():
-    chart = framed()[1]
-
-    image = next(node for node in chart.nodes if node.label == "IMAGE")
-    assert [edge.target for edge in chart.edges if edge.source == image.key] == [
-        node.key for node in chart.nodes if node.label == "+ LEARNED NUMBERS"
-    ]
-
-
-class Latents(nn.Module):
-    """Rows that are learned, or lie there, through layers that look at each other (Perceiver)."""
-
-    def __init__(self, *, learned=True):
-        super().__init__()
-        rows = torch.rand(6, WIDTH)
-        self.rows = nn.Parameter(rows) if learned else nn.Buffer(rows)
-        self.layers = make_layers(WIDTH, 3)
-
-    def forward(self, x):
-        rows = self.rows.expand(len(x), -1, -1)
-        for layer in self.layers:
-            rows = layer(rows)
-        return rows + x
-
-
-def test_a_stream_that_begins_as_learned_rows_has_them_at_its_foot():
-    _, chart = read(Latents, torch.rand(2, 1, WIDTH))
-    assert labels_of(chart) == ["6 LEARNED ROWS"]
-
-    _, chart = read(lambda: Latents(learned=False), torch.rand(2, 1, WIDTH))
-    assert chart is None or "6 LEARNED ROWS" not in labels_of(chart)
-
-
-class SomeLatents(Latents):
-    """The same with the first rows of a table alone (LW-DETR, which learns with all of them)."""
-
-    def forward(self, x):
-        rows = self.rows[:4].unsqueeze(0).expand(len(x), -1, -1)
-        for layer in self.layers:
-            rows = layer(rows)
-        return rows + x
-
-
-def test_learned_rows_that_are_some_of_a_table_say_of_how_many():
-    _, chart = read(SomeLatents, torch.rand(2, 1, WIDTH))
-    assert labels_of(chart) == ["4 OF 6 LEARNED ROWS"]
-
-
 class Asked(nn.Module):
     """Ids that are made numbers go through a linear layer to the width of rows (OneFormer's task)."""
 
@@ -446,51 +265,6 @@ def test_rows_that_are_left_out_on_the_way_between_two_towers_have_a_box(pick, t
     assert [label for label in labels_of(chart) if "ROWS" in label and label != "ROWS PUT IN"] == [told] * (
         told is not None
     )
-
-
-class Frozen(nn.Module):
-    """A norm of channels that is held still, spelt out as many steps (DETR)."""
-
-    weight: torch.Tensor
-    bias: torch.Tensor
-    mean: torch.Tensor
-    variance: torch.Tensor
-
-    def __init__(self):
-        super().__init__()
-        for name in ("weight", "bias", "mean", "variance"):
-            self.register_buffer(name, torch.rand(1, OTHER, 1, 1))
-
-    def forward(self, x):
-        scale = self.weight * (self.variance + 1e-5).rsqrt()
-        return x * scale + (self.bias - self.mean * scale)
-
-
-class Stem(nn.Module):
-    """A picture goes through many convolutions, each with a norm that is held still, before it is patches."""
-
-    def __init__(self):
-        super().__init__()
-        sizes = (3, *(OTHER,) * 60)
-        self.stem = nn.ModuleList(nn.Conv2d(one, OTHER, 3, padding=1, bias=False) for one in sizes)
-        self.norms = nn.ModuleList(Frozen() for _ in sizes)
-        self.patches, self.layers = nn.Conv2d(OTHER, WIDTH, 4, stride=4), make_layers(WIDTH, 3)
-
-    def forward(self, image):
-        for convolution, norm in zip(self.stem, self.norms, strict=True):
-            image = norm(convolution(image)).relu()
-        x = self.patches(image).flatten(2).mT
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def test_a_long_stem_is_followed_down_to_the_picture():
-    _, chart = read(Stem, torch.rand(2, 3, 8, 8))
-    foot = min(chart.nodes, key=lambda node: node.row)
-
-    assert foot.label == "IMAGE"
-    assert foot.record.shape == (2, 3, 8, 8)
 
 
 class Kinds(Words):
@@ -547,93 +321,6 @@ def test_words_divided_by_a_number_for_each_place_are_not_said_to_be_multiplied_
     assert not any(label.startswith("×") for label in labels_of(chart))
 
 
-class Queries(nn.Module):
-    """Rows of two tables of its own, the sequences in front of them or second, through layers (SAM 3, Mask2Former)."""
-
-    def __init__(self, *, second=False):
-        super().__init__()
-        self.rows, self.more = nn.Embedding(6, WIDTH), nn.Embedding(1, WIDTH)
-        self.second, self.layers = second, make_layers(WIDTH, 3)
-
-    def forward(self, x):
-        if self.second:
-            rows = self.rows.weight.unsqueeze(1).repeat(1, len(x), 1)
-        else:
-            own = (one.weight.unsqueeze(0).expand(len(x), -1, -1) for one in (self.more, self.rows))
-            rows = torch.cat(list(own), dim=1)
-        for layer in self.layers:
-            rows = layer(rows)
-        return rows.mean(1 - self.second) + x
-
-
-def test_learned_rows_of_two_tables_are_all_told_and_none_comes_in_from_elsewhere():
-    found, chart = read(Queries, torch.rand(2, WIDTH))
-
-    assert labels_of(chart) == ["END TO END: 1 LEARNED + 6 LEARNED"]
-    assert describe_rows(found.towers[0]) == "7 learned rows go in."
-
-
-def test_learned_rows_are_counted_and_not_the_sequences_that_come_second():
-    found, chart = read(lambda: Queries(second=True), torch.rand(2, WIDTH))
-
-    assert labels_of(chart) == ["6 LEARNED ROWS"]
-    assert describe_rows(found.towers[0]) == "6 learned rows go in."
-
-
-class Marked(nn.Module):
-    """Learned rows in front of an image's and behind it, and numbers of two kinds put into one row (HunYuan-VL)."""
-
-    def __init__(self):
-        super().__init__()
-        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
-        self.start, self.end = (nn.Parameter(torch.rand(1, 1, WIDTH)) for _ in range(2))
-        self.spread, self.layers = nn.Linear(4, WIDTH), make_layers(WIDTH, 3)
-
-    def forward(self, image, number):
-        seen = self.patches(image).flatten(2).mT
-        start, end = (one.expand(len(seen), -1, -1) for one in (self.start, self.end))
-        seen = torch.cat([start, seen, end], 1)
-        x = seen + self.spread(torch.cat([number.log(), number.abs().expand(-1, 3)], 1)).unsqueeze(1)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-class Registered(nn.Module):
-    """Learned rows put between the first row and all others (registers, DINOv2)."""
-
-    def __init__(self):
-        super().__init__()
-        self.patches, self.places = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Parameter(torch.rand(1, 4, WIDTH))
-        self.registers, self.layers = nn.Parameter(torch.rand(1, 2, WIDTH)), make_layers(WIDTH, 3)
-
-    def forward(self, image):
-        seen = self.patches(image).flatten(2).mT + self.places
-        x = torch.cat([seen[:, :1], self.registers.expand(len(seen), -1, -1), seen[:, 1:]], 1)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def test_learned_rows_between_others_are_told():
-    _, chart = read(Registered, torch.rand(2, 3, 8, 8))
-
-    assert "END TO END: 1 + 2 LEARNED + 3" in labels_of(chart)
-
-
-def test_learned_rows_in_front_and_behind_are_both_told():
-    _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
-
-    assert "LEARNED ROWS BESIDE: 4 + 2" in labels_of(chart)
-
-
-def test_numbers_beside_each_other_in_one_row_are_no_more_rows():
-    _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
-
-    assert "SIDE BY SIDE" in labels_of(chart)
-    assert "WITH ONE MORE ROW" not in labels_of(chart)
-
-
 class Halved(nn.Module):
     """Half of what two linear layers make of what comes in, through layers with their norms behind sums (LXMERT)."""
 
@@ -681,26 +368,6 @@ def test_a_table_that_several_ids_share_rows_of_has_no_vocabulary(hashes, vocab)
     assert (found.towers[0].reads, found.towers[0].vocab) == ("ids", vocab)
 
 
-class Heard(nn.Module):
-    """A signal becomes rows, is multiplied by the root of their width, and taken out where a place does not count."""
-
-    def __init__(self):
-        super().__init__()
-        self.hear, self.layers = nn.Conv1d(5, WIDTH, 3), make_layers(WIDTH, 3)
-
-    def forward(self, x, counts):
-        x = self.hear(x).mT * WIDTH**0.5 * counts.unsqueeze(2)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def test_a_signal_that_is_multiplied_before_a_mask_has_a_box_for_it():
-    _, chart = read(Heard, torch.rand(2, 5, 9), torch.ones(2, 7))
-
-    assert labels_of(chart)[1:] == ["CONVOLUTION 3", "× √d_model", "× ONE NUMBER FOR EACH PLACE"]
-
-
 class Filled(nn.Module):
     """Words, and one row for those that are a sign: a word of its own, projected and then normed, or taken times 3."""
 
@@ -723,35 +390,6 @@ def test_the_norm_of_a_lone_row_is_no_scale(is_normed, told):
     _, chart = read(lambda: Filled(is_normed=is_normed), torch.arange(14).view(2, 7))
 
     assert {label for label in labels_of(chart) if "×" in label or "NORM" in label} == {told}
-
-
-class Tiled(nn.Module):
-    """Rows of tiles: a norm, held places by how far a gate is open, and rows of nothing behind those of each."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.norm, self.layers = nn.Linear(7, WIDTH), nn.LayerNorm(WIDTH), make_layers(WIDTH, 3)
-        self.gate, self.places = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.rand(5, WIDTH))
-
-    def forward(self, tiles):
-        x = self.norm(self.first(tiles)) + ((1 - self.gate.tanh()) * self.places).view(1, 1, 5, WIDTH)
-        x = nn.functional.pad(x, (0, 0, 0, 3)).flatten(1, 2)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def test_rows_of_nothing_behind_those_of_each_tile_have_a_box():
-    _, chart = read(Tiled, torch.rand(2, 4, 5, 7))
-
-    assert labels_of(chart)[-2:] == ["+ GATED LEARNED PLACES", "PADDED TO 8 ROWS"]
-
-
-def test_gated_places_are_counted_with_their_gate():
-    _, chart = read(Tiled, torch.rand(2, 4, 5, 7))
-
-    [places] = (node for node in chart.nodes if "PLACES" in node.label)
-    assert (places.label, places.extra) == ("+ GATED LEARNED PLACES", "76 parameters")
 
 
 class Compressed(nn.Module):

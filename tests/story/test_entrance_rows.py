@@ -1,0 +1,212 @@
+"""Rows that a stream begins with and no word stands for: learned ones, held ones, rows put in front or behind."""
+
+import pytest
+import torch
+from story.test_entrance_boxes import OTHER, WIDTH, labels_of, make_layers, read
+from torch import nn
+
+from xray.story.sentences.of_ends import describe_rows
+
+
+class Repeated(nn.Module):
+    """Rows that stand for others that were not given, again and again before those that were (MusicGen Melody)."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows, self.lead, self.layers = rows, nn.Linear(OTHER, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, rows):
+        x = self.lead(rows)
+        x = torch.cat([x[:, : self.rows].repeat(1, 6 // self.rows, 1), x], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("rows", "label"), [(1, "ONE ROW, 6 TIMES"), (2, "2 ROWS, 3 TIMES")])
+def test_rows_that_are_repeated_before_a_stream_begins_have_a_box(rows, label):
+    _, chart = read(lambda: Repeated(rows), torch.rand(2, 7, OTHER))
+
+    assert label in labels_of(chart)
+
+
+class Registers(nn.Module):
+    """Learned rows put behind the first of those of an image, the others behind them (DINOv2 with registers)."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.patches, self.layers, self.first = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), first
+        self.registers = nn.Parameter(torch.rand(1, 2, WIDTH))
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        own = self.registers.expand(len(x), -1, -1)
+        x = torch.cat([x[:, :1], own, x[:, 1:]] if self.first else [x[:, :-1], own, x[:, -1:]], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("first", "end"), [(True, "THE FIRST"), (False, "THE LAST")])
+def test_both_parts_of_rows_that_are_cut_and_put_together_again_have_a_box(first, end):
+    _, chart = read(lambda: Registers(first), torch.rand(2, 3, 8, 8))
+
+    (joined,) = (node for node in chart.nodes if node.record.shape == (2, 6, WIDTH))
+    labels = {node.key: node.label for node in chart.nodes}
+    parts = {labels[edge.source] for edge in chart.edges if edge.target == joined.key}
+    assert parts == {f"{end} ROW", f"ALL ROWS BUT {end}"}
+
+
+class Latents(nn.Module):
+    """Rows that are learned, or lie there, through layers that look at each other (Perceiver)."""
+
+    def __init__(self, *, learned=True):
+        super().__init__()
+        rows = torch.rand(6, WIDTH)
+        self.rows = nn.Parameter(rows) if learned else nn.Buffer(rows)
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        rows = self.rows.expand(len(x), -1, -1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows + x
+
+
+def test_a_stream_that_begins_as_learned_rows_has_them_at_its_foot():
+    _, chart = read(Latents, torch.rand(2, 1, WIDTH))
+    assert labels_of(chart) == ["6 LEARNED ROWS"]
+
+    _, chart = read(lambda: Latents(learned=False), torch.rand(2, 1, WIDTH))
+    assert chart is None or "6 LEARNED ROWS" not in labels_of(chart)
+
+
+class SomeLatents(Latents):
+    """The same with the first rows of a table alone (LW-DETR, which learns with all of them)."""
+
+    def forward(self, x):
+        rows = self.rows[:4].unsqueeze(0).expand(len(x), -1, -1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows + x
+
+
+def test_learned_rows_that_are_some_of_a_table_say_of_how_many():
+    _, chart = read(SomeLatents, torch.rand(2, 1, WIDTH))
+    assert labels_of(chart) == ["4 OF 6 LEARNED ROWS"]
+
+
+class Queries(nn.Module):
+    """Rows of two tables of its own, the sequences in front of them or second, through layers (SAM 3, Mask2Former)."""
+
+    def __init__(self, *, second=False):
+        super().__init__()
+        self.rows, self.more = nn.Embedding(6, WIDTH), nn.Embedding(1, WIDTH)
+        self.second, self.layers = second, make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        if self.second:
+            rows = self.rows.weight.unsqueeze(1).repeat(1, len(x), 1)
+        else:
+            own = (one.weight.unsqueeze(0).expand(len(x), -1, -1) for one in (self.more, self.rows))
+            rows = torch.cat(list(own), dim=1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows.mean(1 - self.second) + x
+
+
+def test_learned_rows_of_two_tables_are_all_told_and_none_comes_in_from_elsewhere():
+    found, chart = read(Queries, torch.rand(2, WIDTH))
+
+    assert labels_of(chart) == ["END TO END: 1 LEARNED + 6 LEARNED"]
+    assert describe_rows(found.towers[0]) == "7 learned rows go in."
+
+
+def test_learned_rows_are_counted_and_not_the_sequences_that_come_second():
+    found, chart = read(lambda: Queries(second=True), torch.rand(2, WIDTH))
+
+    assert labels_of(chart) == ["6 LEARNED ROWS"]
+    assert describe_rows(found.towers[0]) == "6 learned rows go in."
+
+
+class Marked(nn.Module):
+    """Learned rows in front of an image's and behind it, and numbers of two kinds put into one row (HunYuan-VL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.start, self.end = (nn.Parameter(torch.rand(1, 1, WIDTH)) for _ in range(2))
+        self.spread, self.layers = nn.Linear(4, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, image, number):
+        seen = self.patches(image).flatten(2).mT
+        start, end = (one.expand(len(seen), -1, -1) for one in (self.start, self.end))
+        seen = torch.cat([start, seen, end], 1)
+        x = seen + self.spread(torch.cat([number.log(), number.abs().expand(-1, 3)], 1)).unsqueeze(1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Registered(nn.Module):
+    """Learned rows put between the first row and all others (registers, DINOv2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Parameter(torch.rand(1, 4, WIDTH))
+        self.registers, self.layers = nn.Parameter(torch.rand(1, 2, WIDTH)), make_layers(WIDTH, 3)
+
+    def forward(self, image):
+        seen = self.patches(image).flatten(2).mT + self.places
+        x = torch.cat([seen[:, :1], self.registers.expand(len(seen), -1, -1), seen[:, 1:]], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_learned_rows_between_others_are_told():
+    _, chart = read(Registered, torch.rand(2, 3, 8, 8))
+
+    assert "END TO END: 1 + 2 LEARNED + 3" in labels_of(chart)
+
+
+def test_learned_rows_in_front_and_behind_are_both_told():
+    _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
+
+    assert "LEARNED ROWS BESIDE: 4 + 2" in labels_of(chart)
+
+
+def test_numbers_beside_each_other_in_one_row_are_no_more_rows():
+    _, chart = read(Marked, torch.rand(2, 3, 8, 8), torch.rand(2, 1))
+
+    assert "SIDE BY SIDE" in labels_of(chart)
+    assert "WITH ONE MORE ROW" not in labels_of(chart)
+
+
+class Tiled(nn.Module):
+    """Rows of tiles: a norm, held places by how far a gate is open, and rows of nothing behind those of each."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm, self.layers = nn.Linear(7, WIDTH), nn.LayerNorm(WIDTH), make_layers(WIDTH, 3)
+        self.gate, self.places = nn.Parameter(torch.zeros(1)), nn.Parameter(torch.rand(5, WIDTH))
+
+    def forward(self, tiles):
+        x = self.norm(self.first(tiles)) + ((1 - self.gate.tanh()) * self.places).view(1, 1, 5, WIDTH)
+        x = nn.functional.pad(x, (0, 0, 0, 3)).flatten(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_rows_of_nothing_behind_those_of_each_tile_have_a_box():
+    _, chart = read(Tiled, torch.rand(2, 4, 5, 7))
+
+    assert labels_of(chart)[-2:] == ["+ GATED LEARNED PLACES", "PADDED TO 8 ROWS"]
+
+
+def test_gated_places_are_counted_with_their_gate():
+    _, chart = read(Tiled, torch.rand(2, 4, 5, 7))
+
+    [places] = (node for node in chart.nodes if "PLACES" in node.label)
+    assert (places.label, places.extra) == ("+ GATED LEARNED PLACES", "76 parameters")
