@@ -54,6 +54,11 @@ class Step:
         return f"Step({self.id!r}, {self.op!r}, {took} -> {made if self.error is None else 'failed'})"
 
 
+def name_weights(step: Step) -> str:
+    """By what the weights of a step are known: its path, or that of the step that worked with the same ones before."""
+    return str(step.settings.get(SAME_WEIGHTS_AS, step.path))
+
+
 @dataclass(frozen=True)
 class Pass:
     """One forward pass: its steps in the order in which they began, blocks before what is inside them.
@@ -92,6 +97,17 @@ class Pass:
     def by_id(self) -> Mapping[str, Step]:
         """Each step by its id."""
         return {step.id: step for step in self.steps}
+
+    @cached_property
+    def arguments(self) -> tuple[TensorRecord, ...]:
+        """What was given to what ran: the tensors that its outermost steps take."""
+        return tuple(record for step in self.steps if step.parent is None for record in step.inputs)
+
+    @cached_property
+    def results(self) -> frozenset[str]:
+        """The ids of the steps whose results were handed out: by the outermost steps."""
+        made = (record.source for step in self.steps if step.parent is None for record in step.outputs)
+        return frozenset(source for source in made if source is not None)
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:

@@ -77,7 +77,7 @@ def is_of_keys(flow: Flow, end: int, norm: FoundNorm, sites: Sequence[Site]) -> 
     The block that works both out does not hold the end of the stream, as that of an encoder does that ends in a norm.
     """
     made = flow.steps[norm.end].id
-    is_out = any(record.source == made for step in flow.steps if step.parent is None for record in step.outputs)
+    is_out = made in flow.one_pass.results
     blocks = set(list_blocks(flow, norm.end)) - set(list_blocks(flow, end))
     return not is_out and any(
         site.kind == "cross"
@@ -114,7 +114,7 @@ def is_used(flow: Flow, place: int) -> bool:
     if any(flow.is_leaf(reader) for reader in flow.readers.get(place, ())):
         return True
     made = flow.steps[place].id
-    return any(record.source == made for step in flow.steps if step.parent is None for record in step.outputs)
+    return made in flow.one_pass.results
 
 
 def closing_norm(flow: Flow, reader: int, end: int) -> FoundNorm | None:

@@ -10,7 +10,7 @@ from xray.story.anatomy.tree import Anatomy
 from xray.story.charts.chart import Chart
 from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
-from xray.story.facts.unsaid import follow, is_lost, list_handed
+from xray.story.facts.unsaid import follow, is_lost
 from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import is_flanked, what_loops
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
@@ -67,9 +67,8 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
 
 def leads_nowhere(flow: Flow, chart: Chart) -> bool:
     """Whether nothing reads what an exit makes last, and the model does not hand it out (the pooler in LFM2-VL)."""
-    handed = list_handed(flow)
     made = flow.carried_from(flow.places.get(chart.node(chart.head).steps[0].id))  # a cast may change nothing
-    return made is not None and bool(handed) and is_lost(flow, made, handed)
+    return made is not None and is_lost(flow, made)
 
 
 def changes_again(column: Column, chart: Chart) -> bool:
@@ -83,7 +82,7 @@ def changes_again(column: Column, chart: Chart) -> bool:
     if any(flow.steps[one].id in boxed for one in readers):  # beside its other heads (YOLOS)
         return False
     others = set().union(*(one.nodes for one in column.reading.towers if one.end != column.towering.end))
-    is_out = not list_handed(flow).isdisjoint(flow.steps[one].id for one in moved)
+    is_out = not flow.one_pass.results.isdisjoint(flow.steps[one].id for one in moved)
     return bool(readers) and not is_out and others.isdisjoint(flow.ahead(*readers))
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
+from xray.ir.trace import SAME_WEIGHTS, name_weights
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node
@@ -103,4 +103,4 @@ def count_own(node: Node) -> int:
 def list_holders(node: Node) -> frozenset[str]:
     """The paths at which the weights were worked with first that the steps of a box work with."""
     reading = (step for step in node.steps if step.params or any(one.role == "parameter" for one in step.inputs))
-    return frozenset(str(step.settings.get(SAME_WEIGHTS_AS, step.path)) for step in reading)
+    return frozenset(map(name_weights, reading))

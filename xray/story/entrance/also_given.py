@@ -215,7 +215,7 @@ def find_drawn_by_chance(flow: Flow, place: int) -> int | None:
     if flow.op(place) not in WAVES:
         return None
     behind = list(flow.behind(place, most=MOST_BEHIND, ends=lambda here: flow.op(here) in CHANCE))
-    whole = {one.shape for step in flow.steps if step.parent is None for one in step.inputs}
+    whole = {one.shape for one in flow.one_pass.arguments}
     given = [one.shape for here in behind for one, maker in flow.given(here) if maker is None and one.shape]
     if not whole.isdisjoint(given) or not any(flow.op(here) in CHANCE for here in behind):
         return None
@@ -225,5 +225,5 @@ def find_drawn_by_chance(flow: Flow, place: int) -> int | None:
 
 def count_arguments(flow: Flow, record: TensorRecord) -> int:
     """How many arguments of the whole pass are like a tensor."""
-    whole = (one for step in flow.steps if step.parent is None for one in step.inputs)
-    return sum((one.shape, one.role, one.dtype) == (record.shape, record.role, record.dtype) for one in whole)
+    like = (record.shape, record.role, record.dtype)
+    return sum((one.shape, one.role, one.dtype) == like for one in flow.one_pass.arguments)

@@ -64,8 +64,9 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
 
 def name_argument(flow: Flow, source: TensorRecord) -> str:
     """What the argument of the model is called that something from outside is; nothing where two are alike."""
-    given = (one for step in flow.steps if step.parent is None for one in step.inputs)
-    names = {one.name.lower() for one in given if (one.shape, one.dtype) == (source.shape, source.dtype)}
+    names = {
+        one.name.lower() for one in flow.one_pass.arguments if (one.shape, one.dtype) == (source.shape, source.dtype)
+    }
     return names.pop() if len(names) == 1 else ""
 
 

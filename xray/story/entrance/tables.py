@@ -141,7 +141,7 @@ def is_row_of_places(flow: Flow, record: TensorRecord, rows: int) -> bool:
     The first two rows of such a table are of none (Nyströmformer).
     """
     count = prod(record.shape)
-    given = [one.shape for step in flow.steps if step.parent is None for one in step.inputs]
+    given = [one.shape for one in flow.one_pass.arguments]
     is_held = record.shape in ((count,), (1, count)) and record.shape not in given and not record.is_float
     return is_held and 0 <= rows - count <= MOST_BEFORE < count
 

@@ -173,7 +173,7 @@ def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | No
     if pieces is not None:
         return pieces
     readers = [place for place in flow.readers.get(end, ()) if flow.is_leaf(place)]
-    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    out = flow.one_pass.results
     if len(readers) != 1 or flow.op(readers[0]) != "index" or not cuts_rows(flow, readers[0]):
         return None
     is_theirs = readers[0] in others  # it stands where the other tower begins (InternVL)
@@ -185,7 +185,7 @@ def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | No
 
 def chart_pieces(flow: Flow, end: int, others: Collection[int]) -> Chart | None:
     """The pieces of rows that alone another tower reads, made as many first as fill the last one (Granite Speech)."""
-    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    out = flow.one_pass.results
     nodes: list[Node] = []
     here, told = end, ""
     while not told:
@@ -287,10 +287,8 @@ def show_handed(flow: Flow, chart: Chart) -> Chart:
     if place is None or node.record is None:
         return chart
     readers = [one for one in flow.readers.get(place, ()) if flow.is_leaf(one)]
-    handed = {one.source for step in flow.steps if step.parent is None for one in step.outputs}
-    if len(readers) != 1 or flow.op(readers[0]) not in TURNS or flow.steps[place].id in handed:
-        return chart
-    if flow.steps[readers[0]].id not in handed:
+    handed = [flow.steps[one].id in flow.one_pass.results for one in (place, *readers)]
+    if handed != [False, True] or flow.op(readers[0]) not in TURNS:
         return chart
     shown = replace(node, steps=(flow.steps[readers[0]], *node.steps), record=flow.output(readers[0]))
     return replace(chart, nodes=tuple(shown if one is node else one for one in chart.nodes))

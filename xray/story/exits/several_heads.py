@@ -56,7 +56,7 @@ def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int],
     linear = [place for place in sorted(reached) if place > end and is_linear(flow, place)]
     known = {flow.steps[place].path for place in inner}  # what works again on another image is no other head
     beside = [place for place in linear if flow.steps[place].path not in known and place not in shared]
-    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    out = flow.one_pass.results
     tops: list[int] = []
     for place in beside:
         ahead = set(flow.ahead(place, within=reached.__contains__)) - {place}
@@ -136,7 +136,7 @@ def find_cut_scores(flow: Flow, chart: Chart, rows: int) -> tuple[int, int] | No
 
     Only where all of them together are as many as a table has rows: each code has rows of its own there (Dia).
     """
-    out = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
+    out = flow.one_pass.results
     found = set[tuple[int, int]]()
     for place in (flow.places[step.id] for node in chart.nodes for step in node.steps):
         if is_linear(flow, place) and flow.output(place).shape[-1:] == (rows,):

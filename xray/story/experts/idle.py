@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts
 from xray.story.experts.choice import count_routers, find_choice
 from xray.story.experts.experts import group_by_parent
@@ -69,7 +69,7 @@ def list_stacks(flow: Flow, region: Region, experts: Experts) -> set[str]:
     """The paths at which the stacks of all experts that a region works with were read first."""
     steps = (flow.steps[node] for node in region.inner | region.beside)
     return {
-        str(step.settings.get(SAME_WEIGHTS_AS, step.path))
+        name_weights(step)
         for step in steps
         if any(one.role == "parameter" and is_stack(one, experts.experts or 0) for one in step.inputs)
     }

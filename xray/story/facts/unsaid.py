@@ -110,7 +110,6 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
     Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads.
     """
     found: Counter[str] = Counter()
-    handed = list_handed(flow)
     for node in nodes:
         step, op = flow.steps[node], flow.op(node)
         if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
@@ -118,21 +117,16 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
         changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
         changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
         is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
-        is_moved |= bool(handed) and is_lost(flow, node, handed)
+        is_moved |= is_lost(flow, node)
         if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
             found[op.rstrip("_")] += 1
     return found
 
 
-def list_handed(flow: Flow) -> set[str | None]:
-    """The ids of the steps whose results the model hands out."""
-    return {one.source for step in flow.steps if step.parent is None for one in step.outputs} - {None}
-
-
-def is_lost(flow: Flow, node: int, handed: Collection[str | None]) -> bool:
-    """Whether nothing reads what a step makes but what moves it, and the model hands none of that out."""
-    moved, readers = follow(flow, node)
-    return not readers and all(flow.steps[place].id not in handed for place in moved)
+def is_lost(flow: Flow, node: int) -> bool:
+    """Whether nothing reads what a step makes but what moves it, and the model hands out other things alone."""
+    (moved, readers), handed = follow(flow, node), flow.one_pass.results
+    return bool(handed) and not readers and handed.isdisjoint(flow.steps[place].id for place in moved)
 
 
 def follow(flow: Flow, node: int, kept: Collection[str] = CARRYING) -> tuple[set[int], set[int]]:

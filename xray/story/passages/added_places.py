@@ -201,7 +201,7 @@ def is_given(flow: Flow, record: TensorRecord) -> bool:
 @once
 def list_given(flow: Flow) -> frozenset[tuple[int, ...]]:
     """The shapes of what the model is given."""
-    return frozenset(one.shape for step in flow.steps if step.parent is None for one in step.inputs)
+    return frozenset(one.shape for one in flow.one_pass.arguments)
 
 
 def makes_places(flow: Flow, node: int) -> bool:

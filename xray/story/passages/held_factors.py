@@ -50,7 +50,7 @@ def holds_channels(flow: Flow, node: int, shape: tuple[int, ...]) -> bool:
 @once
 def list_fed(flow: Flow) -> frozenset[int]:
     """The steps that work on what the model was given, or an earlier pass made, and not on what it holds alone."""
-    given = {record.shape for step in flow.steps if step.parent is None for record in step.inputs}
+    given = {record.shape for record in flow.one_pass.arguments}
     found: set[int] = set()
     for place in range(len(flow.steps)):
         for record, maker in flow.given(place):

@@ -186,8 +186,7 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
 
     Nor is a single number that a model holds itself, as where none came in (xIELU's slope).
     """
-    whole = (one.shape for step in flow.steps if step.parent is None for one in step.inputs)
-    held = [()] if () not in whole else []
+    held = [()] if all(one.shape for one in flow.one_pass.arguments) else []
     found: set[int] = set()
     for place in range(len(flow.steps)):
         if any(

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, name_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
@@ -308,7 +308,7 @@ def find_end(
 def name_holders(flow: Flow, nodes: Collection[int]) -> set[str]:
     """The paths at which the weights were worked with first that some steps work with."""
     steps = (flow.steps[node] for node in nodes if flow.steps[node].params)
-    return {str(step.settings.get(SAME_WEIGHTS_AS, step.path)) for step in steps}
+    return {name_weights(step) for step in steps}
 
 
 def list_idle(what: str, unused: Mapping[str, int], ran: Collection[str]) -> Iterator[tuple[str, str, int]]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.trace import name_weights
 from xray.story.recognition.between import find_region, is_linear
 
 SIDES = 4
@@ -135,16 +135,10 @@ def corrects_again(flow: Flow, end: int, before: Correction) -> bool:
 
 def are_shared(flow: Flow, corrections: Sequence[Correction]) -> bool | None:
     """Whether one set of weights works in all corrections, or each has its own; None where neither is so."""
-    learned = [{name_weights(flow, node) for node in one.nodes if flow.steps[node].params} for one in corrections]
+    learned = [{name_weights(flow.steps[node]) for node in one.nodes if flow.steps[node].params} for one in corrections]
     if all(one == learned[0] for one in learned):
         return True
     return False if sum(map(len, learned)) == len(set().union(*learned)) else None
-
-
-def name_weights(flow: Flow, node: int) -> str:
-    """By what the weights of a step are known: its path, or that of the step that worked with the same ones before."""
-    step = flow.steps[node]
-    return str(step.settings.get(SAME_WEIGHTS_AS, step.path))
 
 
 def list_placing(flow: Flow, corrections: Sequence[Correction], inside: Collection[int]) -> set[int]:
@@ -152,12 +146,12 @@ def list_placing(flow: Flow, corrections: Sequence[Correction], inside: Collecti
 
     They are known by the weights that make them: before the first layer those of the boxes that came first do so.
     """
-    paths = {flow.steps[node].path for one in corrections for node in one.places if flow.steps[node].params}
+    held = {name_weights(flow.steps[node]) for one in corrections for node in one.places if flow.steps[node].params}
     found: set[int] = set()
     for node in inside:
         others = [maker for maker in flow.makers[node] if maker not in inside] if flow.op(node) in SUMS else []
         for maker in others:
             way = flow.behind(maker, most=MOST_MOVED, ends=lambda one: bool(flow.steps[one].params))
-            learned = {flow.steps[one].path for one in way if flow.steps[one].params}
-            found |= {node} if learned and learned <= paths else set()
+            learned = {name_weights(flow.steps[one]) for one in way if flow.steps[one].params}
+            found |= {node} if learned and learned <= held else set()
     return found

@@ -26,14 +26,11 @@ def list_taps(flow: Flow, given: Sequence[Collection[int]], taken: Collection[in
     `given` are the steps that each layer ends with, its sum and the norms behind it, `taken` those of all towers.
     Nothing but the rows of that layer may go into it: what brings several together is another thing.
     """
-    handed = {record.source for step in flow.steps if step.parent is None for record in step.outputs}
-    taps = (follow_out(flow, number, ends, handed, taken) for number, ends in enumerate(given[:-1]))
+    taps = (follow_out(flow, number, ends, taken) for number, ends in enumerate(given[:-1]))
     return tuple(tap for tap in taps if tap is not None)
 
 
-def follow_out(
-    flow: Flow, number: int, given: Collection[int], handed: Collection[str | None], taken: Collection[int]
-) -> Tap | None:
+def follow_out(flow: Flow, number: int, given: Collection[int], taken: Collection[int]) -> Tap | None:
     """What is handed out of one layer; None where nothing is, or several things are."""
     data, found = list_reading_data(flow), {one: one for one in given}
     free = {one for place in given for one in flow.readers.get(place, ()) if one not in taken and flow.is_leaf(one)}
@@ -42,7 +39,7 @@ def follow_out(
         (source,) = sources if len(sources) == 1 else (None,)
         if source is not None:
             found[place] = source
-    ends = [place for place in found if flow.is_leaf(place) and flow.steps[place].id in handed]
+    ends = [place for place in found if flow.is_leaf(place) and flow.steps[place].id in flow.one_pass.results]
     if len(ends) != 1:
         return None
     (end,) = ends
