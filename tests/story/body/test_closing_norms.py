@@ -38,6 +38,27 @@ def test_a_norm_behind_the_last_sum_ends_the_layer_if_others_end_with_one(closes
     assert [ends[number] == "stream" for number in range(4)] == [*closes[:-1], final is None]
 
 
+class Twice(nn.Module):
+    """A norm on what a feed-forward gives, and one behind the sum (the sound of Gemma 4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.look, self.within, self.behind = AttentionPart(), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, x):
+        x = self.look(x)
+        return self.behind(x + self.within(self.back(self.wide(x).relu())))
+
+
+def test_two_norms_behind_a_sublayer_stand_before_none_in_the_last_layer_either():
+    model = nn.Sequential(nn.Linear(7, WIDTH), *(Twice() for _ in range(3)), nn.Linear(WIDTH, 3))
+
+    (tower,) = xray.anatomy(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))).towers
+    (group,) = tower.groups
+    assert (group.stages[1].norm.place, group.stages[1].norm.on, tower.final_norm) == ("after", "both", None)
+
+
 class Merged(nn.Module):
     """Layers, behind which places go on one by one or two side by side, through a norm (InternVL's projector)."""
 

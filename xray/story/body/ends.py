@@ -14,7 +14,7 @@ from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
 from xray.story.entrance.tables import table_rows
-from xray.story.experts.idle import count_idle, holds_choice, list_stacks
+from xray.story.experts.idle import count_idle, holds_choice, name_held
 from xray.story.recognition.between import find_region, is_linear, width_out
 
 ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
@@ -170,13 +170,13 @@ def count_active(
     counted: set[str] = set()
     for one in branchings:
         if isinstance(one.branch, Experts):
-            stacks = list_stacks(flow, one.region, one.branch)
-            if stacks and stacks <= counted:  # the layers of another tower work with them (DiffusionGemma)
+            held = name_held(flow, one.region, one.branch)
+            if held and held <= counted:  # the layers of another tower work with them (DiffusionGemma)
                 continue
-            counted |= stacks
             idle = count_idle(flow, one.region, one.branch, unused)
-            if idle is None:
+            if idle is None or held & counted:
                 return None
+            counted |= held
             params -= idle
         elif holds_choice(flow, one.region):
             return None

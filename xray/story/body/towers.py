@@ -300,7 +300,7 @@ def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:
     kind = name_norm(flow, norm)
     found = Norm(
         kind if own.place == "none" or kind == own.kind else None,
-        "after" if own.place == "none" else "both",
+        "after" if own.place in ("none", "after") else "both",
         "both" if own.on == "branch" else "stream",
         own.adaptive or False,
     )

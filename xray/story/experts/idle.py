@@ -23,16 +23,10 @@ def count_idle(flow: Flow, region: Region, experts: Experts, unused: Mapping[str
     if choice is None or not experts.experts or not experts.chosen or not is_told:
         return None
     idle = experts.experts - experts.chosen
-    stacked = {
-        (node, number): prod(record.shape[1:])
-        for node in nodes | region.beside
-        if node != choice[1]
-        for number, (record, maker) in enumerate(flow.given(node))
-        if maker is None and record.role == "parameter" and is_stack(record, experts.experts)
-    }
+    stacked = list_stacked(flow, region, experts.experts, choice[1])
     if stacked:
         return count_idle_of_stacks(flow, stacked, idle, experts.experts, choice[1])
-    groups = group_by_parent(flow, [node for node in projections_in(flow, nodes) if node != choice[1]])
+    groups = list_groups(flow, region, choice[1])
     blocks = [flow.steps[flow.places[flow.steps[group[0]].parent or ""]] for group in groups]
     own = {block.params for block in blocks}
     if len(own) != 1:
@@ -43,6 +37,32 @@ def count_idle(flow: Flow, region: Region, experts: Experts, unused: Mapping[str
         spared = sum(n == each and path.rpartition(".")[0] in rooms for path, n in unused.items())
         return (idle - spared) * each
     return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
+
+
+def list_stacked(flow: Flow, region: Region, experts: int, router: int) -> dict[tuple[int, int], int]:
+    """The stacks of all experts that a region reads, by step and number of the input: how large a part of each is."""
+    return {
+        (node, number): prod(record.shape[1:])
+        for node in region.inner | region.beside
+        if node != router
+        for number, (record, maker) in enumerate(flow.given(node))
+        if maker is None and record.role == "parameter" and is_stack(record, experts)
+    }
+
+
+def list_groups(flow: Flow, region: Region, router: int) -> list[list[int]]:
+    """The linear layers of a region by the block that holds them, without the router."""
+    return group_by_parent(flow, [node for node in projections_in(flow, region.inner) if node != router])
+
+
+def name_held(flow: Flow, region: Region, experts: Experts) -> set[str]:
+    """By what the weights of experts that work in a region are known, be they stacks or layers of each expert."""
+    choice = find_choice(flow, region.inner)
+    if choice is None:
+        return set()
+    stacked = list_stacked(flow, region, experts.experts or 0, choice[1])
+    nodes = [node for node, _ in stacked] or [node for group in list_groups(flow, region, choice[1]) for node in group]
+    return {name_weights(flow.steps[node]) for node in nodes}
 
 
 def holds_choice(flow: Flow, region: Region) -> bool:
@@ -63,16 +83,6 @@ def count_idle_of_stacks(
     if not held or each * experts <= held:
         return idle * each
     return None if held % experts or block_of(flow, router) in holders else idle * (held // experts)
-
-
-def list_stacks(flow: Flow, region: Region, experts: Experts) -> set[str]:
-    """The paths at which the stacks of all experts that a region works with were read first."""
-    steps = (flow.steps[node] for node in region.inner | region.beside)
-    return {
-        name_weights(step)
-        for step in steps
-        if any(one.role == "parameter" and is_stack(one, experts.experts or 0) for one in step.inputs)
-    }
 
 
 def block_of(flow: Flow, node: int) -> int | None:
