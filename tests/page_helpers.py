@@ -25,6 +25,13 @@ def sizes(record):
     return "×".join(map(str, record.shape))
 
 
+def rest(page):
+    """Wait until the map moves no more and is drawn sharp: a busy machine may be late with it."""
+    page.evaluate("() => new Promise(done => setTimeout(() => requestAnimationFrame(() => setTimeout(done))))")
+    page.wait_for_selector("#stage:not(.moving)", state="attached")
+    return page
+
+
 def record_family(name):
     """The trace of a small model of a family, with the values that a page keeps."""
     import torch

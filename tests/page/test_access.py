@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from page_helpers import LAPTOP, PHONE
+from page_helpers import LAPTOP, PHONE, rest
 
 AXE = Path(__file__).parents[2] / "node_modules" / "axe-core" / "axe.min.js"
 VIEWS = {
@@ -31,7 +31,7 @@ def test_axe_finds_nothing_serious(at, theme, size):
     page.evaluate(AXE.read_text(encoding="utf-8"))
     for view, place in VIEWS.items():
         page.evaluate("place => { location.hash = place; }", f"{place}&shown={view}")
-        page.wait_for_timeout(50)
+        rest(page)
         found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
 
         assert [

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from page_helpers import PHONE, find_step, record_family
+from page_helpers import PHONE, find_step, record_family, rest
 
 from xray.renderers.render import render
 
@@ -13,7 +13,7 @@ AT_SCORES = "#view=step&step=encoder.layers.0.self_attention.scores%230&phase=in
 
 def come_near(page):
     page.get_by_role("button", name="come near on the map").click()
-    page.wait_for_timeout(300)
+    rest(page)
 
 
 def shown(page):
@@ -77,7 +77,7 @@ def test_scores_scaled_scores_mask_and_softmax_stand_together(at):
     come_near(page)
     page.mouse.move(300, 400)
     page.mouse.wheel(0, 250)
-    page.wait_for_timeout(300)
+    rest(page)
     steps = [step.rsplit(".", 1)[-1] for step in shown(page)]
 
     assert {"scores#0", "mask#0", "softmax#0"} <= set(steps)
@@ -124,7 +124,7 @@ def test_an_unfolded_operation_shows_its_cells(at):
 def test_on_a_phone_one_comes_as_near(at):
     page = at(AT_SCORES, PHONE)
     page.locator("#views button", has_text="come near").evaluate("one => one.click()")
-    page.wait_for_timeout(300)
+    rest(page)
 
     assert SCORES in shown(page)
 
@@ -146,7 +146,7 @@ def test_without_values_a_near_box_keeps_its_words(visit, tmp_path, both_trace):
     with visit(path, "#view=step&step=encoder.layers.0.feed_forward.expand%230") as page:
         for _ in range(6):
             page.click("#closer")
-        page.wait_for_timeout(300)
+        rest(page)
 
         assert page.locator(".near").count() == 0
 

@@ -3,7 +3,8 @@
 import re
 
 import pytest
-from page_helpers import find_pass, find_step, record_family
+from page_helpers import find_pass, find_step, record_family, rest
+from playwright.sync_api import expect
 
 from xray.renderers.render import render
 
@@ -76,13 +77,12 @@ def test_one_cell_of_a_mask_is_there_for_all_heads_and_queries(at, page_trace):
 def test_a_cell_that_was_touched_on_the_map_is_the_one_that_is_followed(at):
     page = at(f"#view=step&step={ATTENTION}.query%230&phase=inference&turn=2")
     page.get_by_role("button", name="come near on the map").click()
-    page.wait_for_timeout(300)
-    box = page.locator(f".near[data-pass=encode][data-step='{ATTENTION}.query#0']").bounding_box()
+    box = rest(page).locator(f".near[data-pass=encode][data-step='{ATTENTION}.query#0']").bounding_box()
     page.mouse.click(box["x"] + box["width"] * 0.7, box["y"] + box["height"] * 0.7)
     touched = page.locator("#said").inner_text()
 
     assert touched.startswith("query, “")
-    assert page.locator(".followed .readout").inner_text() == touched.removeprefix("query, ")
+    expect(page.locator(".followed .readout")).to_have_text(touched.removeprefix("query, "))
 
 
 @pytest.mark.slow

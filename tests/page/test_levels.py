@@ -1,6 +1,7 @@
 """A change of level keeps the view: what is in the middle of the window stays there, at a size to read."""
 
 import pytest
+from page_helpers import rest
 from small_blocks import layer, model_of
 
 from xray.ir.trace import Trace
@@ -53,12 +54,12 @@ def bring_to_the_middle(page, selector):
         page.mouse.down()
         page.mouse.move(400 + by[0], 450 + by[1], steps=4)
         page.mouse.up()
-        page.wait_for_timeout(60)
+        rest(page)
     pytest.fail(f"{selector} could not be brought to the middle")
 
 
 def scale(page):
-    page.wait_for_timeout(60)
+    rest(page)
     return page.evaluate("Number(document.querySelector('.drawing').style.transform.match(/scale\\((.*)\\)/)[1])")
 
 
@@ -86,7 +87,7 @@ def test_the_view_is_kept_and_not_only_the_chosen_step(open_layers):
 @pytest.mark.slow
 def test_a_level_in_the_address_is_seen_whole_at_first(open_layers):
     with open_layers("#map=1&view=walk") as page:
-        page.wait_for_timeout(100)
+        rest(page)
         stage = page.locator("#stage").bounding_box()
         nodes = [node.bounding_box() for node in page.locator("[data-step]").all()]
 
@@ -98,13 +99,13 @@ def test_opening_and_closing_all_keeps_what_is_in_the_middle(open_layers):
     with open_layers("#view=walk&block=whole") as page:
         bring_to_the_middle(page, ".unfolded .part:has-text('layer6')")
         page.locator("[data-crumb=open]").click()
-        page.wait_for_timeout(100)
+        rest(page)
         assert page.locator(".unfolded .frame .frame").count() == len(OPS) - 1
         middle = page.evaluate(MIDDLE)
         assert middle in ("layer6", "part0", "part1")
         bring_to_the_middle(page, ".unfolded .frame:has(> .head:has-text('layer3'))")
         page.locator("[data-crumb=close]").click()
-        page.wait_for_timeout(100)
+        rest(page)
 
         assert page.evaluate(MIDDLE) == "layer3"
 
@@ -114,7 +115,7 @@ def test_a_crumb_to_the_block_around_keeps_what_is_in_the_middle(at):
     block = "encoder.layers.1.self_attention"
     page = at(f"#view=step&block={block}%230&step={block}.softmax%230&phase=inference&turn=2")
     page.locator(f"[data-crumb='{block.rpartition('.')[0]}#0']").click()
-    page.wait_for_timeout(100)
+    rest(page)
 
     assert page.locator(".unfolded .head .name").first.text_content() == "encoder.layers.1"
     assert page.evaluate(MIDDLE) == "self_attention"
@@ -127,7 +128,7 @@ def test_folding_after_a_walk_inside_leads_to_what_was_in_the_middle(open_layers
         page.keyboard.press("Escape")
         page.locator("#stage").focus()
         page.keyboard.press("Escape")
-        page.wait_for_timeout(100)
+        rest(page)
 
         assert page.locator(".unfolded").count() == 0
         assert page.evaluate(MIDDLE).startswith("net.layer6")

@@ -1,16 +1,25 @@
 """The map: the poster itself, moved by wheel, drag, touch, buttons and keys."""
 
 import pytest
-from page_helpers import PHONE
+from page_helpers import PHONE, rest
 
 from xray.renderers.fonts import text_width
 from xray.renderers.page.map import map_id
 from xray.story.poster import compose_poster
 
+WATCH_PLACES = """() => {
+  window.places = new Set();
+  const look = () => {
+    places.add(document.querySelector("svg.drawing").style.transform);
+    requestAnimationFrame(look);
+  };
+  look();
+}"""
+
 
 def window(page):
     """What part of the drawing is seen: left, top, width, height."""
-    page.wait_for_timeout(60)
+    rest(page)
     return page.evaluate(
         """() => {
           const drawing = document.querySelector("svg.drawing");
@@ -178,29 +187,15 @@ def test_a_reader_whose_system_is_light_gets_the_light_theme(visit, page_file):
 
 
 @pytest.mark.slow
-def test_with_reduced_motion_the_map_jumps(laptop):
-    before = window(laptop)
-    laptop.keyboard.press("ArrowRight")
-    first = window(laptop)
-    laptop.wait_for_timeout(300)
+@pytest.mark.parametrize(("motion", "jumps"), [("reduce", True), ("no-preference", False)])
+def test_the_map_glides_where_motion_is_not_to_be_reduced(visit, page_file, motion, jumps):
+    with visit(page_file, reduced_motion=motion) as page:
+        rest(page).evaluate(WATCH_PLACES)
+        page.keyboard.press("ArrowRight")
+        rest(page)
 
-    assert first != before
-    assert window(laptop) == first
-
-
-@pytest.mark.slow
-def test_without_it_the_map_glides(visit, page_file, browser):
-    context = browser.new_context(reduced_motion="no-preference")
-    page = context.new_page()
-    page.goto(f"{page_file.as_uri()}#view=walk")
-    page.wait_for_selector("html[data-ready=yes]")
-    page.keyboard.press("ArrowRight")
-    on_the_way = window(page)
-    page.wait_for_timeout(700)
-    arrived = window(page)
-    context.close()
-
-    assert on_the_way != arrived
+        assert page.evaluate("places.size == 2") == jumps
+        assert page.evaluate("places.size") >= 2
 
 
 def test_a_node_under_the_pointer_is_named(laptop):

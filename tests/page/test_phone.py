@@ -1,7 +1,7 @@
 """The page on a phone: the map has most of the screen, what is told lies in a drawer; on its side both stand beside."""
 
 import pytest
-from page_helpers import PHONE
+from page_helpers import PHONE, rest
 from recorded import recorded
 
 from xray.renderers.render import render
@@ -80,7 +80,7 @@ def test_the_map_is_as_large_when_the_drawer_is_down_again(phone):
     before = phone.locator(".drawing .chosen").first.bounding_box()
     for _ in range(3):
         phone.click("#handle")
-        phone.wait_for_timeout(50)
+        rest(phone)
     after = phone.locator(".drawing .chosen").first.bounding_box()
 
     assert after == pytest.approx(before, abs=2)
@@ -89,7 +89,7 @@ def test_the_map_is_as_large_when_the_drawer_is_down_again(phone):
 @pytest.mark.parametrize("size", [PHONE, ON_ITS_SIDE], ids=["upright", "on its side"])
 def test_a_station_is_large_enough_to_read(at, size):
     page = at("#station=5", size)
-    page.wait_for_timeout(100)
+    rest(page)
 
     assert smallest_text(page) >= 9
 

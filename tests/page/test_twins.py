@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import make_once
-from page_helpers import LAPTOP, PHONE, find_pass, sizes
+from page_helpers import LAPTOP, PHONE, find_pass, rest, sizes
 
 from xray.ir.work import add_up_multiplications
 from xray.renderers.render import render
@@ -61,7 +61,7 @@ def test_the_words_of_each_turn_stand_beside_the_twins(see, page_trace, twins):
 def test_a_change_flies_to_its_step_and_the_view_stays(see):
     with see("phase=inference&turn=3&twin=2") as page:
         page.click(".twin_changes button:has-text('cross_attention.scale')")
-        page.wait_for_timeout(300)
+        rest(page)
 
         assert page.locator("#tab_twins").get_attribute("aria-selected") == "true"
         assert "step=decoder.layers.0.cross_attention.scale" in page.evaluate("location.hash")
@@ -139,7 +139,7 @@ def test_axe_finds_nothing(see, theme, size):
         page.evaluate(AXE.read_text(encoding="utf-8"))
         for place in ("phase=inference&turn=3", "phase=inference&turn=3&twin=2", "phase=training&twin=1"):
             page.evaluate("place => { location.hash = `view=twins&${place}`; }", place)
-            page.wait_for_timeout(50)
+            rest(page)
             found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
 
             assert [(place, one["id"], [node["html"][:120] for node in one["nodes"]][:3]) for one in found] == []

@@ -1,7 +1,7 @@
 """Blocks unfolded on the map where they stand, the crumbs, the tree beside, bookmarks, and the small map."""
 
 import pytest
-from page_helpers import PHONE
+from page_helpers import PHONE, rest
 from small_blocks import blind_attention, chain_of_layers, flat_chain, model_of
 
 from xray.ir.trace import Trace
@@ -32,15 +32,6 @@ def shown(page):
 def press(page, key):
     page.locator(f".unfolded [data-key='{key}']").focus()
     page.keyboard.press("Enter")
-
-
-def stand_still(box):
-    """Where a box is once it moves no more: a busy machine may draw it late."""
-    before, now = None, box.bounding_box()
-    while now != before:
-        box.page.wait_for_timeout(100)
-        before, now = now, box.bounding_box()
-    return now
 
 
 def test_a_touch_of_a_block_unfolds_it_where_it_stands(open_page):
@@ -138,9 +129,9 @@ def test_a_panel_of_the_poster_unfolds_the_block_that_it_is_drawn_for(at):
 @pytest.mark.slow
 def test_what_was_touched_stays_where_it_is(open_page):
     with open_page(layers(), "#view=walk&block=whole") as page:
-        before = stand_still(page.locator(".unfolded [data-key='1']"))
+        before = rest(page).locator(".unfolded [data-key='1']").bounding_box()
         page.locator(".unfolded [data-key='1']").click()
-        after = stand_still(page.locator(".unfolded .frame .frame"))
+        after = rest(page).locator(".unfolded .frame .frame").bounding_box()
 
         assert after["x"] + after["width"] / 2 == pytest.approx(before["x"] + before["width"] / 2, abs=3)
         assert after["y"] + after["height"] == pytest.approx(before["y"] + before["height"], abs=3)
@@ -149,11 +140,11 @@ def test_what_was_touched_stays_where_it_is(open_page):
 @pytest.mark.slow
 def test_the_map_is_seen_again_as_before_when_a_block_is_folded(open_page):
     with open_page(layers()) as page:
-        page.wait_for_timeout(100)
+        rest(page)
         before = page.locator(".drawing").bounding_box()
         page.locator("[data-crumb=whole]").click()
         page.locator("[data-crumb=close]").click()
-        page.wait_for_timeout(100)
+        rest(page)
 
         assert page.locator(".drawing").bounding_box() == pytest.approx(before, abs=1)
 
@@ -219,7 +210,7 @@ def test_the_small_map_is_there_where_not_all_is_seen(at):
     before = page.locator(".drawing").bounding_box()
     box = small.bounding_box()
     page.mouse.click(box["x"] + 5, box["y"] + 5)
-    page.wait_for_timeout(100)
+    rest(page)
     assert page.locator(".drawing").bounding_box()["y"] > before["y"]
     page.locator("#whole").click()
     small.wait_for(state="hidden")
@@ -228,7 +219,7 @@ def test_the_small_map_is_there_where_not_all_is_seen(at):
 @pytest.mark.slow
 def test_a_phone_has_no_small_map_and_unfolds_at_a_size_to_read(visit, page_file):
     with visit(page_file, f"#{LAYER}", PHONE) as page:
-        page.wait_for_timeout(100)
+        rest(page)
         assert not page.locator("#minimap").is_visible()
         assert page.locator(".unfolded .part").first.bounding_box()["height"] > 50
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from page_helpers import record_family, sizes
+from page_helpers import record_family, rest, sizes
 
 from xray.renderers.render import render
 
@@ -135,7 +135,7 @@ def test_what_is_open_moves_with_the_camera_and_is_not_drawn_anew(visit, family_
     path, _ = family_files(name)
     with visit(path, "#view=walk&block=whole") as page:
         page.locator("[data-crumb=open]").click()
-        page.wait_for_timeout(400)
+        rest(page)
         before = page.locator(".drawing").get_attribute("viewBox")
         seen = page.evaluate(WATCH_FRAMES, [[500, 500], [200, 300]])
 

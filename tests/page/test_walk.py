@@ -1,7 +1,7 @@
 """The walk in the page: nine stations, told with the words and numbers of the run."""
 
 import pytest
-from page_helpers import sizes
+from page_helpers import rest, sizes
 
 from xray.story.walk.scene import list_scenes, plain
 from xray.story.walk.telling import write_chapters
@@ -133,7 +133,7 @@ def test_the_address_follows_the_reader(laptop):
 @pytest.mark.slow
 def test_a_link_followed_within_the_page_leads_there(laptop):
     laptop.evaluate("location.hash = '#station=8'")
-    laptop.wait_for_timeout(50)
+    rest(laptop)
 
     assert "out" in heading(laptop)
 

@@ -1,7 +1,7 @@
 """The camera goes to a chosen word where it is out of view; where it is seen, or a hand is on the map, it stays."""
 
 import pytest
-from page_helpers import find_pass, record_family
+from page_helpers import find_pass, record_family, rest
 
 from xray.renderers.render import render
 
@@ -9,7 +9,7 @@ CROSS = "#view=attention&attention=cross&phase=inference&turn=4"
 
 
 def window(page):
-    page.wait_for_timeout(60)
+    rest(page)
     return page.locator(".drawing").bounding_box()
 
 
@@ -24,7 +24,7 @@ def is_in_window(page, box):
 
 
 def lit_in_window(page):
-    page.wait_for_timeout(60)
+    rest(page)
     return sum(is_in_window(page, one.bounding_box()) for one in page.locator(".lit_word").all())
 
 
@@ -33,7 +33,7 @@ def leave(page):
     box = page.locator("[data-step='decoder.layers.0.feed_forward.expand#0'][data-pass=training]").bounding_box()
     page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.wheel(0, -1200)
-    page.wait_for_timeout(60)
+    rest(page)
 
 
 def test_a_word_of_the_matrix_is_gone_to_when_it_is_out_of_view(at):
