@@ -76,3 +76,21 @@ def test_scores_that_a_number_multiplies_or_may_multiply_are_not(how):
 
 def test_scores_of_some_attentions_alone_are_told_of_these():
     assert "In some attentions scores are not divided by √d_k." in list_sentences(anatomy_of("none", "scores"))
+
+
+class LearnedRows(nn.Module):
+    """A stream that is made of learned rows alone, and reads nothing of what the model is given but how many."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(7, WIDTH))
+
+    def forward(self, ids):
+        return (self.rows * WIDTH**0.5).expand(len(ids), -1, -1)
+
+
+def test_rows_made_of_learned_numbers_alone_are_no_number_that_multiplies():
+    model = nn.Sequential(LearnedRows(), *(Layer("normed") for _ in range(3)))
+    found = xray.anatomy(xray.trace(model, torch.arange(14).view(2, 7)))
+
+    assert {one.unscaled for one in attentions(found)} == {True}

@@ -21,10 +21,10 @@ def are_unscaled(flow: Flow, site: Site, query: Side, key: Side) -> bool:
     """
     if query.last is None or key.last is None or flow.steps[site.scores].settings.get("alpha", 1) != 1:
         return False
-    ways = [(node, node > last) for side, last in ((query, query.last), (key, key.last)) for node in side.nodes]
+    ways = [(node, side, node > last) for side, last in ((query, query.last), (key, key.last)) for node in side.nodes]
     norms = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     normed = {node for norm in norms for node in norm.nodes}
-    if any(may_scale(flow, node, is_behind=is_behind) for node, is_behind in ways if node not in normed):
+    if any(may_scale(flow, node, side, is_behind=is_behind) for node, side, is_behind in ways if node not in normed):
         return False
     return not any(flow.op(node) in CURVES or read_scaling(flow, node) != 1 for node in site.scored[1:-1])
 
@@ -37,8 +37,11 @@ def read_scaling(flow: Flow, node: int) -> float | None:
     return float(told) if isinstance(told, int | float) else read_factor(flow, node)
 
 
-def may_scale(flow: Flow, node: int, *, is_behind: bool) -> bool:
-    """Whether a step may multiply a row by one number; of what stands behind its linear layer, be that not known."""
+def may_scale(flow: Flow, node: int, side: Side, *, is_behind: bool) -> bool:
+    """Whether a step may multiply a row by one number; of what stands behind its linear layer, be that not known.
+
+    The row itself is no such number, even where it is made of learned ones alone (DiffusionGemma's first layer).
+    """
     factor = read_scaling(flow, node)
     if factor is not None and flow.op(node) in SCALINGS:
         return factor != 1
@@ -47,7 +50,8 @@ def may_scale(flow: Flow, node: int, *, is_behind: bool) -> bool:
     if flow.op(node) not in SCALINGS:
         return flow.op(node) not in KEEPING and not is_linear(flow, node)
     given = list(flow.given(node))
-    return len(given) < 2 or any(one.shape[-1:] in ((), (1,)) or is_worked_out(flow, maker) for one, maker in given)
+    others = [(one, maker) for one, maker in given if maker not in side.nodes]
+    return len(given) < 2 or any(one.shape[-1:] in ((), (1,)) or is_worked_out(flow, maker) for one, maker in others)
 
 
 def is_worked_out(flow: Flow, maker: int | None) -> bool:

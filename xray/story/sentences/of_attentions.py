@@ -256,7 +256,7 @@ def describe_rolled(anatomy: Anatomy) -> str:
 
 def describe_gathered(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.gathered)
-    return f"Gathered keys{some}: {told} places become one key and one value." if told else ""
+    return f"Gathered keys{some}: one key and one value for every {told} places." if told else ""
 
 
 def describe_pooled(anatomy: Anatomy) -> str:
