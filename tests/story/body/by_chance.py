@@ -50,6 +50,7 @@ def granite_docling_text(c):
 def aria_text(c):
     # two shared experts are one feed-forward of twice the width (line 237)
     think = Experts(c.moe_num_experts, c.moe_topk, 1, c.intermediate_size, "silu", True, "router")
+    think = replace(think, shared_d_ff=c.intermediate_size * c.moe_num_shared_experts)
     return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
 
 
@@ -100,9 +101,10 @@ def step3p7(c):
         network(tower(see, "vision", "image", False, entrance("patches 64", "positions 16", "norm"), (eye,), None))
     ).towers
     attend = pre("rms", attention(text, qk_norm=True, gate=True))
+    some = experts(text, 8, d_ff=text.moe_intermediate_size, shared=1, shared_d_ff=text.share_expert_dim)
     layers = (
         group(3, text.hidden_size, attend, pre("rms", gated(text))),
-        group((3,), text.hidden_size, attend, pre("rms", experts(text, 8, d_ff=text.moe_intermediate_size, shared=1))),
+        group((3,), text.hidden_size, attend, pre("rms", some)),
     )
     parts = words(text, "convolution 256", "projection 64")
     speak = tower(text, "text", "ids", True, parts, layers, "rms")

@@ -355,7 +355,9 @@ def olmoe(c):
 
 @family("Qwen2MoeForCausalLM", "qwen2_moe:209, 331", half=True, num_hidden_layers=2)
 def qwen2_moe(c):
-    think = experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1)
+    think = experts(
+        c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1, shared_d_ff=c.shared_expert_intermediate_size
+    )
     return decoder_only(c, pre("rms", attention(c)), pre("rms", think), final="rms")
 
 
@@ -398,7 +400,8 @@ def deepseek_v3(c):
     d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
     attend = pre("rms", attention(c, d_k=d_k, d_v=c.v_head_dim, latent=latent, fused="kv"))
     dense = pre("rms", gated(c))
-    sparse = pre("rms", experts(c, c.n_routed_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size))
+    few = {"shared": c.n_shared_experts, "shared_d_ff": c.moe_intermediate_size * c.n_shared_experts}
+    sparse = pre("rms", experts(c, c.n_routed_experts, d_ff=c.moe_intermediate_size, **few))
     first = c.first_k_dense_replace
     groups = (group(first, c.hidden_size, attend, dense), group(range(first, 5), c.hidden_size, attend, sparse))
     return decoder_only(c, groups=groups, final="rms")
@@ -418,7 +421,8 @@ def deepseek_v2(c):
     d_k = c.qk_nope_head_dim + c.qk_rope_head_dim
     attend = pre("rms", attention(c, d_k=d_k, d_v=c.v_head_dim, latent=latent, fused="kv"))
     dense = pre("rms", gated(c))
-    sparse = pre("rms", experts(c, c.n_routed_experts, shared=1, d_ff=c.moe_intermediate_size))
+    few = {"shared": 1, "shared_d_ff": c.moe_intermediate_size * c.n_shared_experts}  # both in one (line 126)
+    sparse = pre("rms", experts(c, c.n_routed_experts, d_ff=c.moe_intermediate_size, **few))
     groups = (group(1, c.hidden_size, attend, dense), group(range(1, 3), c.hidden_size, attend, sparse))
     return decoder_only(c, groups=groups, final="rms")
 
@@ -427,6 +431,6 @@ def deepseek_v2(c):
 def llama4(c):
     turned = attention(c, qk_norm=True, window=4)
     whole = attention(c, positions="none")
-    think = pre("rms", experts(c, c.num_local_experts, shared=1))
+    think = pre("rms", experts(c, c.num_local_experts, shared=1, shared_d_ff=c.intermediate_size))
     groups = two_kinds(c, (pre("rms", turned), think), (pre("rms", whole), think), every=4)
     return decoder_only(c, groups=groups, final="rms")

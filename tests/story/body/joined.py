@@ -239,7 +239,8 @@ def minimax_m3_vl(c):
         see, "vision", "norm", positions="rotary", turned=30, place_numbers=3, pieces=2, final=None
     )  # 10 of 32 for each axis
     look = attention(read, qk_norm=True)
-    some = experts(read, read.num_local_experts, shared=1, d_ff=read.intermediate_size, activation="quick gelu")
+    few = {"shared": 1, "shared_d_ff": read.shared_intermediate_size}
+    some = experts(read, read.num_local_experts, d_ff=read.intermediate_size, activation="quick gelu", **few)
     text = writes(read, pre("rms", look), pre("rms", some), parts=[f"projection {read.hidden_size}"] * 4, final="rms")
     links = (Link("joined", "vision", "text"),)
     return network(image, text, links=links, head=Head("vocabulary", read.vocab_size, False))

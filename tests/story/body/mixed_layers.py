@@ -53,6 +53,7 @@ def nemotron_h(c):
     chosen = experts(
         c, c.n_routed_experts, d_ff=c.moe_intermediate_size, shared=1, gated=False, activation="relu squared"
     )
+    chosen = replace(chosen, shared_d_ff=c.moe_shared_expert_intermediate_size)
     groups = [
         group((number,), c.hidden_size, pre("rms", one)) for number, one in enumerate((state, chosen, attend, think))
     ]

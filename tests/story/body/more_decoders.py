@@ -105,7 +105,8 @@ def afmoe(c):
     window = c.sliding_window  # set (line 333), and wider than ten places
     local = attention(c, qk_norm=True, gate=True, window=Silent(window), sliding_window=window)
     whole = attention(c, qk_norm=True, gate=True, positions="none")
-    sparse = both("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
+    few = {"shared": 1, "shared_d_ff": c.moe_intermediate_size * c.num_shared_experts}
+    sparse = both("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
     groups = (
         group((0,), c.hidden_size, both("rms", local), both("rms", gated(c))),
         group((1, 2), c.hidden_size, both("rms", local), sparse),
@@ -117,9 +118,8 @@ def afmoe(c):
 @family("Ernie4_5_MoeForCausalLM", "ernie4_5_moe:208, 359, 389", named=True, **TWO)
 def ernie4_5_moe(c):
     attend = pre("rms", attention(c))
-    think = experts(
-        c, c.moe_num_experts, chosen=c.moe_k, d_ff=c.moe_intermediate_size, shared=1
-    )  # both shared ones are one
+    few = {"shared": 1, "shared_d_ff": c.moe_intermediate_size * c.moe_num_shared_experts}  # all in one (line 370)
+    think = experts(c, c.moe_num_experts, chosen=c.moe_k, d_ff=c.moe_intermediate_size, **few)
     groups = (
         group(1, c.hidden_size, attend, pre("rms", gated(c))),
         group((1,), c.hidden_size, attend, pre("rms", think)),
@@ -130,7 +130,8 @@ def ernie4_5_moe(c):
 @family("HYV3ForCausalLM", "hy_v3:199, 368", named=True, **TWO)
 def hy_v3(c):
     attend = pre("rms", attention(c, qk_norm=True))
-    think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
+    few = {"shared": 1, "shared_d_ff": c.moe_intermediate_size * c.num_shared_experts}
+    think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
     groups = group(1, c.hidden_size, attend, pre("rms", gated(c))), group((1,), c.hidden_size, attend, think)
     return decoder_only(c, groups=groups, final="rms")
 
@@ -145,7 +146,8 @@ def attends_latent(c, **facts):
 def of_deepseek(c, last, **facts):
     """A dense layer, and one with experts."""
     attend = pre("rms", attends_latent(c, **facts))
-    think = experts(c, c.n_routed_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size)
+    few = {"shared": c.n_shared_experts, "shared_d_ff": c.moe_intermediate_size * c.n_shared_experts}
+    think = experts(c, c.n_routed_experts, d_ff=c.moe_intermediate_size, **few)
     groups = (
         group(1, c.hidden_size, attend, pre("rms", gated(c))),
         group((1,), c.hidden_size, attend, last("rms", think)),
@@ -200,7 +202,7 @@ def falcon_h1(c):
 )
 def granitemoehybrid(c):
     state = pre("rms", Recurrence("state space", Silent("a matrix for each head"), by_pieces=True))  # type: ignore[arg-type]
-    think = pre("rms", experts(c, c.num_local_experts, shared=1))
+    think = pre("rms", experts(c, c.num_local_experts, shared=1, shared_d_ff=c.shared_intermediate_size))
     attend = pre("rms", attention(c, positions="none", unscaled=True))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, attend, think)
     return decoder_only(c, groups=groups, final="rms")
@@ -221,9 +223,9 @@ def deepseek_v4(c):
         c, fused="kv", kernel="plain", sinks=True, qk_norm=True, other_rows=True, latent=Silent("of queries alone")
     )
     attend = replace(attend, sliding_window=c.sliding_window)  # set (line 792), of the places' own keys
+    few = {"shared": c.n_shared_experts, "shared_d_ff": c.intermediate_size}
     listed, scored = (
-        experts(c, c.num_local_experts, shared=c.n_shared_experts, d_ff=c.moe_intermediate_size, chosen_by=by)
-        for by in ("table", "router")
+        experts(c, c.num_local_experts, d_ff=c.moe_intermediate_size, chosen_by=by, **few) for by in ("table", "router")
     )
     layers = tuple(
         group((place,), c.hidden_size, pre("rms", attend), pre("rms", think))

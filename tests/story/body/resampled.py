@@ -42,9 +42,8 @@ def aria(c):
     through = f"projection {see.hidden_size}"
     asks = ("norm", through, "norm", through, through, "resampler 128", through)
     think = (f"projection {read.hidden_size}",) * 2
-    some = replace(
-        experts(SimpleNamespace(**vars(read), num_experts_per_tok=read.moe_topk), read.moe_num_experts), shared=1
-    )
+    few = {"shared": 1, "shared_d_ff": read.intermediate_size * read.moe_num_shared_experts}
+    some = experts(SimpleNamespace(**vars(read), num_experts_per_tok=read.moe_topk), read.moe_num_experts, **few)
     text = writes(read, pre("rms", attention(read)), pre("rms", some), parts=(*asks, "norm", *think))
     image = sees(see, "vision", f"positions {count_patches(see)}", final=None)
     links = (Link("joined", "vision", "text"),)

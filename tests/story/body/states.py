@@ -47,7 +47,8 @@ def qwen3_next(c):
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
     state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told))
     attend = pre("rms", attention(c, qk_norm=True, gate=True))
-    think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, shared=1))
+    few = {"shared": 1, "shared_d_ff": c.shared_expert_intermediate_size}
+    think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
     return decoder_only(c, groups=two_kinds(c, (state, think), (attend, think), every=4), final="rms")
 
 

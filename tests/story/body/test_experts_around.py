@@ -402,6 +402,15 @@ class GatedNorm(nn.Module):
         return normed * self.wide(self.narrow(normed)).sigmoid()
 
 
+@pytest.mark.parametrize("gated", [False, True])
+def test_how_wide_the_expert_is_that_all_go_through_is_told(gated):
+    layer = Latent(shared=True, gated=gated)
+    layer.register_module("beside", nn.Sequential(nn.Linear(WIDTH, 13), nn.ReLU(), nn.Linear(13, WIDTH)))
+    _, think = xray.anatomy(xray.trace(Reader(AttentionPart(), layer), rows())).towers[0].branches
+
+    assert (think.d_ff, think.shared, think.shared_d_ff) == (9, 1, 13)
+
+
 def draw_led(layer):
     """The labels of a stage's boxes, and of the boxes that each leads to."""
     with torch.no_grad():

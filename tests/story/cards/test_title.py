@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from story.sentences.pools import FALSE, make_anatomy
 
-from xray.story.anatomy.branches import Convolution, DeformableAttention
+from xray.story.anatomy.branches import Convolution, DeformableAttention, Experts
 from xray.story.cards.title import list_sizes
 from xray.story.cards.told import Scored
 
@@ -44,3 +44,11 @@ def test_heads_without_keys_are_told_where_there_are_no_others():
 
     assert (found["heads"], found["d_k"]) == ("3", "7")
     assert sizes_of(deformable)["heads"] == "5"
+
+
+def test_experts_that_every_place_goes_through_may_be_wider():
+    chosen = Experts(5, 2, 1, 17, "relu", gated=False, shared_d_ff=23)
+
+    assert sizes_of(FALSE, chosen)["d_ff"] == "17 or 23"
+    assert sizes_of(FALSE, replace(chosen, shared=0, shared_d_ff=None))["d_ff"] == "17"
+    assert "d_ff" not in sizes_of(FALSE, replace(chosen, shared_d_ff=None))

@@ -178,7 +178,7 @@ class Routing:
 
 @dataclass(frozen=True)
 class Experts:
-    """Many feed-forwards of which some are chosen for each place; `shared` ones see every place.
+    """Many feed-forwards of which some are chosen for each place; `shared` ones see every place, and may be wider.
 
     `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
@@ -200,6 +200,7 @@ class Experts:
     neighbours: bool = False
     handing_on: int | None = None
     capacity: int | None = None
+    shared_d_ff: int | None = None
     part: str = "experts"
 
     @property

@@ -126,7 +126,8 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     bent = [one for one in forwards if isinstance(one, Experts) or one.activation is not None]
     own = [one for one in bent or forwards if isinstance(one, Experts) or not one.gates_beside]
     sets = [other for one in own for other in ((one,) if isinstance(one, FeedForward) else one.sets)]
-    add("d_ff", "d_ff", [one.d_ff for one in sets])
+    every = [one.shared_d_ff for one in sets if isinstance(one, Experts) and one.shared]
+    add("d_ff", "d_ff", [*(one.d_ff for one in sets), *every])
     if scored.codes > 1:
         return [*found, ("vocab", "tgt_vocab", f"{scored.codes:,} × {scored.words:,}")]
     are_others = bool(scored.words) and scored.words != tower.vocab

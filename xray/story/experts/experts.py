@@ -29,19 +29,19 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     each = [describe_experts(flow, one, one.inner) for one in list_sets(flow, region)]
     sets = [one for one in each if one is not None]
     if len(sets) > 1:
-        return join_sets(sets, count_shared(flow, list_shared(flow, nodes, list_routers(flow, nodes)[0])))
+        return join_sets(flow, sets, list_shared(flow, nodes, list_routers(flow, nodes)[0]))
     choice = find_choice(flow, nodes)
     if choice is None:
         return None
     chosen_at, router = choice
     experts = count_experts(flow, nodes, chosen_at, router)
     found = describe_each(flow, nodes, experts, router)
+    shared = list_shared(flow, nodes, router)
     routing = list_routing(flow, nodes, router)
     return Experts(
         experts=experts,
         chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
-        shared=count_shared(flow, list_shared(flow, nodes, router))
-        or (None if list_stacks(flow, nodes) - {experts} else 0),
+        shared=count_shared(flow, shared) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
@@ -50,14 +50,15 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         neighbours=find_mixed_behind(flow, region) is not None,
         handing_on=count_handing_on(flow, nodes, experts),
         capacity=read_capacity(flow, routing),
+        shared_d_ff=measure_shared(flow, shared),
     )
 
 
-def join_sets(sets: Sequence[Experts], shared: int) -> Experts:
+def join_sets(flow: Flow, sets: Sequence[Experts], shared: Sequence[Collection[int]]) -> Experts:
     """Several sets of experts as one branch: the first of them, with the others behind it."""
     first, *others = sets
-    behind = join_sets(others, 0) if others else None
-    return replace(first, shared=shared, others=behind)
+    behind = join_sets(flow, others, ()) if others else None
+    return replace(first, shared=count_shared(flow, shared), shared_d_ff=measure_shared(flow, shared), others=behind)
 
 
 def count_experts(flow: Flow, nodes: Collection[int], choice: int, router: int) -> int:
@@ -233,6 +234,21 @@ def list_held_shapes(flow: Flow, node: int, reading: Collection[int]) -> list[tu
 def count_shared(flow: Flow, parts: Sequence[Collection[int]]) -> int:
     """How many experts every place goes through; those of one stack of weights stand one behind the other in it."""
     return sum(max(list_stacks(flow, part), default=1) for part in parts)
+
+
+def measure_shared(flow: Flow, parts: Sequence[Collection[int]]) -> int | None:
+    """How wide the experts are inside that every place goes through; None where they differ, or there are none."""
+    backs = [find_back(flow, part) for part in parts]
+    widths = {None if back is None else flow.steps[back].inputs[0].shape[-1] for back in backs}
+    return widths.pop() if len(widths) == 1 else None
+
+
+def find_back(flow: Flow, part: Collection[int]) -> int | None:
+    """The product by which an expert's rows come back to the stream's width: no gate, which is one number each."""
+    width = flow.output(max(part)).shape[-1]
+    stacked = [node for node in part if flow.op(node) in STACKED and flow.is_leaf(node)]
+    products = (*projections_in(flow, part), *stacked)
+    return max((one for one in products if flow.output(one).shape[-1] == width), default=None)
 
 
 def is_feed_forward(flow: Flow, nodes: Collection[int]) -> bool:
