@@ -339,8 +339,8 @@ def test_a_learned_row_that_is_added_to_what_all_experts_give_is_told(biased, to
 @pytest.mark.parametrize(
     ("before", "behind", "told"),
     [
-        (0.25, 1, "scores times 0.25, then sigmoid of each score, divided by their sum"),
-        (1, 2.5, "sigmoid of each score, divided by their sum, times 2.5"),
+        (0.25, 1, "scores times 0.25, then sigmoid of each score, divided by the sum of the chosen"),
+        (1, 2.5, "sigmoid of each score, divided by the sum of the chosen, times 2.5"),
     ],
 )
 def test_a_number_before_a_bend_is_told_before_it_and_one_behind_the_sum_behind_that(before, behind, told):

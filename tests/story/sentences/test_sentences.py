@@ -177,4 +177,4 @@ def test_weights_are_not_said_to_be_shared_where_a_group_has_its_own():
 
 def test_a_cap_is_said_of_the_layers_alone():
     """What is read behind them may have none (VideoPrism)."""
-    assert any(said.startswith("Scores of the layers are capped") for said in list_sentences(pools.MODELS["score cap"]))
+    assert any(said.startswith("Scores are capped") for said in list_sentences(pools.MODELS["score cap"]))

@@ -347,7 +347,7 @@ def describe_weights(branch: Experts) -> str:
     bend = over or ("" if routing.bend == "softmax" else f"{routing.bend} of each score")
     bend = "scores as they are" if routing.bend == "none" else bend
     bend = f"scores times {routing.scaled:g}, then {bend}" if bend and routing.scaled else bend
-    divided = ", divided by their sum" if routing.divided_by_sum else ""
+    divided = ", divided by the sum of the chosen" if routing.divided_by_sum else ""
     return bend and f"{bend}{divided}{f', times {routing.factor:g}' if routing.factor else ''}"
 
 

@@ -214,9 +214,9 @@ def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:
         return ""
-    where = (tell_where(anatomy, lambda branch: branch.cap) or "").removeprefix(" in ") or "the layers"
+    where = (tell_where(anatomy, lambda branch: branch.cap) or "").replace(" in ", " of ")
     numbers = " or ".join(f"{cap:g}" for cap in caps)
-    return f"Scores of {where} are capped before softmax: none passes {numbers}, by tanh."
+    return f"Scores{where} are capped before softmax: none passes {numbers}, by tanh."
 
 
 def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:
