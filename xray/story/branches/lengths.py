@@ -152,21 +152,35 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
 
 
 def count_kept_last(flow: Flow, site: Site) -> int | None:
-    """Of how many places a cache keeps keys, the last ones, where it leaves off those before them; None else.
+    """Of how many places a cache keeps keys and values, the last ones, where it leaves off those before; None else.
 
     So it is told what no row of this pass may be long enough to show: a later place looks at no more of those before.
     """
-    for join in (node for node in site.key.nodes if flow.op(node) in JOINS):
-        for node in flow.readers.get(join, ()):
-            index = read_slices(flow.steps[node], len(flow.output(join).shape)) if flow.op(node) == "index" else None
-            if index is None or len(index) < len(("batch", "places", "width")) or flow.readers.get(node):
-                continue  # what is read again in this pass is not put aside for a later one
-            *others, places, width = index
-            first: int | None = places.start
-            is_last = first is not None and first < 0 and (places.stop, places.step) == (None, None)
-            if first is not None and is_last and all(one == slice(None) for one in (*others, width)):
-                return -first
-    return None
+    keys, values = (list_put_aside(flow, way.nodes) for way in (site.key, site.value))
+    return next((count for count in keys if count in values), None)
+
+
+def list_put_aside(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """How many of the last places are taken alone of what each join among some steps puts together, for later passes.
+
+    What is read again in this pass is not put aside.
+    """
+    joins = [node for node in nodes if flow.op(node) in JOINS]
+    cuts = [(join, one) for join in joins for one in flow.readers.get(join, ()) if not flow.readers.get(one)]
+    found = (count_last_taken(flow, one, len(flow.output(join).shape)) for join, one in cuts)
+    return [count for count in found if count is not None]
+
+
+def count_last_taken(flow: Flow, node: int, rank: int) -> int | None:
+    """How many of the last places a step takes of rows, all numbers of each; None for any other step."""
+    index = read_slices(flow.steps[node], rank) if flow.op(node) == "index" else None
+    if index is None or len(index) < len(("batch", "places", "width")):
+        return None
+    *others, places, width = index
+    first: int | None = places.start
+    is_last = first is not None and first < 0 and (places.stop, places.step) == (None, None)
+    is_whole = all(one == slice(None) for one in (*others, width))
+    return -first if first is not None and is_last and is_whole else None
 
 
 def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
