@@ -170,9 +170,7 @@ def describe_place_mixing(flow: Flow, region: Region, nodes: frozenset[int]) -> 
 
 def are_along(flow: Flow, layers: Sequence[int], rows: int) -> bool:
     """Whether linear layers all read so many rows, and none of these are turned between the first and the last."""
-    read = [
-        flow.steps[one].inputs[number].shape for one in layers if (number := data_input(flow, one)) is not None
-    ]
+    read = [flow.steps[one].inputs[number].shape for one in layers if (number := data_input(flow, one)) is not None]
     turns = [one for one in flow.behind(layers[-1], within=lambda one: one > layers[0]) if flow.op(one) in TURNS]
     return len(read) == len(layers) and all(shape[-2:-1] == (rows,) for shape in read) and not turns
 
