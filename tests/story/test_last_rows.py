@@ -122,6 +122,8 @@ class Looks(nn.Module):
     The table is no parameter where it is held, be it of sines, and not trained where it is frozen.
     """
 
+    held: torch.Tensor
+
     def __init__(self, *, by_place=True, is_held=False, is_of_sines=False, is_frozen=False):
         super().__init__()
         self.table, self.by_place, self.is_held = nn.Embedding(11, WIDTH), by_place, is_held
