@@ -38,6 +38,22 @@ class OneSided(Finder):
         return torch.stack([x + across, y + down, x + across, y + down], dim=-1)
 
 
+class Swapped(Finder):
+    """The half that is taken off one number is added to the other one."""
+
+    def lay(self, x, y, wide, high):
+        across, down = self.share * wide, self.share * high
+        return torch.stack([x - across, y - down, x + down, y + across], dim=-1)
+
+
+class TurnedRound(Finder):
+    """A number is taken off the half of another one."""
+
+    def lay(self, x, y, wide, high):
+        across, down = self.share * wide, self.share * high
+        return torch.stack([across - x, down - y, x + across, y + down], dim=-1)
+
+
 class Anew(Finder):
     """Halves are worked out anew for each edge (SAM 3)."""
 
@@ -59,6 +75,10 @@ def test_edges_of_boxes_stand_in_one_box(model):
     assert not {"÷ 2", "SUBTRACTED", "ADDED UP"}.intersection(labels)
 
 
-@pytest.mark.parametrize("model", [Finder(half=0.25), OneSided()], ids=["quarters", "one side"])
+@pytest.mark.parametrize(
+    "model",
+    [Finder(half=0.25), OneSided(), Swapped(), TurnedRound()],
+    ids=["quarters", "one side", "swapped", "turned round"],
+)
 def test_what_is_no_half_of_a_size_on_both_sides_is_no_edge(model):
     assert EDGES not in labels_of(model)

@@ -409,6 +409,8 @@ class Compressed(nn.Module):
     [
         ((), torch.exp, ["× EXP OF A LEARNED NUMBER", "ASINH"]),
         ((), torch.tanh, ["× TANH OF A LEARNED NUMBER", "ASINH"]),
+        ((), lambda k: k.reshape(1, 1), ["× A LEARNED NUMBER", "ASINH"]),
+        ((), lambda k: -k.exp(), ["× −EXP OF A LEARNED NUMBER", "ASINH"]),
         ((), torch.cos, ["× WHAT IS MADE OF A LEARNED NUMBER", "ASINH"]),
         ((7,), torch.exp, ["ASINH"]),
     ],

@@ -111,20 +111,42 @@ def test_one_of_every_few_rows_that_go_on_is_told(end, told):
     assert [word for word in words_of(end) if "OF EVERY" in word] == told
 
 
-class Looks(nn.Module):
-    """Rows of a table added to those that came in, one for each place, or by what is highest in each row."""
+def make_sines():
+    angles = torch.arange(11)[:, None] / 100 ** (torch.arange(WIDTH) // 2 / 5)
+    return torch.where(torch.arange(WIDTH) % 2 > 0, angles.cos(), angles.sin())
 
-    def __init__(self, *, by_place):
+
+class Looks(nn.Module):
+    """Rows of a table added to those that came in, one for each place, or by what is highest in each row.
+
+    The table is no parameter where it is held, be it of sines, and not trained where it is frozen.
+    """
+
+    held: torch.Tensor
+
+    def __init__(self, *, by_place=True, is_held=False, is_of_sines=False, is_frozen=False):
         super().__init__()
-        self.table, self.by_place = nn.Embedding(11, WIDTH), by_place
+        self.table, self.by_place, self.is_held = nn.Embedding(11, WIDTH), by_place, is_held
+        self.table.requires_grad_(not is_frozen)
+        self.register_buffer("held", make_sines() if is_of_sines else torch.rand(11, WIDTH))
 
     def forward(self, x):
         ids = torch.arange(PLACES) if self.by_place else x[..., :11].argmax(-1)
-        return x + self.table(ids)
+        return x + (nn.functional.embedding(ids, self.held) if self.is_held else self.table(ids))
 
 
-@pytest.mark.parametrize(("by_place", "told"), [(True, ["+ LEARNED PLACES"]), (False, [])])
-def test_places_that_are_looked_up_and_added_at_last_are_drawn_with_their_table(by_place, told):
-    words = [" ".join(one.split()) for one in words_of(Looks(by_place=by_place))]
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, ["+ LEARNED PLACES"]),
+        ({"is_held": True}, ["+ PLACES"]),
+        ({"is_held": True, "is_of_sines": True}, ["+ SINES OF PLACES"]),
+        ({"is_frozen": True}, ["+ PLACES"]),
+        ({"by_place": False}, []),
+    ],
+    ids=["learned", "held", "sines", "frozen", "by what came in"],
+)
+def test_places_that_are_looked_up_and_added_at_last_are_drawn_with_their_table(given, told):
+    words = [" ".join(one.split()) for one in words_of(Looks(**given))]
 
-    assert [word for word in words if "LEARNED PLACES" in word] == told
+    assert [word for word in words if word.startswith("+") and word.endswith("PLACES")] == told

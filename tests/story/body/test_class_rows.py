@@ -15,12 +15,12 @@ BATCH, TIMES, PLACES = 2, 3, 5
 class InTimeThenSpace(nn.Module):
     """Rows of all pictures, a class in front: each place looks along time, then each picture at itself and the class.
 
-    Behind that the copies of the class become one: their mean, or the first of them.
+    Behind that the copies of the class become one: their mean, the first of them, or what `make_one` makes of them.
     """
 
-    def __init__(self, *, takes_mean=True, shifts=False):
+    def __init__(self, *, make_one=lambda copies: copies.mean(1, True), shifts=False):
         super().__init__()
-        self.in_time, self.in_space, self.takes_mean = Attention(WIDTH, 3), Attention(WIDTH, 3), takes_mean
+        self.in_time, self.in_space, self.make_one = Attention(WIDTH, 3), Attention(WIDTH, 3), make_one
         self.norm, self.other, self.shifts = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH), shifts
 
     def forward(self, x):
@@ -33,7 +33,7 @@ class InTimeThenSpace(nn.Module):
         seen = self.other(torch.cat((copies, seen), 1))
         made = self.in_space(seen, seen)
         copies = made[:, 0, :].reshape(batch, TIMES, WIDTH)
-        copies = copies.mean(1, True) if self.takes_mean else copies[:, :1]
+        copies = self.make_one(copies)
         made = made[:, 1:, :].reshape(batch, TIMES, PLACES, WIDTH).permute(0, 2, 1, 3)
         return torch.cat((first, rest), 1) + torch.cat((copies, made.reshape(batch, PLACES * TIMES, WIDTH)), 1)
 
@@ -72,9 +72,24 @@ def test_a_row_that_is_copied_in_front_of_windows_is_drawn_before_and_behind_the
     assert chart.feet == ("copied", "cut")
 
 
-@pytest.mark.parametrize("given", [{"takes_mean": False}, {"shifts": True}])
+def test_a_mean_without_an_axis_for_what_it_is_of_is_the_same():
+    _, in_space, _ = map(labels_of, read_stages(make_one=lambda copies: copies.mean(-2).unsqueeze(1)))
+
+    assert f"THE FIRST ROWS: MEAN OF {TIMES}" in in_space
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"make_one": lambda copies: copies[:, :1]},
+        {"make_one": lambda copies: copies.reshape(TIMES, BATCH, WIDTH).mean(0).unsqueeze(1)},
+        {"make_one": lambda copies: copies.reshape(BATCH, WIDTH, TIMES).mean(-1).unsqueeze(1)},
+        {"shifts": True},
+    ],
+    ids=["first", "of other sequences", "of other numbers", "shifted"],
+)
 def test_rows_that_go_another_way_are_not_told_so(given):
     in_time, in_space, _ = map(labels_of, read_stages(**given))
 
     assert ("ALL ROWS BUT THE FIRST" in in_time) != ("shifts" in given)
-    assert any("MEAN OF" in one for one in in_space) != ("takes_mean" in given)
+    assert any("MEAN OF" in one for one in in_space) != ("make_one" in given)

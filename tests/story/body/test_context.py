@@ -27,9 +27,11 @@ class Sums(nn.Module):
 
 
 class Thinks(nn.Module):
-    def __init__(self):
+    """A feed-forward behind a norm, for rows of a width."""
+
+    def __init__(self, width=WIDTH):
         super().__init__()
-        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+        self.norm, self.wide, self.back = nn.LayerNorm(width), nn.Linear(width, 31), nn.Linear(31, width)
 
     def forward(self, x):
         return x + self.back(nn.functional.gelu(self.wide(self.norm(x))))

@@ -1,6 +1,7 @@
 """Scores laid out in columns, one for each distance: how far each place looks is told where each weight says so."""
 
 import torch
+from story.body.test_context import Thinks
 from torch import nn
 
 import xray
@@ -74,18 +75,9 @@ class Slides(nn.Module):
         return x + self.back(found.view(BATCH, HEADS, PLACES, -1).transpose(1, 2).reshape(BATCH, PLACES, WIDTH))
 
 
-class Thinks(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
-
-    def forward(self, x):
-        return x + self.back(nn.functional.gelu(self.wide(self.norm(x))))
-
-
 def record(**how):
     torch.manual_seed(0)
-    layers = [make() for _ in range(3) for make in (lambda: Slides(**how), Thinks)]
+    layers = [make() for _ in range(3) for make in (lambda: Slides(**how), lambda: Thinks(WIDTH))]
     return xray.trace(nn.Sequential(nn.Embedding(61, WIDTH), *layers), torch.randint(61, (BATCH, PLACES)))
 
 

@@ -14,11 +14,11 @@ WIDTH, HEADS, PLACES = 15, 3, 7
 
 
 class Keeps(nn.Module):
-    """Attention that looks back, and puts keys and values aside as a function says."""
+    """Attention that looks back, and puts keys and values aside as a function says, values as another one may say."""
 
-    def __init__(self, keep):
+    def __init__(self, keep, keep_value=None):
         super().__init__()
-        self.norm, self.keep, self.kept = nn.LayerNorm(WIDTH), keep, []
+        self.norm, self.keeps, self.kept = nn.LayerNorm(WIDTH), (keep, keep_value or keep), []
         self.query, self.key, self.value, self.back = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, x):
@@ -27,16 +27,16 @@ class Keeps(nn.Module):
             one(y).view(*y.shape[:2], HEADS, -1).transpose(1, 2) for one in (self.query, self.key, self.value)
         )
         key, value = (torch.cat([torch.tensor([]), one], dim=-2) for one in (key, value))
-        self.kept = [self.keep(one) for one in (key, value)]
+        self.kept = [keep(one) for keep, one in zip(self.keeps, (key, value), strict=True)]
         future = torch.ones(PLACES, PLACES, dtype=torch.bool).triu(1)
         scores = (query @ key.transpose(-1, -2) / 5**0.5).masked_fill(future, -torch.inf)
         found = scores.softmax(-1) @ value
         return x + self.back(found.transpose(1, 2).reshape(x.shape))
 
 
-def record(*keeps):
+def record(*keeps, keep_value=None):
     torch.manual_seed(0)
-    layers = [make() for keep in keeps for make in (lambda keep=keep: Keeps(keep), Thinks)]
+    layers = [make() for keep in keeps for make in (lambda keep=keep: Keeps(keep, keep_value), Thinks)]
     return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
 
 
@@ -55,6 +55,10 @@ def keep_all(one):
 
 def keep_first(one):
     return one[:, :, :31, :]
+
+
+def keep_fewer(one):
+    return one[:, :, -29:, :]
 
 
 def keep_wide(one):
@@ -80,3 +84,8 @@ def test_layers_whose_cache_keeps_all_are_no_such():
 @pytest.mark.parametrize("keep", [keep_all, keep_first, keep_wide])
 def test_a_cache_that_keeps_all_or_the_first_places_or_other_numbers_is_not_told(keep):
     assert list_kept(record(keep, keep, keep)) == {None}
+
+
+@pytest.mark.parametrize("keep_value", [keep_all, keep_first, keep_fewer])
+def test_a_cache_that_keeps_other_values_than_keys_is_not_told(keep_value):
+    assert list_kept(record(keep_last, keep_last, keep_last, keep_value=keep_value)) == {None}

@@ -1,5 +1,7 @@
 """Linear layers along the places of turned rows: told as what mixes places, and as nothing else."""
 
+from functools import partial
+
 import pytest
 import torch
 from story.body.test_context import PLACES, WIDTH, Thinks
@@ -34,6 +36,19 @@ class Once(Mixes):
         return x + self.turn(self.back(self.out(self.turn(self.norm(x)))))
 
 
+class TurnsBetween(Mixes):
+    """Between both layers, rows are turned back for one over their channels, which are as many where it is `wide`."""
+
+    def __init__(self, *, wide=False):
+        super().__init__()
+        wide = WIDTH if wide else WIDE
+        self.out, self.back, self.channels = nn.Linear(PLACES, wide), nn.Linear(wide, PLACES), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        made = self.channels(self.turn(self.out(self.turn(self.norm(x)))))
+        return x + self.turn(self.back(nn.functional.gelu(self.turn(made))))
+
+
 class LaysAnew(Mixes):
     """Numbers are laid out anew instead: what stands in a row then is of several places."""
 
@@ -63,8 +78,12 @@ def test_places_that_are_mixed_by_learned_weights_are_told_so(make, activation):
     assert any("Places are mixed by learned weights, the same for every channel." in text for text in texts)
 
 
-@pytest.mark.parametrize("make", [LaysAnew, Thinks])
-def test_rows_that_are_not_turned_mix_no_places(make):
+@pytest.mark.parametrize(
+    "make",
+    [LaysAnew, Thinks, TurnsBetween, partial(TurnsBetween, wide=True)],
+    ids=["laid anew", "thinks", "turns between", "turns a square"],
+)
+def test_rows_that_are_not_turned_or_turned_back_between_mix_no_places(make):
     texts = read_texts(record(make))
 
     assert not any("mixed by learned" in text or text.startswith("MIXING") for text in texts)

@@ -23,6 +23,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.recognition.between import cut_region
 from xray.story.recognition.norms import Norm
+from xray.story.recognition.value_shapes import numbers
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken
 
@@ -84,9 +85,9 @@ def find_returned(flow: Flow, found: Branching) -> Returned | None:
         return None
     first, second = flow.makers[join]
     mean = flow.carried_from(first)
-    if mean is None or flow.op(mean) != "mean":
+    if mean is None or not is_mean_of_rows(flow, mean, flow.output(join).shape):
         return None
-    row, others = (*walk_moves(flow, flow.makers[mean][0]), *range(mean, mean + 1)), walk_moves(flow, second)
+    row, others = (*walk_moves(flow, flow.makers[mean][0]), mean), walk_moves(flow, second)
     if len(row) < 2 or not others or {flow.makers[way[0]][0] for way in (row, others)} != {made}:
         return None
     indices = [str(flow.steps[way[0]].settings.get("index", "")) for way in (row, others)]
@@ -96,6 +97,14 @@ def find_returned(flow: Flow, found: Branching) -> Returned | None:
         if is_parted and are_apart(indices[0], indices[1], flow.output(made).shape)
         else None
     )
+
+
+def is_mean_of_rows(flow: Flow, node: int, whole: tuple[int, ...]) -> bool:
+    """Whether a step makes one row of each sequence's several, along their own axis, to stand among rows as a whole."""
+    step = flow.steps[node]
+    before = step.inputs[0].shape if step.op == "mean" else ()
+    is_along = numbers(step, "dim") in ((1,), (-2,))
+    return is_along and len(before) == len(whole) == len(("batch", "row", "width")) and before[::2] == whole[::2]
 
 
 def walk_moves(flow: Flow, place: int | None, more: frozenset[str] = frozenset()) -> tuple[int, ...]:

@@ -227,6 +227,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
     again = find_return(list(groups.values()))
     if again is not None:
         return group_layers(flow, layers, (*breaks, again))
+    in_part = {key: shares_some(one) or None for key, one in own.items()}
     return [
         Group(
             tuple(numbers),
@@ -235,8 +236,8 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             is_shared(held[key]) if len(numbers) > 1 else None,
             count_weight_sets(held[key]),
             spread_of(dropped[key]),
-            shares_some(own[key]) or None,
-            count_shared_sets(own[key]) if shares_some(own[key]) else None,
+            in_part[key],
+            count_shared_sets(own[key]) if in_part[key] else None,
         )
         for key, numbers in groups.items()
     ]

@@ -158,7 +158,7 @@ def describe_place_mixing(flow: Flow, region: Region, nodes: frozenset[int]) -> 
     while back is not None and flow.op(back) in CARRYING - TURNS | DROPOUTS | SCALINGS:
         back = next((maker for maker in flow.makers[back] if maker in region.inner), None)
     is_back = back is not None and flow.op(back) in TURNS and flow.output(back).shape == shape
-    if not is_turned or not is_back or width_in(flow, own[0]) != shape[-2]:
+    if not is_turned or not is_back or width_in(flow, own[0]) != shape[-2] or not are_along(flow, own, shape[-1]):
         return None
     found = describe_feed_forward(flow, region, nodes)
     bends = [node for node in sorted(nodes) if own[0] < node < own[-1] and flow.op(node) in CURVES]
@@ -166,6 +166,13 @@ def describe_place_mixing(flow: Flow, region: Region, nodes: frozenset[int]) -> 
     activation = activation if found is None else found.activation
     wide = width_out(flow, own[0]) if len(own) > 1 else None
     return PlaceMixing(shape[-2], wide, activation)
+
+
+def are_along(flow: Flow, layers: Sequence[int], rows: int) -> bool:
+    """Whether linear layers all read so many rows, and none of these are turned between the first and the last."""
+    read = [flow.steps[one].inputs[number].shape for one in layers if (number := data_input(flow, one)) is not None]
+    turns = [one for one in flow.behind(layers[-1], within=lambda one: one > layers[0]) if flow.op(one) in TURNS]
+    return len(read) == len(layers) and all(shape[-2:-1] == (rows,) for shape in read) and not turns
 
 
 def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:

@@ -17,7 +17,7 @@ from xray.story.recognition.between import Region, projections_in, width_out
 from xray.story.recognition.known_values import keep_hiding
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_rules import LOW
-from xray.story.recognition.value_shapes import read_slices
+from xray.story.recognition.value_shapes import numbers, read_slices
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
@@ -104,24 +104,28 @@ def read_cells(flow: Flow, site: Site) -> Cells | None:
 
 
 def read_unfold(flow: Flow, node: int) -> tuple[int | None, int | None, int | None]:
-    """Along which axis stretches are cut, how long each is, and how far the next one begins behind it."""
+    """Along which axis, from the first on, stretches are cut, how long each is, and how far the next one begins."""
     given = flow.steps[node].settings
     told = (given.get(one, given.get(other)) for one, other in zip(("dimension", "size", "step"), UNNAMED, strict=True))
     axis, size, step = (one if isinstance(one, int) else None for one in told)
-    return axis, size, step
+    rank = len(flow.steps[node].inputs[0].shape)
+    return axis if axis is None else axis % rank, size, step
 
 
 def read_padding(flow: Flow, nodes: Collection[int], axis: int | None) -> tuple[int, int] | None:
-    """How many rows that no data made stand before those of an operand, and how many rows there are without them."""
+    """How many rows that no data made stand before those of an operand, and how many rows there are without them.
+
+    None where something is taken away at an end instead.
+    """
     padded = [node for node in nodes if flow.op(node) in PADDINGS and len(flow.steps[node].outputs) == 1]
     if len(padded) != 1 or axis is None:
         return None
     (node,) = padded
     shapes = [record.shape for record in flow.steps[node].inputs]
     if flow.op(node) == "pad":
-        pads = [int(one) for one in str(flow.steps[node].settings.get("pad", "")).split("x") if one.isdecimal()]
+        pads = numbers(flow.steps[node], "pad")
         before = 2 * (len(shapes[0]) - 1 - axis)  # those of the last axis come first
-        return (pads[before], shapes[0][axis]) if len(pads) > before else None
+        return (pads[before], shapes[0][axis]) if len(pads) > before and min(pads) >= 0 else None
     own = [place for place, maker in enumerate(flow.makers[node]) if maker in nodes]
     return (sum(shape[axis] for shape in shapes[: own[0]]), shapes[own[0]][axis]) if len(own) == 1 else None
 
@@ -148,21 +152,35 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
 
 
 def count_kept_last(flow: Flow, site: Site) -> int | None:
-    """Of how many places a cache keeps keys, the last ones, where it leaves off those before them; None else.
+    """Of how many places a cache keeps keys and values, the last ones, where it leaves off those before; None else.
 
     So it is told what no row of this pass may be long enough to show: a later place looks at no more of those before.
     """
-    for join in (node for node in site.key.nodes if flow.op(node) in JOINS):
-        for node in flow.readers.get(join, ()):
-            index = read_slices(flow.steps[node], len(flow.output(join).shape)) if flow.op(node) == "index" else None
-            if index is None or len(index) < len(("batch", "places", "width")) or flow.readers.get(node):
-                continue  # what is read again in this pass is not put aside for a later one
-            *others, places, width = index
-            first: int | None = places.start
-            is_last = first is not None and first < 0 and (places.stop, places.step) == (None, None)
-            if first is not None and is_last and all(one == slice(None) for one in (*others, width)):
-                return -first
-    return None
+    keys, values = (list_put_aside(flow, way.nodes) for way in (site.key, site.value))
+    return next((count for count in keys if count in values), None)
+
+
+def list_put_aside(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """How many of the last places are taken alone of what each join among some steps puts together, for later passes.
+
+    What is read again in this pass is not put aside.
+    """
+    joins = [node for node in nodes if flow.op(node) in JOINS]
+    cuts = [(join, one) for join in joins for one in flow.readers.get(join, ()) if not flow.readers.get(one)]
+    found = (count_last_taken(flow, one, len(flow.output(join).shape)) for join, one in cuts)
+    return [count for count in found if count is not None]
+
+
+def count_last_taken(flow: Flow, node: int, rank: int) -> int | None:
+    """How many of the last places a step takes of rows, all numbers of each; None for any other step."""
+    index = read_slices(flow.steps[node], rank) if flow.op(node) == "index" else None
+    if index is None or len(index) < len(("batch", "places", "width")):
+        return None
+    *others, places, width = index
+    first: int | None = places.start
+    is_last = first is not None and first < 0 and (places.stop, places.step) == (None, None)
+    is_whole = all(one == slice(None) for one in (*others, width))
+    return -first if first is not None and is_last and is_whole else None
 
 
 def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | None:

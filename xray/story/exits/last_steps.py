@@ -16,15 +16,17 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product
+from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.entrance.entry_labels import label_cut_into
-from xray.story.entrance.tables import looks_up_places, trains
+from xray.story.entrance.tables import judge_training, looks_up_places, trains
 from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, takes_rows
 from xray.story.exits.loss_chart import is_loss
+from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -314,7 +316,9 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     """What a step behind the last layer is called, with those rows that it works on, if they are some alone."""
     end, *taken = nodes
     if looked_up := list_places_looked_up(flow, end):
-        return f"+ {'LEARNED ' * any(trains(flow, one) is not False for one in looked_up)}PLACES"
+        learned = judge_training(flow, trains(flow, looked_up[0]), looked_up)
+        sines = flow.steps[looked_up[0]].settings.get("sines") is True or None
+        return f"+ {name_places(EntrancePart('positions', learned=learned, sines=sines))}"
     if len(taken) > 1:
         return f"A MEAN OF THE FIRST {len(taken) - 1:,} ROWS"
     if changes_all(flow, end):

@@ -1,6 +1,6 @@
 """Learned numbers that rows meet outside of linear layers: factors and shifts, one for each channel or head."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -12,14 +12,10 @@ from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 
 LEARNED = "LEARNED NUMBERS"
-BENT = ("exp", "tanh", "sigmoid")
-WORKED_OUT = {
-    (): LEARNED,
-    ("exp",): f"EXP OF {LEARNED}",
-    ("exp", "neg"): f"−EXP OF {LEARNED}",
-    ("rsub",): f"(1 − {LEARNED})",
-}
+WORKED_OUT = {(): "{}", ("exp",): "EXP OF {}", ("exp", "neg"): "−EXP OF {}", ("rsub",): "(1 − {})"}
 """What learned numbers are called that were worked out anew before rows meet them, by which steps did that."""
+ALONE = WORKED_OUT | {("tanh",): "TANH OF {}", ("sigmoid",): "SIGMOID OF {}"}
+"""The same of one number alone, which has no box of its own where it is bent."""
 
 
 def meets_learned(flow: Flow, node: int, drawn: Collection[int] = ()) -> bool:
@@ -37,12 +33,16 @@ def meets_learned(flow: Flow, node: int, drawn: Collection[int] = ()) -> bool:
 
 def label_learned(flow: Flow, node: int) -> str:
     """What a step is called that multiplies rows by learned numbers, or adds them."""
-    behind = sorted(one for maker in list_held(flow, node) for one in flow.behind(maker))
-    worked = [one for one in behind if flow.op(one) not in CARRYING]
-    is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
-    told = WORKED_OUT.get(tuple(flow.op(one) for one in worked)) if is_known else None
-    told = told or f"WHAT IS MADE OF {LEARNED}"
+    told = name_worked_out(flow, flow.behind(*list_held(flow, node)), WORKED_OUT).format(LEARNED)
     return f"{told} ADDED" if flow.op(node) in SUMS else f"× {told}"
+
+
+def name_worked_out(flow: Flow, steps: Iterable[int], names: Mapping[tuple[str, ...], str]) -> str:
+    """By which of some names that is known which some steps make of learned numbers."""
+    worked = [one for one in sorted(steps) if flow.op(one) not in CARRYING]
+    is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
+    told = names.get(tuple(flow.op(one) for one in worked)) if is_known else None
+    return told or "WHAT IS MADE OF {}"
 
 
 def list_held(flow: Flow, node: int) -> list[int]:
@@ -59,9 +59,7 @@ def list_of_one_number(flow: Flow, node: int) -> tuple[int, ...]:
 
 def label_of_one_number(flow: Flow, node: int) -> str:
     """What a step is called that multiplies data by what such steps work out."""
-    bent = [flow.op(one) for one in list_of_one_number(flow, node) if flow.op(one) not in CARRYING]
-    is_known = len(bent) == 1 and bent[0] in BENT
-    return f"× {bent[0].upper() if is_known else 'WHAT IS MADE'} OF A LEARNED NUMBER"
+    return f"× {name_worked_out(flow, list_of_one_number(flow, node), ALONE).format('A LEARNED NUMBER')}"
 
 
 def holds_learned(flow: Flow, node: int) -> bool:
