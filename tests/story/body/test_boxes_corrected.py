@@ -10,8 +10,8 @@ from xray import anatomy
 from xray.story.anatomy.tree import Boxes
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.sentences.of_links import describe_boxes
-from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told, list_unsaid
+from xray.story.sheet.columns import read_columns, set_beside
+from xray.story.sheet.compose import list_drawn, list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
 
 BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4
@@ -192,6 +192,18 @@ def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
     assert frame.corrected is not None
     labels = [node.label for node in frame.corrected.nodes]
     assert labels == ["LINEAR + ReLU", "LINEAR", "+ THESE NUMBERS SO FAR", "BOXES OF THESE", "LINEAR"]
+
+
+def test_what_corrects_boxes_counts_as_drawn_nowhere_where_two_phases_stand_beside_each_other():
+    column, frame = draw(Detector())
+    head = {step.id for node in frame.corrected.nodes for step in node.steps if step.path.startswith("heads")}
+    together = set_beside(column, column)
+
+    drawn = [set().union(*list_drawn([one]).values()) for one in (column, together)]
+
+    assert head
+    assert head <= drawn[0]
+    assert head.isdisjoint(drawn[1])
 
 
 def test_a_frame_shows_nothing_where_no_boxes_are_corrected():
