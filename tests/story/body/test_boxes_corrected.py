@@ -48,19 +48,45 @@ class Detector(nn.Module):
     def __init__(self, *, shared=False, sides=4, depth=DEPTH):
         super().__init__()
         self.rows, self.first = nn.Linear(5, WIDTH), nn.Linear(5, sides)
-        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(sides, WIDTH)
+        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(2 * sides, WIDTH)
         own, self.kinds = Head(sides), nn.Linear(WIDTH, 3)
         self.heads = nn.ModuleList(own if shared else Head(sides) for _ in range(depth))
 
     def forward(self, rows):
         x, boxes = self.rows(rows), self.first(rows).sigmoid()
         for layer, head in zip(self.layers, self.heads, strict=True):
-            x = layer(x, self.places(boxes))
+            x = layer(x, self.place(boxes))
             boxes = self.correct(boxes, head(x))
         return self.kinds(x), boxes
 
+    def place(self, boxes):
+        return self.places((boxes[..., None] * torch.arange(1.0, 3.0)).sin().flatten(2))
+
     def correct(self, boxes, delta):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
+
+
+class Samples(Detector):
+    """What the next layer is told is what a map has at the middle of each box."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("map", torch.ones(BATCH, WIDTH, 5, 3))
+
+    def place(self, boxes):
+        points = boxes[:, :, None, :2] * 2 - 1
+        return nn.functional.grid_sample(self.map, points, align_corners=False)[..., 0].transpose(1, 2)
+
+
+class NoPlaces(Detector):
+    """Four numbers of each row are corrected, and nothing says that they are places in a picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Linear(4, WIDTH)
+
+    def place(self, boxes):
+        return self.places(boxes)
 
 
 class Anew(Detector):
@@ -75,7 +101,7 @@ class Kept(Detector):
 
     def forward(self, rows):
         x, boxes = self.rows(rows), self.first(rows).sigmoid()
-        places = self.places(boxes)
+        places = self.place(boxes)
         for layer, head in zip(self.layers, self.heads, strict=True):
             x = layer(x, places)
             boxes = self.correct(boxes, head(x))
@@ -98,12 +124,12 @@ class Summed(Detector):
 
     def __init__(self):
         super().__init__(sides=8)
-        self.first, self.places = nn.Linear(5, 4), nn.Linear(4, WIDTH)
+        self.first, self.places = nn.Linear(5, 4), nn.Linear(8, WIDTH)
 
     def forward(self, rows):
         x, boxes, numbers = self.rows(rows), self.first(rows).sigmoid(), None
         for layer, head in zip(self.layers, self.heads, strict=True):
-            x = layer(x, self.places(boxes))
+            x = layer(x, self.place(boxes))
             numbers = head(x) if numbers is None else head(x) + numbers
             boxes = (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1)
         return self.kinds(x), boxes
@@ -147,13 +173,17 @@ def test_boxes_that_each_layer_corrects_are_told(shared):
     assert read(Detector(shared=shared)) == Boxes(tuple(range(DEPTH)), shared)
 
 
+def test_numbers_at_which_a_map_is_sampled_are_boxes():
+    assert read(Samples()) == Boxes(tuple(range(DEPTH)), shared=False)
+
+
 def test_boxes_that_are_made_of_numbers_added_up_begin_behind_the_first_layer():
     assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0)
 
 
 @pytest.mark.parametrize(
     "model",
-    [Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],
+    [NoPlaces(), Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],
     ids=lambda one: type(one).__name__,
 )
 def test_nothing_is_told_where_no_boxes_are_corrected_for_the_next_layer(model):
@@ -181,7 +211,7 @@ def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_th
         ("LINEAR", "48 parameters", ()),
         ("+ BOXES SO FAR", "", ()),
         ("SIGMOID", "", ("for the next layer",)),
-        ("LINEAR", "", ("75 parameters", "for the next layer")),
+        ("LINEAR", "", ("135 parameters", "for the next layer")),
     ]
     assert frame.correcting == 176 + 48
 
@@ -232,7 +262,7 @@ def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own():
     shares = {name: count for name, _, count in list_shares(columns, 8383, {})}
 
     assert shares["boxes corrected × 3"] == 3 * (176 + 48)
-    assert shares["places of boxes"] == 75
+    assert shares["places of boxes"] == 135
 
 
 def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():
