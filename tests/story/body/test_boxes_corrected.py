@@ -256,12 +256,15 @@ def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
     assert "+ BOXES SO FAR" in [node.label for node in column.exit.nodes]
 
 
-def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own():
-    trace = record(Detector())
+@pytest.mark.parametrize(
+    ("shared", "row", "sets"), [(False, "boxes corrected × 3", 3), (True, "boxes corrected × 3, weights of 1", 1)]
+)
+def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, sets):
+    trace = record(Detector(shared=shared))
     columns = read_columns(trace)
     shares = {name: count for name, _, count in list_shares(columns, 8383, {})}
 
-    assert shares["boxes corrected × 3"] == 3 * (176 + 48)
+    assert shares[row] == sets * (176 + 48)
     assert shares["places of boxes"] == 135
 
 
