@@ -7,8 +7,10 @@ from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Boxes
 from xray.story.facts.unsaid import list_undrawn
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
 from xray.story.sheet.compose import list_drawn, list_told, list_unsaid
@@ -214,6 +216,12 @@ def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_th
         ("LINEAR", "", ("135 parameters", "for the next layer")),
     ]
     assert frame.correcting == 176 + 48
+
+
+def test_what_corrects_boxes_says_how_many_more_parameters_it_has():
+    boxes = compose_poster(record(Detector()), text_width).boxes
+
+    assert "224 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
 
 
 def test_numbers_of_which_boxes_are_made_are_not_called_boxes():

@@ -189,7 +189,7 @@ def draw_corrected(
     title = (words("BOXES CORRECTED", LABEL, f"accent:{lane.look.own}", "bold"),)
     canvas.note(left + 20, ceiling - 3, title, surface)
     if frame.correcting:
-        told = (words(f"{frame.correcting:,} parameters more", NOTE, "quiet"),)
+        told = (words(f"{frame.correcting:,} more parameters", NOTE, "quiet"),)
         canvas.note(lane.centre + 10, ceiling - 4, told, surface)
     return top + PANEL_PAD
 
