@@ -39,10 +39,7 @@ from xray.story.entrance.place_tables import count_tables, list_put_together
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
-from xray.story.passages.added_places import (
-    list_laid,
-    list_weighed,
-)
+from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.recognition.between import is_scale
