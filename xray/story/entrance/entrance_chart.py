@@ -25,15 +25,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
-from xray.story.entrance.entry_labels import (
-    LOOKUP,
-    MASKED,
-    MEAN,
-    MEAN_OF_ROWS,
-    count_copies,
-    label_entry,
-    tell_fitting,
-)
+from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
 from xray.story.entrance.place_tables import count_tables, list_put_together
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
