@@ -7,11 +7,13 @@ from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Boxes
 from xray.story.facts.unsaid import list_undrawn
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_links import describe_boxes
-from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told, list_unsaid
+from xray.story.sheet.columns import read_columns, set_beside
+from xray.story.sheet.compose import list_drawn, list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
 
 BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4
@@ -48,19 +50,42 @@ class Detector(nn.Module):
     def __init__(self, *, shared=False, sides=4, depth=DEPTH):
         super().__init__()
         self.rows, self.first = nn.Linear(5, WIDTH), nn.Linear(5, sides)
-        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(sides, WIDTH)
+        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(2 * sides, WIDTH)
         own, self.kinds = Head(sides), nn.Linear(WIDTH, 3)
         self.heads = nn.ModuleList(own if shared else Head(sides) for _ in range(depth))
 
     def forward(self, rows):
         x, boxes = self.rows(rows), self.first(rows).sigmoid()
         for layer, head in zip(self.layers, self.heads, strict=True):
-            x = layer(x, self.places(boxes))
+            x = layer(x, self.place(boxes))
             boxes = self.correct(boxes, head(x))
         return self.kinds(x), boxes
 
+    def place(self, boxes):
+        return self.places((boxes[..., None] * torch.arange(1.0, 3.0)).sin().flatten(2))
+
     def correct(self, boxes, delta):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
+
+
+class Samples(Detector):
+    """What the next layer is told is what a map has at the middle of each box."""
+
+    def place(self, boxes):
+        points = boxes[:, :, None, :2] * 2 - 1
+        found = nn.functional.grid_sample(torch.ones(BATCH, WIDTH, 5, 3), points, align_corners=False)
+        return found[..., 0].transpose(1, 2)
+
+
+class NoPlaces(Detector):
+    """Four numbers of each row are corrected, and nothing says that they are places in a picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Linear(4, WIDTH)
+
+    def place(self, boxes):
+        return self.places(boxes)
 
 
 class Anew(Detector):
@@ -75,7 +100,7 @@ class Kept(Detector):
 
     def forward(self, rows):
         x, boxes = self.rows(rows), self.first(rows).sigmoid()
-        places = self.places(boxes)
+        places = self.place(boxes)
         for layer, head in zip(self.layers, self.heads, strict=True):
             x = layer(x, places)
             boxes = self.correct(boxes, head(x))
@@ -98,12 +123,12 @@ class Summed(Detector):
 
     def __init__(self):
         super().__init__(sides=8)
-        self.first, self.places = nn.Linear(5, 4), nn.Linear(4, WIDTH)
+        self.first, self.places = nn.Linear(5, 4), nn.Linear(8, WIDTH)
 
     def forward(self, rows):
         x, boxes, numbers = self.rows(rows), self.first(rows).sigmoid(), None
         for layer, head in zip(self.layers, self.heads, strict=True):
-            x = layer(x, self.places(boxes))
+            x = layer(x, self.place(boxes))
             numbers = head(x) if numbers is None else head(x) + numbers
             boxes = (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1)
         return self.kinds(x), boxes
@@ -147,13 +172,17 @@ def test_boxes_that_each_layer_corrects_are_told(shared):
     assert read(Detector(shared=shared)) == Boxes(tuple(range(DEPTH)), shared)
 
 
+def test_numbers_at_which_a_map_is_sampled_are_boxes():
+    assert read(Samples()) == Boxes(tuple(range(DEPTH)), shared=False)
+
+
 def test_boxes_that_are_made_of_numbers_added_up_begin_behind_the_first_layer():
     assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0)
 
 
 @pytest.mark.parametrize(
     "model",
-    [Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],
+    [NoPlaces(), Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],
     ids=lambda one: type(one).__name__,
 )
 def test_nothing_is_told_where_no_boxes_are_corrected_for_the_next_layer(model):
@@ -181,9 +210,15 @@ def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_th
         ("LINEAR", "48 parameters", ()),
         ("+ BOXES SO FAR", "", ()),
         ("SIGMOID", "", ("for the next layer",)),
-        ("LINEAR", "", ("75 parameters", "for the next layer")),
+        ("LINEAR", "", ("135 parameters", "for the next layer")),
     ]
     assert frame.correcting == 176 + 48
+
+
+def test_what_corrects_boxes_says_how_many_more_parameters_it_has():
+    boxes = compose_poster(record(Detector()), text_width).boxes
+
+    assert "224 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
 
 
 def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
@@ -192,6 +227,18 @@ def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
     assert frame.corrected is not None
     labels = [node.label for node in frame.corrected.nodes]
     assert labels == ["LINEAR + ReLU", "LINEAR", "+ THESE NUMBERS SO FAR", "BOXES OF THESE", "LINEAR"]
+
+
+def test_what_corrects_boxes_counts_as_drawn_nowhere_where_two_phases_stand_beside_each_other():
+    column, frame = draw(Detector())
+    head = {step.id for node in frame.corrected.nodes for step in node.steps if step.path.startswith("heads")}
+    together = set_beside(column, column)
+
+    drawn = [set().union(*list_drawn([one]).values()) for one in (column, together)]
+
+    assert head
+    assert head <= drawn[0]
+    assert head.isdisjoint(drawn[1])
 
 
 def test_a_frame_shows_nothing_where_no_boxes_are_corrected():
@@ -214,13 +261,16 @@ def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
     assert "+ BOXES SO FAR" in [node.label for node in column.exit.nodes]
 
 
-def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own():
-    trace = record(Detector())
+@pytest.mark.parametrize(
+    ("shared", "row", "sets"), [(False, "boxes corrected × 3", 3), (True, "boxes corrected × 3, weights of 1", 1)]
+)
+def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, sets):
+    trace = record(Detector(shared=shared))
     columns = read_columns(trace)
     shares = {name: count for name, _, count in list_shares(columns, 8383, {})}
 
-    assert shares["boxes corrected × 3"] == 3 * (176 + 48)
-    assert shares["places of boxes"] == 75
+    assert shares[row] == sets * (176 + 48)
+    assert shares["places of boxes"] == 135
 
 
 def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():

@@ -32,6 +32,18 @@ def weigh_by_decay(scores, mask):
     return torch.relu(scores) * torch.linspace(0.1, 1, PLACES).expand_as(scores)
 
 
+def weigh_by_count(scores, mask):
+    return torch.relu(scores) / (mask + torch.arange(PLACES).int())
+
+
+def weigh_by_number(scores, mask):
+    return torch.relu(scores) * (mask + torch.arange(PLACES).int())
+
+
+def weigh_seen(scores, mask):
+    return torch.relu(scores) * (torch.arange(PLACES) > 1).long()
+
+
 def weigh_plainly(scores, mask):
     return scores / 5**0.5 * mask
 
@@ -43,7 +55,6 @@ class Weighs(nn.Module):
         super().__init__()
         self.norm, self.weigh = nn.LayerNorm(WIDTH), weigh
         self.query, self.key, self.value, self.back = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-        self.register_buffer("mask", torch.ones(1, 1, 1, PLACES, dtype=torch.int32))
 
     def forward(self, x):
         y = self.norm(x)
@@ -51,13 +62,35 @@ class Weighs(nn.Module):
             one(y).view(*y.shape[:2], HEADS, -1).transpose(1, 2) for one in (self.query, self.key, self.value)
         )
         query, key = (nn.functional.normalize(one, dim=-1) for one in (query, key))
-        found = self.weigh(query @ key.transpose(-1, -2), self.mask) @ value
+        mask = torch.ones(1, 1, 1, PLACES).int()
+        found = self.finish(self.weigh(query @ key.transpose(-1, -2), mask), value)
         return x + self.back(found.transpose(1, 2).reshape(x.shape))
 
+    def finish(self, weights, value):
+        return weights @ value
 
-def record(weigh):
+
+class DividesBehind(Weighs):
+    """The same, what was weighed divided by what the weights come to."""
+
+    def finish(self, weights, value):
+        return weights @ value / (weights.sum(dim=-1, keepdim=True) + 1e-6)
+
+
+class GatesBehind(Weighs):
+    """The same, what was weighed multiplied by a gate of its own for each number of a head."""
+
+    def __init__(self, weigh):
+        super().__init__(weigh)
+        self.gate = nn.Parameter(torch.ones(WIDTH // HEADS))
+
+    def finish(self, weights, value):
+        return weights @ value * self.gate
+
+
+def record(weigh, make=Weighs):
     torch.manual_seed(0)
-    layers = [make() for _ in range(3) for make in (lambda: Weighs(weigh), Thinks)]
+    layers = [layer() for _ in range(3) for layer in (lambda: make(weigh), Thinks)]
     return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
 
 
@@ -97,9 +130,21 @@ def test_a_mask_before_the_curve_stands_between_the_scale_and_the_curve():
     ]
 
 
-@pytest.mark.parametrize("weigh", [weigh_by_share, weigh_by_decay, weigh_plainly])
+@pytest.mark.parametrize("weigh", [weigh_by_share, weigh_by_decay, weigh_plainly, weigh_by_count, weigh_by_number])
 def test_weights_that_are_shares_or_decay_or_are_bent_by_nothing_are_not_told_as_a_curve(weigh):
     assert not isinstance(read_branch(record(weigh)), CurvedAttention)
+
+
+def test_what_says_yes_or_no_as_a_whole_number_is_a_mask():
+    found = read_branch(record(weigh_seen))
+
+    assert isinstance(found, CurvedAttention)
+    assert found.is_masked
+
+
+def test_what_is_divided_behind_by_what_weights_come_to_is_not_told_as_a_curve():
+    assert not isinstance(read_branch(record(weigh_by_sigmoid, DividesBehind)), CurvedAttention)
+    assert isinstance(read_branch(record(weigh_by_sigmoid, GatesBehind)), CurvedAttention)
 
 
 @pytest.mark.parametrize(

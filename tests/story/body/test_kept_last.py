@@ -71,8 +71,8 @@ def test_it_is_told_of_how_many_places_a_cache_keeps_keys():
 
     assert list_kept(trace) == {31}
     words = " ".join(texts)
-    assert "A cache keeps the keys of the last 31 places alone: later ones look no further back." in words
-    assert "Every place looks back, never ahead; a cache keeps the keys of the last 31 places alone." in words
+    assert "A cache keeps only the keys of the last 31 places: later places look no further back." in words
+    assert "Every place looks back, never ahead; a cache keeps only the keys of the last 31 places." in words
 
 
 def test_layers_whose_cache_keeps_all_are_no_such():

@@ -75,7 +75,7 @@ def test_scores_that_a_number_multiplies_or_may_multiply_are_not(how):
 
 
 def test_scores_of_some_attentions_alone_are_told_of_these():
-    assert "In some attentions scores are not divided by √d_k." in list_sentences(anatomy_of("none", "scores"))
+    assert "In some attentions, scores are not divided by √d_k." in list_sentences(anatomy_of("none", "scores"))
 
 
 class LearnedRows(nn.Module):

@@ -43,7 +43,7 @@ class Refining(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.project, self.place, self.first = nn.Linear(7, WIDTH), nn.Linear(4, WIDTH), nn.Linear(7, 4)
+        self.project, self.place, self.first = nn.Linear(7, WIDTH), nn.Linear(8, WIDTH), nn.Linear(7, 4)
         self.look = nn.ModuleList(PlacedAttention() for _ in range(LAYERS))
         self.think = nn.ModuleList(FeedForwardPart() for _ in range(LAYERS))
         self.box = nn.ModuleList(nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)) for _ in range(LAYERS))
@@ -51,7 +51,8 @@ class Refining(nn.Module):
     def forward(self, x):
         boxes, x = torch.sigmoid(self.first(x)), self.project(x)
         for look, think, box in zip(self.look, self.think, self.box, strict=True):
-            x = think(look(x, self.place(boxes)))
+            sines = (boxes[..., None] * torch.arange(1.0, 3.0)).sin().flatten(2)
+            x = think(look(x, self.place(sines)))
             boxes = torch.sigmoid(box(x) + torch.logit(boxes)).detach()
         return x, boxes
 

@@ -58,6 +58,8 @@ def test_where_nearly_all_is_used_it_is_told_how_much_is_not():
 def test_what_is_kept_is_told_of_windows_that_are_not_full_where_there_are_windows():
     trace = recorded("untrained, cached")
 
-    kept = dict(list_costs(trace))["keys and values a place"]
+    kept = dict(list_costs(trace))["keys, values for each place"]
 
-    assert dict(list_costs(trace, has_windows=True))["keys and values a place"] == f"{kept}, with windows not yet full"
+    assert (
+        dict(list_costs(trace, has_windows=True))["keys, values for each place"] == f"{kept}, with windows not yet full"
+    )

@@ -3,15 +3,14 @@
 import pytest
 
 from xray.story.charts.chart import Edge, Node, count_crossed, uncross
-
-PLACES = ((0.25, 0.47), (0.75, 0.47))
+from xray.story.charts.operations_chart import spread
 
 
 def make_rows(*rows):
     return [
-        Node(key, key.upper(), row, place)
+        Node(key, key.upper(), row, spread(place, len(keys)))
         for row, keys in enumerate(rows)
-        for key, place in zip(keys, PLACES, strict=False)
+        for place, key in enumerate(keys)
     ]
 
 
@@ -43,6 +42,18 @@ def test_boxes_whose_lines_cross_no_less_anywhere_else_stay(edges):
     nodes = make_rows("ab", "cd")
 
     assert uncross(nodes, edges) == nodes
+
+
+@pytest.mark.parametrize("order", ["def", "dfe", "edf", "efd", "fde", "fed"])
+def test_three_boxes_stand_in_the_order_of_those_that_they_lead_to(order):
+    nodes, edges = (
+        make_rows("abc", "def"),
+        lead(*(f"{below}{above}" for below, above in zip("abc", order, strict=True))),
+    )
+    found = uncross(nodes, edges)
+
+    assert count_crossed({node.key: node for node in found}, edges) == 0
+    assert sorted(node.place for node in found) == sorted(node.place for node in nodes)
 
 
 def test_boxes_that_are_held_stay():

@@ -7,12 +7,13 @@ from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make
 
 from xray.story.anatomy.branches import Recurrence, Unknown
 from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Norm, Stage, Untold
-from xray.story.sentences.of_attentions import describe_no_places, describe_set_window
+from xray.story.sentences.of_attentions import describe_kept_last, describe_no_places, describe_set_window, of_some
 from xray.story.sentences.of_links import describe_added_between, describe_earlier
 from xray.story.sentences.of_models import (
     describe_bridges,
     describe_chosen_keys,
     describe_parallel,
+    describe_shared_in_part,
     describe_untold,
     list_sentences,
 )
@@ -79,6 +80,48 @@ def test_it_is_told_between_which_layers_something_is_added():
     )
 
 
+@pytest.mark.parametrize(
+    ("sets", "told"),
+    [
+        ((1,), "3 layers share one set of weights, and each has others of its own beside it."),
+        ((2,), "3 layers share 2 sets of weights, and each has others of its own beside one of these."),
+        ((None,), "3 layers share several sets of weights, and each has others of its own beside one of these."),
+        (
+            (1, 2),
+            "3 layers share one set of weights, and each has others of its own beside it; 3 layers share 2 sets of "
+            "weights, and each has others of its own beside one of these.",
+        ),
+    ],
+)
+def test_each_group_says_how_many_sets_of_weights_its_layers_share_in_part(sets, told):
+    groups = [Group((0, 1, 2), (), shared_in_part=True, shared_sets=one) for one in sets]
+
+    assert describe_shared_in_part(number_blocks(make_anatomy(FALSE), groups=(*groups, Group((7,), ())))) == told
+
+
+def test_layers_of_two_towers_that_share_weights_in_part_are_told_with_their_tower():
+    towers = [replace(make_tower(FALSE), name=name, groups=(Group((0, 1), ()),)) for name in ("first", "second")]
+    towers[1] = replace(towers[1], groups=(Group((0, 1), (), shared_in_part=True, shared_sets=1),))
+    told = describe_shared_in_part(replace(make_anatomy(FALSE), towers=tuple(towers)))
+
+    assert told.startswith("2 layers of the second tower share one set of weights, ")
+
+
+@pytest.mark.parametrize(
+    ("start", "told"), [("", "In self-attention, keys do so."), ("Some: ", "Some in self-attention: there keys do so.")]
+)
+def test_what_some_attentions_do_is_said_behind_where_they_are(start, told):
+    whole = make_anatomy(replace(FALSE, gate=True), replace(FALSE, source="encoder"))
+
+    assert of_some(whole, lambda branch: branch.gate, "keys do so.", start) == told
+
+
+def test_counts_have_a_comma_for_thousands():
+    assert describe_kept_last(make_anatomy(replace(FALSE, kept_last=8191))) == (
+        "A cache keeps only the keys of the last 8,191 places: later places look no further back."
+    )
+
+
 def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():
     parts = (("first", 3), ("second", 70), ("third", 5), ("fourth", 0), ("fifth", 3))
     untold = tuple(Untold(*one) for one in parts)
@@ -120,7 +163,7 @@ def test_a_layer_scale_is_said_of_all_sublayers_only_where_each_has_one():
 @pytest.mark.parametrize(
     ("fact", "all_say", "some_say"),
     [
-        ({"fused": "qkv"}, "One linear layer makes", "In self-attention one linear layer makes"),
+        ({"fused": "qkv"}, "One linear layer makes", "In self-attention, one linear layer makes"),
         ({"kernel": "sdpa"}, "Attention runs in one kernel", "Some attentions run in one kernel"),
         ({"beside": "image"}, "Joint attention: keys", "Joint attention in some attentions: there keys"),
         ({"pooled": 4}, "Queries are pooled, 4 places", "Queries are pooled in self-attention, 4 places"),

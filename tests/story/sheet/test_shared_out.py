@@ -138,7 +138,7 @@ def test_layers_that_share_a_part_say_so_and_count_it_once():
     assert (group.shared, group.shared_in_part, group.shared_sets) == (False, True, 1)
     assert f"{sum(one.numel() for one in model.layers.parameters()):,} parameters in all" in texts
     assert not any(text.endswith("parameters each") for text in texts)
-    assert "3 layers work with one set of weights in part" in " ".join(texts)
+    assert "3 layers share one set of weights, and each has others" in " ".join(texts)
 
 
 class InTurn(SharesAttention):
@@ -156,7 +156,7 @@ def test_how_many_sets_layers_share_in_part_is_told():
 
     (group,) = xray.anatomy(trace).towers[0].groups
     assert group.shared_sets == 2
-    assert "4 layers work with 2 sets of weights in part: beside one of these" in " ".join(texts)
+    assert "4 layers share 2 sets of weights, and each has others" in " ".join(texts)
 
 
 class EndToEnd(nn.Module):

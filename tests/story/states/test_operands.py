@@ -134,6 +134,52 @@ class Keeps(Delta):
         return self.kept.exp()
 
 
+class Grows(Delta):
+    """What was there is multiplied by exp of what may be above 0 (xLSTM's gate)."""
+
+    def keep(self, fade):
+        return (fade + 1).exp()
+
+
+class Swells(Delta):
+    """What was there is multiplied by exp of what is never below 0."""
+
+    def keep(self, fade):
+        return fade.neg().exp()
+
+
+class Bounded(Delta):
+    """How much fades is said by a sigmoid and a fixed number below 0 (Bailing)."""
+
+    def keep(self, fade):
+        return (torch.sigmoid(fade) * -5.0).exp()
+
+
+class WrittenOut(Delta):
+    """How much fades is softplus, written out (Kimi Linear)."""
+
+    def keep(self, fade):
+        return (torch.where(fade > 20.0, fade, torch.log(1.0 + torch.exp(fade))) * -self.kept.exp().mean()).exp()
+
+
+class WrongWay(Delta):
+    """The same, but where numbers are far below 0 they are taken as they are."""
+
+    def keep(self, fade):
+        return torch.where(fade > -20.0, fade, torch.log(1.0 + torch.exp(fade))).neg().exp()
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+@pytest.mark.parametrize(
+    ("model", "fades"),
+    [(Grows, False), (Swells, False), (WrongWay, False), (Bounded, True), (WrittenOut, True)],
+)
+def test_a_state_is_told_to_fade_where_no_factor_is_above_one(model, fades, pieces):
+    *_, branch = read_state(model, pieces)
+
+    assert branch.heads.fades is fades
+
+
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_a_state_of_which_no_row_says_how_much_fades_is_not_told_to_fade(pieces):
     *_, branch = read_state(Keeps, pieces)

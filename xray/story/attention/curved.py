@@ -4,13 +4,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from xray.ir.flow.curved_sites import find_curved
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
 from xray.story.anatomy.wording import spell_curve
 from xray.story.branches.distinctions import list_curve
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT, Chart, Place
+from xray.story.recognition.curved_sites import find_curved
 from xray.story.recognition.lengths import BY_LENGTH
 from xray.story.states.names import Named
 

@@ -42,6 +42,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.operation_labels import label_step
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.norms import is_of_weights
@@ -140,7 +141,7 @@ def draw_end(
         held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ()), *number_of]
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
-        label, finding = (label, finding) if past is None else ("ADDED UP", None)
+        label, finding = (label, finding) if past is None else (ADDED_UP, None)
         found = [*part.nodes, *([] if finding is None else [finding])]
         weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
         extra = describe_params(flow, *(weighing or held))

@@ -16,6 +16,7 @@ from xray.story.branches.chosen_heads import find_stack
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept
 from xray.story.charts.operation_labels import label_step
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 from xray.story.recognition.turning import is_rotary
@@ -125,7 +126,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
         joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
-        return "ADDED UP" if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
+        return ADDED_UP if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
     if part.kind == "norm" and flow.op(part.nodes[-1]) in SIDE_BY_SIDE and reads_unnormed(flow, part):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "norm":

@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.attention_sites import Site, list_sites
-from xray.ir.flow.curved_sites import find_curved
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -32,6 +31,7 @@ from xray.story.anatomy.branches import (
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
+from xray.story.recognition.curved_sites import find_curved
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
 

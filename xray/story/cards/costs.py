@@ -31,7 +31,7 @@ def list_costs(
     growth = measure_growth(trace)
     if growth is not None and growth.is_kept and growth.per_word:
         until = ", with windows not yet full" if has_windows else ""
-        yield "keys and values a place", f"{say_short(growth.per_word, 'B')}{until}"
+        yield "keys, values for each place", f"{say_short(growth.per_word, 'B')}{until}"
     if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
         say = say_at_least if work.not_counted or work.with_backward else say_short
         yield "FLOPs", say(work.flops)

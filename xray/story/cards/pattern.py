@@ -157,7 +157,7 @@ def name_choice(branch: Branch) -> str:
 
 
 def name_window(branch: Branch) -> str:
-    """The window that is set for an attention, where this pass does not show one."""
+    """The window that is set for an attention, or how many keys a cache keeps for it: this pass shows neither."""
     if not isinstance(branch, Attention):
         return ""
     kept = f" (last {branch.kept_last:,} keys kept)" if branch.kept_last else ""

@@ -30,7 +30,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_names import name_branch
 from xray.story.entrance.cut_rows import label_cut_rows
-from xray.story.passages.added_places import learned_source
+from xray.story.passages.added_places import ADDED_UP, learned_source
 from xray.story.passages.joined_rows import label_joined_rows, label_learned_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
@@ -74,7 +74,7 @@ def list_runs(stage: Stage) -> list[list[int]]:
 
 def chart_gap(flow: Flow, staging: Staging, gap: Collection[int], prefix: str) -> list[Chart]:
     """The chart of steps that are part of no branch; none if they do nothing that is drawn."""
-    labels = {nested.add: "ADDED UP" for joint in staging.joints for nested in joint.nested if nested.add in gap}
+    labels = {nested.add: ADDED_UP for joint in staging.joints for nested in joint.nested if nested.add in gap}
     labels |= {node: "MULTIPLIED" for node in gap if multiplies_rows(flow, node)}
     labels |= {node: label_scale(flow, node) for node in gap if multiplies_sum(flow, node)}
     labels |= {node: label for node in gap if (label := label_plumbing(flow, staging.branches[0], node))}

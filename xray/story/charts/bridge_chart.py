@@ -12,12 +12,13 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import end_of, find_cut, find_earlier, fold_site, label_bridge
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
 
-KEPT, UNNAMED = "+ WHAT CAME BEFORE THE LAYERS", "ADDED UP"
+KEPT = "+ WHAT CAME BEFORE THE LAYERS"
 
 
 def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
@@ -66,12 +67,12 @@ def name_kept(flow: Flow, towering: Towering, towers: Sequence[Towering], chart:
     """The chart of a stage whose sums say where they add what a tower began with to what its layers made (SAM)."""
 
     def tell(node: Node) -> Node:
-        sums = [flow.places[one.id] for one in node.steps if one.op in SUMS] if node.label.startswith(UNNAMED) else []
+        sums = [flow.places[one.id] for one in node.steps if one.op in SUMS] if node.label.startswith(ADDED_UP) else []
         found = [one for one in towers if any(adds_begun(flow, one, here) for here in sums)]
         if not found:
             return node
         told = KEPT if towering in found else f"+ WHAT THE {found[0].tower.name.upper()} BEGINS WITH"
-        return replace(node, label=f"{node.label.removeprefix(UNNAMED)} {told}".strip())
+        return replace(node, label=f"{node.label.removeprefix(ADDED_UP)} {told}".strip())
 
     return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 

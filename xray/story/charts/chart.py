@@ -126,7 +126,10 @@ class Chart:
 
 
 def uncross(nodes: Sequence[Node], edges: Collection[Edge], held: Collection[str] = ()) -> list[Node]:
-    """The nodes, those of a row in the places between which the fewest lines to other rows cross; some are `held`."""
+    """The nodes, those of a row in the places between which the fewest lines to other rows cross; some are `held`.
+
+    All orders of a row are tried: charts of operations have at most three boxes in one.
+    """
     found = {node.key: node for node in nodes}
     for row in sorted({node.row for node in nodes}):
         keys = [node.key for node in nodes if node.row == row]

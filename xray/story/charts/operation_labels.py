@@ -26,6 +26,7 @@ from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.tables import MOVING
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
 from xray.story.passages.held_factors import list_shift
@@ -141,7 +142,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return label_learned(flow, node)
     if op in SUMS:
         forced = list_rounding(flow, node)
-        return label_forced(flow, forced) if forced else "+ NOISE" if adds_noise(flow, node) else "ADDED UP"
+        return label_forced(flow, forced) if forced else "+ NOISE" if adds_noise(flow, node) else ADDED_UP
     if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
     if op in SCALINGS:

@@ -255,7 +255,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
 
 
 def label_turns(flow: Flow, found: Branching) -> dict[int, str]:
-    """What the steps are called that lay places last, and first again, where places are mixed."""
+    """What the steps are called that lay places last, and first again; none in a branch that does not mix places."""
     turns = (node for node in found.region.inner if flow.op(node) in TURNS and flow.output(node).is_float)
     return dict.fromkeys(turns, "AXES SWAPPED") if isinstance(found.branch, PlaceMixing) else {}
 

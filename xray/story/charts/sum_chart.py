@@ -24,6 +24,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.charts.stage_names import name_stage
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
+from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
 from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
@@ -36,8 +37,7 @@ STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with the residual sum on top, and with the norm that the stream goes through behind it."""
     last = staging.joints[-1].add
-    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.is_behind_sum else []
-    norms = norms[: staging.stage.norm.times or 1]
+    norms = list_norms_behind(staging)[: staging.stage.norm.times or 1]
     end = norms[-1].end if norms else last
     kind = name_norm(flow, norms[0]) if len({name_norm(flow, norm) for norm in norms}) == 1 else None
     many = f"{len(norms)} {kind.upper()} NORMS" if kind else f"{len(norms)} NORMS"
@@ -108,11 +108,16 @@ def list_factors(flow: Flow, staging: Staging) -> list[int]:
     return [] if behind is None else [behind]
 
 
+def list_norms_behind(staging: Staging) -> list[Norm]:
+    """The norms that the stream of a stage goes through behind its sum."""
+    last = staging.joints[-1].add
+    return [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.is_behind_sum else []
+
+
 def list_clamped(flow: Flow, staging: Staging) -> list[int]:
     """The clamp between the sum of a stage and the norm that the stream goes through behind it, if there is one."""
-    last = staging.joints[-1].add
-    norms = [norm for norm in staging.norms if norm.end > last] if staging.stage.norm.is_behind_sum else []
-    return [norm.origin for norm in norms[:1] if norm.origin is not None and flow.op(norm.origin) in CLAMPS]
+    norms = list_norms_behind(staging)[:1]
+    return [norm.origin for norm in norms if norm.origin is not None and flow.op(norm.origin) in CLAMPS]
 
 
 def list_behind(flow: Flow, staging: Staging) -> list[int]:

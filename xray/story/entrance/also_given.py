@@ -157,9 +157,9 @@ def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterat
 
 
 def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
-    """Some boxes, those of ids or of several inputs with the names of the arguments that these are, where known.
+    """Some boxes, with the names of the arguments that they show: ids beside the first ones, and inputs if several.
 
-    Of inputs each has to be: else one alone would seem to be all that came in.
+    Inputs have names only where each one's is known: else the one that has one would seem to be all that came in.
     """
     nodes = [*nodes]
     told = {

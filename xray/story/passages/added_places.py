@@ -14,6 +14,8 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
+ADDED_UP = "ADDED UP"
+"""What a sum is called of which nothing more is known; where more is, these words make room for it."""
 PUTTING = PLACING | FILLINGS | {"mul", "div", "detach", "copy_"}
 """What a table goes through besides: its rows are laid into others, be they resized for each image (SigLIP 2)."""
 PICTURE = len(("batch", "channels", "height", "width"))
@@ -73,7 +75,7 @@ def name_addition(flow: Flow, node: int, stream: int | None) -> str:
         return places
     found = (find_projected_rows(flow, maker, stream) for maker in flow.makers[node])
     rows = next((one.shape[-2] for one in found if one is not None), 1)
-    return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else "ADDED UP"
+    return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else ADDED_UP
 
 
 def label_places(flow: Flow, node: int, stream: int | None = None) -> str:

@@ -160,7 +160,8 @@ def of_some(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, 
         return ""
     if not where:
         return start + (words if start else words[0].upper() + words[1:])
-    return f"{start.rstrip(': ')}{where}: there {words}" if start else f"I{where.removeprefix(' i')} {words}"
+    place = where.strip()
+    return f"{start.rstrip(': ')}{where}: there {words}" if start else f"{place[0].upper()}{place[1:]}, {words}"
 
 
 def describe_sinks(anatomy: Anatomy) -> str:
@@ -222,7 +223,7 @@ def describe_cap(anatomy: Anatomy) -> str:
 def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:
     """What attentions have of something, "64 or 128", and in which where others have none of it."""
     counts = [read(branch) for branch in attentions(anatomy)]
-    told = " or ".join(map(str, sorted({count for count in counts if count})))
+    told = " or ".join(f"{count:,}" for count in sorted({count for count in counts if count}))
     return told, tell_where(anatomy, read) or ""
 
 
@@ -246,7 +247,7 @@ def describe_kept_last(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.kept_last)
     if not told:
         return ""
-    return f"A cache keeps the keys of the last {told} places alone{some}: later ones look no further back."
+    return f"A cache keeps only the keys of the last {told} places{some}: later places look no further back."
 
 
 def describe_rolled(anatomy: Anatomy) -> str:

@@ -129,16 +129,20 @@ def describe_shared(anatomy: Anatomy) -> str:
 
 
 def describe_shared_in_part(anatomy: Anatomy) -> str:
-    groups = [group for tower in anatomy.towers for group in tower.groups if group.shared_in_part]
-    sets = [group.shared_sets for group in groups]
-    if not groups:
-        return ""
-    many = "Some" if None in sets or len(groups) > 1 else str(groups[0].count)
-    several = "sets" if None in sets or len(groups) > 1 else f"{sets[0]} sets"
-    one = sets == [1]
-    told = "one set" if one else several
-    beside = "beside it" if one else "beside one of these"
-    return f"{many} layers work with {told} of weights in part: {beside} each has others of its own."
+    several = len(anatomy.towers) > 1
+    groups = [(tower, group) for tower in anatomy.towers for group in tower.groups if group.shared_in_part]
+    told = [
+        f"{group.count} layers{f' of the {tower.name} tower' if several else ''} share {spell_sets(group)}"
+        for tower, group in groups
+    ]
+    return f"{'; '.join(told)}." if told else ""
+
+
+def spell_sets(group: Group) -> str:
+    """How many sets of weights layers share of which each has others of its own."""
+    if group.shared_sets == 1:
+        return "one set of weights, and each has others of its own beside it"
+    return f"{group.shared_sets or 'several'} sets of weights, and each has others of its own beside one of these"
 
 
 def describe_streams(anatomy: Anatomy) -> str:

@@ -115,20 +115,20 @@ def describe_windowed(branch: Branch) -> str:
     rolled = ", in windows cut elsewhere" if branch.rolled else ""
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
     sides = f": itself and {branch.each_side} on each side" if branch.each_side else ""
-    return f"Every place {looks} no more than {branch.window} places{rolled}{sides}."
+    return f"Every place {looks} no more than {branch.window:,} places{rolled}{sides}."
 
 
 def describe_set_window(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.sliding_window or branch.causal is None or branch.partial:
         return ""
     looks = "Every place looks back, never ahead" if branch.causal else "Every place looks at every other"
-    return f"{looks}; sliding_window = {branch.sliding_window} is set."
+    return f"{looks}; sliding_window = {branch.sliding_window:,} is set."
 
 
 def describe_kept_last(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.kept_last or not branch.causal or branch.partial:
         return ""
-    return f"Every place looks back, never ahead; a cache keeps the keys of the last {branch.kept_last} places alone."
+    return f"Every place looks back, never ahead; a cache keeps only the keys of the last {branch.kept_last:,} places."
 
 
 def describe_mixing(branch: Branch) -> str:

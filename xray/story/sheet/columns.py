@@ -299,7 +299,10 @@ def grow_frame(frame: Frame, later: Frame) -> Frame:
 
 
 def set_beside(column: Column, beside: Column) -> Column:
-    """A column with the same tower in another phase beside it, in its narrow form, like rows on one height."""
+    """A column with the same tower in another phase beside it, in its narrow form, like rows on one height.
+
+    What is done to boxes behind a layer is drawn in neither: it would stand where the other phase goes up.
+    """
     look = replace(beside.look, is_narrow=True)
     frames: list[Frame] = []
     narrow: list[Frame] = []
@@ -310,7 +313,7 @@ def set_beside(column: Column, beside: Column) -> Column:
         ]
         for found, frame, number in ((frames, wide_frame, 0), (narrow, other, 1)):
             panels = tuple(replace(panel, chart=pair[number]) for panel, pair in zip(frame.panels, pairs, strict=True))
-            found.append(replace(frame, panels=panels))
+            found.append(replace(frame, panels=panels, corrected=None, correcting=0))
     entrance, below = column.entrance, beside.entrance
     if entrance is not None and below is not None:
         entrance, below = align_rows(entrance, narrow_chart(without_places(below), look.alike))

@@ -111,7 +111,7 @@ def draw_frames(
                 memory[place] += [fed] if fed else []
             shown.append(panel)
             y = panel.top + PANEL_PAD
-        if group[0].corrected is not None and len(lanes) == 1:
+        if group[0].corrected is not None:
             y = draw_corrected(canvas, group[0], group[0].corrected, lanes[0], left, width, y, gap, lasts[0])
         canvas.panel(left, bottom, left + width, y, f"{own}_frame", 24, "casing", 2.4)
         canvas.panels.insert(before, canvas.panels.pop())
@@ -189,7 +189,7 @@ def draw_corrected(
     title = (words("BOXES CORRECTED", LABEL, f"accent:{lane.look.own}", "bold"),)
     canvas.note(left + 20, ceiling - 3, title, surface)
     if frame.correcting:
-        told = (words(f"{frame.correcting:,} parameters more", NOTE, "quiet"),)
+        told = (words(f"{frame.correcting:,} more parameters", NOTE, "quiet"),)
         canvas.note(lane.centre + 10, ceiling - 4, told, surface)
     return top + PANEL_PAD
 

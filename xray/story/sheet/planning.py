@@ -17,11 +17,8 @@ from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.charts.between_chart import (
-    add_parted,
-    chart_left_out,
-)
-from xray.story.charts.bridge_chart import UNNAMED, chart_bridge, list_adding, name_kept
+from xray.story.charts.between_chart import add_parted, chart_left_out
+from xray.story.charts.bridge_chart import chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
@@ -29,6 +26,7 @@ from xray.story.charts.sum_chart import chart_closed
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
@@ -213,7 +211,7 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
     """The frame with what is done behind its first layer to boxes, or behind one that is alike where these begin."""
     if not towering.corrections:
         return frame
-    frame = replace(frame, panels=tuple(name_places(flow, towering, one) for one in frame.panels))
+    frame = replace(frame, panels=tuple(tell_places_of_boxes(flow, towering, one) for one in frame.panels))
     own = [one for one in towering.corrections if one.layer in frame.group.layers and one.add is not None]
     if not own or frame.is_compact or not any(panel.is_open for panel in frame.panels):
         return frame
@@ -221,15 +219,16 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
     return replace(frame, corrected=chart_correction(flow, own[0]), correcting=learned)
 
 
-def name_places(flow: Flow, towering: Towering, panel: Panel) -> Panel:
+def tell_places_of_boxes(flow: Flow, towering: Towering, panel: Panel) -> Panel:
     """The panel in which sums that add places made of boxes to the stream are called so."""
     inside = frozenset[int]().union(*({joint.add, *joint.region.inner} for joint in panel.staging.joints))
     added = {flow.steps[node].id for node in list_placing(flow, towering.corrections, inside)}
-    nodes = (
-        replace(node, label=node.label.replace(UNNAMED, PLACES)) if any(one.id in added for one in node.steps) else node
-        for node in panel.chart.nodes
-    )
-    return replace(panel, chart=replace(panel.chart, nodes=tuple(nodes)))
+
+    def tell(node: Node) -> Node:
+        adds = any(one.id in added for one in node.steps)
+        return replace(node, label=node.label.replace(ADDED_UP, PLACES)) if adds else node
+
+    return replace(panel, chart=replace(panel.chart, nodes=tuple(map(tell, panel.chart.nodes))))
 
 
 def part_last(groups: Sequence[Group]) -> list[Group]:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise, product
+from operator import itemgetter
 
 from xray.story.canvas import Canvas, distance
 from xray.story.layout import Box, Point
@@ -81,7 +82,7 @@ def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Wa
     tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
     ways = sorted(
         ((measure(points) + weigh_tip(points, tips), points) for points in list_ways(lower, upper, others)),
-        key=first_of,
+        key=itemgetter(0),
     )
     best, least = ways[0][1], float("inf")
     for weight, points in ways:
@@ -92,10 +93,6 @@ def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Wa
         if weight < least:
             best, least = points, weight
     return best
-
-
-def first_of(one: tuple[float, object]) -> float:
-    return one[0]
 
 
 def measure(points: Sequence[Point]) -> float:

@@ -126,7 +126,8 @@ def list_shares(
         add(count, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         corrections = column.towering.corrections
-        add(count, f"{name}boxes corrected × {len(corrections)}", own, [set(one.steps) for one in corrections])
+        corrected = [set(one.steps) for one in corrections]
+        add(count, f"{name}boxes corrected", own, corrected, len(corrected))
         add(count, f"{name}places of boxes", own, [set(one.places) for one in corrections])
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
@@ -148,7 +149,7 @@ def list_shares(
         handed = [set(tap.nodes) for tap in column.towering.taps if not name_holders(flow, tap.nodes) <= again]
         for what, held in ends.items():
             add(count, f"{name}{what}", own, [held - tapped])
-        add(count, f"{name}handed out × {len(handed)}", own, handed)
+        add(count, f"{name}handed out", own, handed, len(handed))
     late = count_late(counted, {*seen, *elsewhere})
     found = [(name, role, n + more) for (name, role, n), more in zip(found, late, strict=True)]
     rest = params - sum(n for _, _, n in found)

@@ -18,7 +18,8 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.between import is_linear
+from xray.story.states.fading import weakens_first
 
 LEAST_TURNS = 3
 SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_solve"})
@@ -43,7 +44,7 @@ class StateOperands:
 
     `corrects` tells that what the state gives for a key is taken off its value before the rest is written (the delta
     rule, Schlag et al. 2021), `in_order` that each row of a piece is worked out of those before it, `fades` that what
-    was there is multiplied by exp of numbers that are worked out of rows before anything is written.
+    was there is multiplied by exp of numbers, never above 0, that are worked out of rows before anything is written.
     """
 
     query: Operand
@@ -137,14 +138,6 @@ def takes_known_off(flow: Flow, written: int | None, reads: Collection[int], key
         return False
     known = flow.carried_from(flow.makers[less][1])
     return known is not None and known in reads and list_cuts(flow, reach(flow, flow.makers[known][-2])) == {key}
-
-
-def weakens_first(flow: Flow, change: int) -> bool:
-    """Whether a step adds to what was multiplied by exp of numbers that were worked out of rows (Gated DeltaNet)."""
-    scaled = [maker for maker in flow.makers[change] if maker is not None and flow.op(maker) in SCALINGS]
-    factors = (flow.carried_from(maker, CARRYING | REPEATS | {"index"}) for one in scaled for maker in flow.makers[one])
-    data = list_reading_data(flow)
-    return any(factor is not None and flow.op(factor) == "exp" and factor in data for factor in factors)
 
 
 def goes_in_order(flow: Flow, written: int | None, nodes: Collection[int], of_value: Collection[int]) -> bool:

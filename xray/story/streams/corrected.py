@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import GRIDS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.ir.trace import name_weights
 from xray.story.recognition.between import find_region, is_linear
 
@@ -40,13 +41,14 @@ class Correction:
 def find_corrections(flow: Flow, layers: Sequence[tuple[int, Collection[int]]]) -> tuple[Correction, ...]:
     """The corrections of the boxes behind each layer but the last; `layers` are given by what ends each, and its steps.
 
-    There are none but where each layer's sum adds to what the one before left, by steps that learn nothing.
+    There are none but where each layer's sum adds to what the one before left, by steps that learn nothing, and where
+    the numbers are proven to say where in a picture something is: any four might be corrected so.
     """
     found: list[Correction] = []
     if len(layers) < FEWEST_LAYERS:
         return ()
     for number, (end, _) in enumerate(layers[:-1]):
-        following, inside = layers[number + 1]
+        following, inside = layers[number + 1][0], frozenset(layers[number + 1][1])
         boxes = find_boxes(flow, end, following, inside)
         region = None if boxes is None else find_region(flow, end, boxes)
         if boxes is None or region is None or not any(is_linear(flow, node) for node in region.inner):
@@ -58,6 +60,8 @@ def find_corrections(flow: Flow, layers: Sequence[tuple[int, Collection[int]]]) 
         if add is not None and goes_past(flow, add, boxes, free, inside):
             return ()  # the numbers that are corrected are more than boxes (the quads of PP-DocLayout v4)
         places = list_places(flow, boxes, following, inside)
+        if not say_where(flow, boxes, inside | places):
+            return ()
         found.append(Correction(number, end, boxes, add, region.inner, region.beside, places))
     return (begin(flow, found[0], found[1]), *found[1:])
 
@@ -88,6 +92,20 @@ def is_boxes(flow: Flow, node: int, rows: Sequence[int]) -> bool:
     made = flow.output(node)
     is_box = made.is_float and len(made.shape) == len(rows) and made.shape[-1] == SIDES < rows[-1]
     return is_box and made.shape[:-2] == rows[:-2] and rows[-2] <= 2 * made.shape[-2] <= 2 * rows[-2]
+
+
+def say_where(flow: Flow, boxes: int, nodes: Collection[int]) -> bool:
+    """Whether a map is sampled at points made of some numbers, or sines are made of these.
+
+    Nothing is learned on the way, and no rows are multiplied by rows.
+    """
+
+    def leads_on(node: int) -> bool:
+        return node in nodes and not flow.steps[node].params and not is_product(flow, node)
+
+    made = set(flow.ahead(boxes, within=leads_on))
+    is_sampled = any(flow.op(node) in GRIDS and flow.makers[node][1] in made for node in made)
+    return is_sampled or any(flow.op(node) in ("sin", "cos") for node in made)
 
 
 def list_places(flow: Flow, boxes: int, following: int, inside: Collection[int]) -> frozenset[int]:

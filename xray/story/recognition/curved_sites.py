@@ -7,16 +7,23 @@ sigmoid or a ReLU stands in place of the softmax.
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from xray.ir.flow.attention_sites import FARTHEST, is_self, seek_output
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way, find_way
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DROPOUTS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
+from xray.story.recognition.known_values import values_of
 
 BENDS = CURVES | frozenset(["acos", "arccos", "exp", "pow", "pow_", "cos", "softplus"])
 STEPS = CARRYING | DROPOUTS | SCALINGS | SUMS | DIFFERENCES | MASKINGS | BENDS | {"rsub", "neg", "clamp", "clamp_"}
 """What may stand between the scores and the weighted sum."""
 WEIGHING = ("matmul", "bmm")
+TIMES = ("mul", "mul_", "multiply")
+FILLS = ("masked_fill", "masked_fill_")
+WHOLE = frozenset({"int", "long"})
 
 
 @dataclass(frozen=True)
@@ -86,11 +93,36 @@ def read_curved(flow: Flow, weighted_sum: int, scores: int, curve: tuple[int, ..
     projections = {query.projection, key.projection, value.projection}
     if output is None or None in projections or not is_self(query, key, value):
         return None
+    made = set(flow.ahead(scores, within=output.__gt__))
+    if any(is_shared_out(flow, node, made) for node in concat):
+        return None
     return CurvedSite(scores, curve, joined, weighted_sum, query, key, value, concat, output)
 
 
+def is_shared_out(flow: Flow, node: int, made: Collection[int]) -> bool:
+    """Whether a step divides or multiplies what was weighed by what is `made` of the scores too.
+
+    Then what values are multiplied by may come to 1 after all.
+    """
+    return flow.op(node) in SCALINGS and sum(maker in made for maker in flow.makers[node]) > 1
+
+
 def is_masked(flow: Flow, node: int) -> bool:
-    """Whether a step hides some scores, or makes some weights 0: what joins them says yes or no, or counts."""
+    """Whether a step hides some scores, or makes some weights 0."""
     step = flow.steps[node]
-    hides = flow.op(node) in SCALINGS or flow.op(node) in ("masked_fill", "masked_fill_")
-    return hides and not step.params and all(not record.is_float for record in step.inputs[1:])
+    if step.params or flow.op(node) not in (*TIMES, *FILLS):
+        return False
+    return all(is_yes_or_no(flow, record, maker) for record, maker in list(flow.given(node))[1:])
+
+
+def is_yes_or_no(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether whole numbers are a mask, come from one, or are 0 and 1."""
+    if record.is_float:
+        return False
+    if record.dtype == "bool" or record.role == "mask" or record.mask is not None:
+        return True
+    root = flow.carried_from(maker, CARRYING | WHOLE)
+    if root is not None and flow.output(root).dtype == "bool":
+        return True
+    values = values_of(flow, maker)
+    return values is not None and bool(np.isin(np.trunc(values), (0, 1)).all())
