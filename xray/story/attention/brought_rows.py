@@ -18,7 +18,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
 from xray.story.sentences.of_parts import LONGER
 
-PLACES: Mapping[str, Place] = {"k": (1 / 3, 0.285), "v": (0.683, 0.272), "kv": (2 / 3, 0.29)}
+PLACES: Mapping[str, Place] = {"k": (1 / 3, 0.285), "v": (0.683, 0.277), "kv": (2 / 3, 0.29)}
 """Where boxes of another stream's ways stand: between the lines of queries, keys and values that lead upwards."""
 JOINING: Mapping[str, Place] = {"k": (0.4775, 0.355), "v": (0.82975, 0.3255)}
 """Where boxes stand that join them, over these and over the own ones."""
