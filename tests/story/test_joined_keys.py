@@ -81,8 +81,8 @@ class Says(nn.Module):
 class ReadsAndSays(nn.Module):
     """An encoder with a last norm, and a decoder that looks at both by one softmax.
 
-    `hide` says which of its own places are hidden. A window may be set in its second layer, and be counted with where
-    the mask of that one is made.
+    `hide` says which of its own places are hidden. A window may be set in all layers but the second, and be counted
+    with where their mask is made.
     """
 
     def __init__(self, hide, *, window=None, is_counted=True, **look):
@@ -91,7 +91,7 @@ class ReadsAndSays(nn.Module):
         self.hide = hide
         self.words, self.said, self.norm = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH), Rms()
         self.reader = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
-        self.layers = nn.ModuleList(Says(**look, window=window if number == 1 else None) for number in range(3))
+        self.layers = nn.ModuleList(Says(**look, window=None if number == 1 else window) for number in range(3))
         self.head = nn.Linear(WIDTH, WORDS)
 
     def forward(self, ids, said):
@@ -221,4 +221,6 @@ def test_it_is_said_whether_keys_of_another_stream_are_turned_too(turned, told):
 def test_a_window_of_joined_keys_is_told_where_a_mask_counts_with_it(is_counted, found):
     trace = record(window=64, is_counted=is_counted)
 
-    assert [one.sliding_window for one in list_joint(trace)] == ([None, found] if found else [None])
+    assert {one.sliding_window for one in list_joint(trace)} == {None, found}
+    texts = " ".join(list_texts(compose_poster(trace, text_width)))
+    assert ("encoder tower; sliding_window = 64 is set, in 2 of 3 layers." in texts) == is_counted
