@@ -203,6 +203,15 @@ def test_a_ribbon_ends_at_the_linear_layers():
     assert len(aims) == len(ends & aims) == 2
 
 
+def test_memory_is_led_to_joint_attentions_that_are_one_box_each_too():
+    layout = compose_poster(record(window=64), text_width)
+
+    wholes = [box for box in layout.boxes if any(run.text == "JOINT ATTENTION" for line in box.lines for run in line)]
+    ends = [curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"]
+    aims = [box for box in wholes for x, y in ends if abs(box.left - x) < 2 and box.bottom < y < box.top]
+    assert len({box.id for box in aims}) == 2
+
+
 @pytest.mark.parametrize(
     ("turned", "told"),
     [

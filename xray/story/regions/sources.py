@@ -157,7 +157,9 @@ def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
         if panel.is_open:
             continue
         looking = (
-            one for one in panel.staging.branches if isinstance(one.branch, Looking) and one.branch.leaves_stream
+            one
+            for one in panel.staging.branches
+            if isinstance(one.branch, Looking) and (one.branch.leaves_stream or getattr(one.branch, "beside", None))
         )
         sites = [one.site for one in looking if one.site is not None]
         steps = tuple(flow.steps[node] for site in sites for way in (site.key, site.value) for node in way.nodes)
