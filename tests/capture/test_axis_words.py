@@ -256,6 +256,23 @@ def test_as_many_numbers_as_there_are_places_are_no_vocabulary(held):
     assert found["project"] == [("batch", "seq_len", "")]
 
 
+class Scaled(nn.Embedding):
+    """A table that a function looks up in, as where its rows are multiplied by a number (Gemma)."""
+
+    def forward(self, ids):
+        return super().forward(ids) * 4.0
+
+
+@pytest.mark.parametrize(("count", "word"), [(23, "vocab"), (19, "")])
+def test_scores_of_words_are_as_many_as_rows_of_a_table_that_a_function_looks_up_in(count, word):
+    model = Kinds(is_bent=False, count=count)
+    model.words = Scaled(23, 16)
+
+    found = axes_of(model, torch.zeros(2, 5, dtype=torch.long))
+
+    assert found["classify"] == [("batch", "seq_len", word)]
+
+
 class Kinds(Grouped):
     """Words with a row for their kind added, and as many classes at the end as there are kinds, be each one bent."""
 

@@ -1,5 +1,7 @@
 """A stream whose attention has the keys of another tower beside its own: where they come from, and what is hidden."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -7,26 +9,49 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.branches import Attention as AttentionFacts
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
-WIDTH, READ, SAID, WORDS = 15, 7, 5, 31
+WIDTH, READ, SAID, WORDS = 18, 7, 5, 31
+HEADS, HEAD = 3, 6
 
 
 class Joined(nn.Module):
-    """Attention of a stream to itself and to rows from elsewhere, by the same weights (T5Gemma 2)."""
+    """Attention of a stream to itself and to rows from elsewhere, by the same weights (T5Gemma 2), or by `own` ones.
 
-    def __init__(self):
+    Queries and keys may be normed, and turned by their places: `turned` says whether "own" ones are, or "all". Rows
+    from elsewhere may go through a norm before, by which both their keys and their values are made.
+    """
+
+    def __init__(self, *, own=False, normed=False, turned="", before=False, window=None):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.other_k, self.other_v = (nn.Linear(WIDTH, WIDTH) if own else one for one in (self.k, self.v))
+        self.norm, self.before = (
+            nn.LayerNorm(wide) if one else None for one, wide in ((normed, HEAD), (before, WIDTH))
+        )
+        self.turned, self.sliding_window = turned, window
 
     def forward(self, x, memory, mask):
-        keys = torch.cat([self.heads(self.k(x)), self.heads(self.k(memory))], dim=2)
-        values = torch.cat([self.heads(self.v(x)), self.heads(self.v(memory))], dim=2)
-        scores = (self.heads(self.q(x)) @ keys.mT / 5**0.5).masked_fill(mask, -torch.inf)
+        memory = memory if self.before is None else self.before(memory)
+        query, key = (self.turn(self.heads(one), self.turned) for one in (self.q(x), self.k(x)))
+        other = self.turn(self.heads(self.other_k(memory)), self.turned == "all")
+        keys = torch.cat([key, other], dim=2)
+        values = torch.cat([self.heads(self.v(x), None), self.heads(self.other_v(memory), None)], dim=2)
+        scores = (query @ keys.mT / HEAD**0.5).masked_fill(mask, -torch.inf)
         return self.o((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
 
-    def heads(self, x):
-        return x.unflatten(-1, (3, -1)).transpose(1, 2)
+    def heads(self, x, *norm):
+        cut = x.unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        return cut if norm or self.norm is None else self.norm(cut)
+
+    def turn(self, x, is_turned):
+        if not is_turned:
+            return x
+        angles = torch.arange(x.shape[2])[:, None] * 10 ** -torch.arange(HEAD // 2)
+        angles, half = torch.cat([angles, angles], dim=-1), HEAD // 2
+        return x * angles.cos() + torch.cat([-x[..., half:], x[..., :half]], dim=-1) * angles.sin()
 
 
 class Rms(nn.Module):
@@ -43,9 +68,9 @@ class Rms(nn.Module):
 class Says(nn.Module):
     """A layer whose attention has keys from elsewhere beside its own."""
 
-    def __init__(self):
+    def __init__(self, **look):
         super().__init__()
-        self.before, self.look, self.after = nn.LayerNorm(WIDTH), Joined(), nn.LayerNorm(WIDTH)
+        self.before, self.look, self.after = nn.LayerNorm(WIDTH), Joined(**look), nn.LayerNorm(WIDTH)
         self.think = nn.Sequential(nn.Linear(WIDTH, 41), nn.GELU(), nn.Linear(41, WIDTH))
 
     def forward(self, x, memory, mask):
@@ -56,15 +81,17 @@ class Says(nn.Module):
 class ReadsAndSays(nn.Module):
     """An encoder with a last norm, and a decoder that looks at both by one softmax.
 
-    `hide` says which of its own places are hidden.
+    `hide` says which of its own places are hidden. A window may be set in all layers but the second, and be counted
+    with where their mask is made.
     """
 
-    def __init__(self, hide):
+    def __init__(self, hide, *, window=None, is_counted=True, **look):
         super().__init__()
+        self.window, self.is_counted = window, is_counted
         self.hide = hide
         self.words, self.said, self.norm = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH), Rms()
         self.reader = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
-        self.layers = nn.ModuleList(Says() for _ in range(3))
+        self.layers = nn.ModuleList(Says(**look, window=None if number == 1 else window) for number in range(3))
         self.head = nn.Linear(WIDTH, WORDS)
 
     def forward(self, ids, said):
@@ -72,17 +99,33 @@ class ReadsAndSays(nn.Module):
         for layer in self.reader:
             x = layer(x)
         memory = self.norm(x)
-        own = self.hide(torch.ones(SAID, SAID, dtype=torch.bool))
-        mask = torch.cat([own, torch.zeros(SAID, READ, dtype=torch.bool)], dim=-1)
+        own, seen = self.hide(torch.ones(SAID, SAID, dtype=torch.bool)), torch.zeros(SAID, READ, dtype=torch.bool)
         for layer in self.layers:
-            y = layer(y, memory, mask)
+            hidden = own
+            if self.is_counted and layer.look.sliding_window:
+                places = torch.arange(SAID)
+                hidden = own | (places[None] <= places[:, None] - self.window)
+            y = layer(y, memory, torch.cat([hidden, seen], dim=-1))
         return self.head(y)
 
 
-def draw(hide):
+def record(hide=lambda every: every.triu(1), **look):
     torch.manual_seed(0)
-    trace = xray.trace(ReadsAndSays(hide), torch.arange(14).view(2, READ), torch.arange(10).view(2, SAID))
-    return compose_poster(trace, text_width)
+    return xray.trace(ReadsAndSays(hide, **look), torch.arange(14).view(2, READ), torch.arange(10).view(2, SAID))
+
+
+def draw(hide):
+    return compose_poster(record(hide), text_width)
+
+
+def find_chart(trace):
+    """The chart of the joint attention."""
+    panels = (panel for column in read_columns(trace) for frame in column.frames for panel in frame.panels)
+    return next(panel.chart for panel in panels if any(node.key == "join0_k" for node in panel.chart.nodes))
+
+
+def list_joint(trace):
+    return [one for one in xray.anatomy(trace).towers[-1].branches if isinstance(one, AttentionFacts)]
 
 
 def list_texts(layout):
@@ -106,3 +149,87 @@ def test_memory_leaves_from_the_last_norm_be_it_brought_to_another_type():
     (norm, *_) = [box for box in layout.boxes if any(run.text == "LAST NORM" for line in box.lines for run in line)]
     starts = {curve.points[0] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert starts == {(norm.x, norm.top)}
+
+
+@pytest.mark.parametrize(("own", "told"), [(False, "same weights"), (True, "342 parameters")])
+def test_boxes_stand_for_what_makes_the_keys_and_values_of_another_stream(own, told):
+    chart = find_chart(record(own=own, normed=True))
+
+    others = [node for node in chart.nodes if node.key.startswith("other")]
+    assert {node.label for node in others} == {"LINEAR K", "LINEAR V", "HEADS K", "HEADS V", "NORM K"}
+    assert {node.extra for node in others if node.label.startswith("LINEAR")} == {told}
+    assert {node.surface for node in others} == {"memory"}
+    assert {node.record.shape[-2] for node in others if "NORM" in node.label} == {READ}
+
+
+def test_the_norm_of_another_streams_keys_is_that_of_the_own_ones():
+    chart = find_chart(record(normed=True))
+
+    assert chart.node("othernorm0_k").extra == "same weights"
+
+
+def test_memory_is_led_to_the_linear_layers_and_from_there_to_what_joins():
+    chart = find_chart(record(normed=True))
+
+    led = {edge.target: edge.source for edge in chart.edges if edge.source.startswith("other")}
+    assert chart.memory == ("otherlinear0_k", "otherlinear0_v")
+    assert (led["join0_k"], led["join0_v"]) == ("othernorm0_k", "otherheads0_v")
+
+
+def test_boxes_of_another_stream_stand_above_the_own_ones_and_below_what_joins():
+    chart = find_chart(record(normed=True))
+
+    rows = [[node.row for node in chart.nodes if node.key.startswith(kind)] for kind in ("norm", "other", "join")]
+    assert all(max(lower) < min(upper) for lower, upper in pairwise(rows))
+
+
+def test_what_keys_and_values_of_another_stream_are_both_made_of_stands_there_once():
+    chart = find_chart(record(before=True))
+
+    assert [node.label for node in chart.nodes if node.key.endswith("_kv")] == ["NORM K, V"]
+    assert chart.memory == ("othernorm0_kv",)
+    assert {edge.target for edge in chart.edges if edge.source == "othernorm0_kv"} == {
+        "otherlinear0_k",
+        "otherlinear0_v",
+    }
+
+
+def test_a_ribbon_ends_at_the_linear_layers():
+    layout = compose_poster(record(), text_width)
+
+    brought = [box for box in layout.boxes if box.outline == "ribbon"]
+    aims = {box.x for box in brought if any(run.text.startswith("LINEAR") for line in box.lines for run in line)}
+    ends = {curve.points[-1][0] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
+    assert len(aims) == len(ends & aims) == 2
+
+
+def test_memory_is_led_to_joint_attentions_that_are_one_box_each_too():
+    layout = compose_poster(record(window=64), text_width)
+
+    wholes = [box for box in layout.boxes if any(run.text == "JOINT ATTENTION" for line in box.lines for run in line)]
+    ends = [curve.points[-1] for curve in layout.curves if curve.role == curve.kind == "ribbon"]
+    aims = [box for box in wholes for x, y in ends if abs(box.left - x) < 2 and box.bottom < y < box.top]
+    assert len({box.id for box in aims}) == 2
+
+
+@pytest.mark.parametrize(
+    ("turned", "told"),
+    [
+        ("own", "queries and keys are turned by their place, but not keys of another stream."),
+        ("all", "queries and keys are turned by their place."),
+    ],
+)
+def test_it_is_said_whether_keys_of_another_stream_are_turned_too(turned, told):
+    trace = record(turned=turned)
+
+    assert {one.beside_unturned for one in list_joint(trace)} == {True if turned == "own" else None}
+    assert " ".join(list_texts(compose_poster(trace, text_width))).count(told) == 1
+
+
+@pytest.mark.parametrize(("is_counted", "found"), [(True, 64), (False, None)])
+def test_a_window_of_joined_keys_is_told_where_a_mask_counts_with_it(is_counted, found):
+    trace = record(window=64, is_counted=is_counted)
+
+    assert {one.sliding_window for one in list_joint(trace)} == {None, found}
+    texts = " ".join(list_texts(compose_poster(trace, text_width)))
+    assert ("encoder tower; sliding_window = 64 is set, in 2 of 3 layers." in texts) == is_counted

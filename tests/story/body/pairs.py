@@ -1,5 +1,7 @@
 """Encoders with decoders. The code is that of transformers 5.23."""
 
+from dataclasses import replace
+
 from story.body.truth import (
     Silent,
     attention,
@@ -292,7 +294,8 @@ TEXT = {"num_hidden_layers": 6, "hidden_size": 96, "intermediate_size": 160, "vo
 )
 def t5gemma2(c):
     # one softmax over the decoder's own keys, of which none is ahead, and those that the same weights make of the
-    # encoder's end (lines 371 to 392); windows are set and wider than the rows, in the encoder by its mask alone
+    # encoder's end and no place turns (lines 371 to 392); windows are set and wider than the rows, in the encoder by
+    # its mask alone
     read, write = c.encoder.text_config, c.decoder
     look = looks_both_ways(read, qk_norm=True, positions="rotary")
     local = looks_both_ways(read, qk_norm=True, positions="rotary", sliding_window=read.sliding_window)
@@ -301,12 +304,15 @@ def t5gemma2(c):
         group(range(5), read.hidden_size, both("rms", local), think),
         group((5,), read.hidden_size, both("rms", look), think),
     )
-    joint = both("rms", attention(write, qk_norm=True, beside="encoder"))
+    joint = attention(write, qk_norm=True, beside="encoder", beside_unturned=True)
+    windowed = both("rms", replace(joint, sliding_window=write.sliding_window))
+    layers = (
+        group(range(5), write.hidden_size, windowed, think),
+        group((5,), write.hidden_size, both("rms", joint), think),
+    )
     return network(
         tower(read, "encoder", "ids", False, words(read, "scale"), groups, "rms"),
-        tower(
-            write, "decoder", "ids", True, words(write, "scale"), (group(6, write.hidden_size, joint, think),), "rms"
-        ),
+        tower(write, "decoder", "ids", True, words(write, "scale"), layers, "rms"),
         links=(memory("encoder", "decoder"),),
         head=Head("vocabulary", write.vocab_size, True),
     )

@@ -6,6 +6,8 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 PLACES, ASKED = 5, 7
@@ -50,3 +52,12 @@ def test_a_join_says_that_the_others_are_normed_before(normed, told):
     charts = [panel.chart for column in columns for frame in column.frames for panel in frame.panels if panel.is_open]
     (join,) = (node for chart in charts for node in chart.nodes if node.label == "JOIN K, V")
     assert join.told == told
+
+
+@pytest.mark.parametrize("normed", [True, False])
+def test_a_line_to_what_joins_is_told_among_the_colours(normed):
+    layout = compose_poster(xray.trace(Resampler(normed=normed).eval(), torch.rand(2, PLACES, 11)), text_width)
+
+    told = {"".join(run.text for run in line) for box in layout.boxes for line in box.lines}
+    assert any(curve.kind == "ribbon" for curve in layout.curves)
+    assert told & {"what a tower gives another", "memory: keys and values"}

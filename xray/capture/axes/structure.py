@@ -16,6 +16,7 @@ from xray.capture.axes.joins import Tensors, join_step
 from xray.capture.axes.pieces import join_cut_axes
 from xray.capture.axes.widths import (
     ACTIVATIONS,
+    count_rows,
     gates_rows_beside,
     is_beside_words,
     is_factor,
@@ -359,7 +360,7 @@ class Namer:
         words = [step for step in words if not is_lookup_of_places(flow, flow.places[step.id])]
         tables_of_words = [flow.places[step.id] for step in words]
         words = [step for step in words if not is_beside_words(flow, flow.places[step.id], tables_of_words)]
-        vocabularies = {step.settings.get("num_embeddings") for step in words} - {None}
+        vocabularies = {count_rows(step) for step in words} - {0}
         ends = [step for step in layers if outs[step.id] in streams]
         ends = [step for step in ends if not is_factor(flow, flow.places[step.id])]
         back, ways = {ins[step.id] for step in ends}, {(ins[step.id], outs[step.id]) for step in ends}

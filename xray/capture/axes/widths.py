@@ -168,7 +168,7 @@ def is_lookup_of_places(flow: Flow, place: int) -> bool:
         if maker is None or not flow.makers[maker]:
             break
         given, maker = next(flow.given(maker))
-    rows = flow.steps[place].settings.get("num_embeddings")
+    rows = count_rows(flow.steps[place])
     counted = maker is not None and flow.op(maker) in COUNTING
     return counted or (maker is None and given is not None and given.shape in ((rows,), (1, rows)))
 
@@ -190,6 +190,7 @@ def is_beside_words(flow: Flow, place: int, tables: Collection[int]) -> bool:
 
 
 def count_rows(table: Step) -> int:
-    """How many rows a table has, where it is a module of its own."""
+    """How many rows a table has, be it a module of its own or a parameter that a function is given (Gemma's words)."""
     rows = table.settings.get("num_embeddings")
-    return rows if isinstance(rows, int) else 0
+    held = (one.shape[0] for one in table.inputs if one.role == "parameter" and len(one.shape) == 2)
+    return rows if isinstance(rows, int) else next(held, 0)

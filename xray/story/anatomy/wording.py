@@ -375,6 +375,7 @@ def describe_attention(branch: Attention) -> str:
         branch.within_a_kind and "of places of one kind",
         branch.turned and f"{branch.turned:,} numbers of a head turned",
         branch.turned_by_head and "turned by head",
+        branch.beside_unturned and "keys beside not turned",
         branch.place_numbers and f"places of {branch.place_numbers} numbers",
         branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,

@@ -9,9 +9,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
+from xray.story.attention.brought_rows import add_others, reads_longer, tell_longer
 from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
 from xray.story.attention.lanes import Part, list_opening, order_rows
-from xray.story.attention.longer_rows import reads_longer, tell_longer
 from xray.story.attention.made_beside import (
     Beside,
     find_joined_values,
@@ -23,7 +23,7 @@ from xray.story.attention.made_beside import (
 )
 from xray.story.attention.pairs import tell_turn
 from xray.story.attention.part_names import count_turned_rows, name_part, names_heads
-from xray.story.attention.shares import tell_joined, tell_shares
+from xray.story.attention.shares import tell_shares
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
@@ -90,7 +90,9 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     nodes = tell_other_way(flow, site, beside, nodes, edges, feet)
     nodes = tell_shares(flow, site, nodes, branch)
     is_own = bool(branch.other_rows)
-    nodes = tell_other_rows(flow, beside, nodes, edges, feet) if is_own else tell_joined(flow, nodes, found.region)
+    nodes = (
+        tell_other_rows(flow, beside, nodes, edges, feet) if is_own else add_others(flow, found, nodes, edges, memory)
+    )
     nodes = tell_turn(flow, found, nodes, feet)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":

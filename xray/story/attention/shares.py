@@ -5,14 +5,11 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.projections import is_projection
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
-from xray.story.body.stages import opening_norms
-from xray.story.charts.chart import Node, describe_params
-from xray.story.recognition.between import Region
-from xray.story.recognition.norms import find_norm
+from xray.story.charts.chart import Node
 
 
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
@@ -29,20 +26,6 @@ def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention
         if branch.pieces and any(cuts_pieces(flow, site, step, branch.pieces) for step in node.steps):
             told = (f"1 of {branch.pieces:,} pieces",)
         found.append(replace(node, told=(*node.told, *told)) if told else node)
-    return found
-
-
-def tell_joined(flow: Flow, nodes: Sequence[Node], region: Region) -> list[Node]:
-    """The boxes, with the norm that rows of another stream go through before they stand beside a branch's own."""
-    opening = {norm.end for norm in opening_norms(flow, region, region.start)}
-    found = []
-    for node in nodes:
-        joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE and node.key.startswith("join")]
-        norms = [find_norm(flow, flow.carried_from(maker)) for place in joins for maker in flow.makers[place]]
-        own = [one for one in norms if one and one.end in region.inner | region.beside and one.end not in opening]
-        params = describe_params(flow, *(place for one in own for place in one.nodes))
-        told = (f"the others normed{', ' if params else ''}{params}",) if own else ()
-        found.append(replace(node, told=(*node.told, *told)))
     return found
 
 

@@ -13,7 +13,7 @@ from xray.story.branches.caps import are_unscaled
 from xray.story.branches.chosen_heads import count_query_experts
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm
-from xray.story.branches.joint import ANOTHER, find_own_keys, name_beside, scores_own_keys_too
+from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_coarse,
     count_cut_window,
@@ -74,7 +74,8 @@ def describe_attention(
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
     is_earlier = choice is not None and region.start is not None and choice < region.start
-    set_window = read_set_window(flow, site) if window is None and source == "self" and beside is None else None
+    is_open = window is None and source == "self"
+    set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     return Attention(
@@ -117,9 +118,10 @@ def describe_attention(
         chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
+        beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,
         sliding_window=set_window,
-        kept_last=count_kept_last(flow, site) if window is None and set_window is None and source == "self" else None,
+        kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
     )
 
 

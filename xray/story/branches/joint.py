@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
 from xray.story.branches.operands import Side
 from xray.story.recognition.between import Region, is_linear
+from xray.story.recognition.turning import is_rotary
 
 MOST_BEHIND = 80
 ANOTHER = "another stream"
@@ -26,6 +27,14 @@ def name_beside(flow: Flow, key: Side, region: Region, towers: Mapping[int, str]
 def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
     """The step that made the keys that are put beside a branch's own, by a linear layer of theirs."""
     return next((maker for _, maker in find_joins(flow, key, region)), None)
+
+
+def leaves_unturned(flow: Flow, key: Side, region: Region) -> bool:
+    """Whether keys that are put beside a branch's own come from their linear layer without a turn by their places."""
+    maker = find_beside(flow, key, region)
+    way = {*flow.behind(maker, most=MOST_BEHIND, ends=lambda here: is_linear(flow, here))}
+    made = {*flow.ahead(*(here for here in way if is_linear(flow, here)), within=way.__contains__)}
+    return bool(made) and not is_rotary(flow, made)
 
 
 def find_own_keys(flow: Flow, key: Side, region: Region) -> slice | None:

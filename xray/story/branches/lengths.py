@@ -17,7 +17,7 @@ from xray.story.recognition.between import Region, projections_in, width_out
 from xray.story.recognition.known_values import keep_hiding
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_rules import LOW
-from xray.story.recognition.value_shapes import numbers, read_slices
+from xray.story.recognition.value_shapes import number, numbers, read_slices
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
@@ -26,6 +26,7 @@ UNNAMED = ("other", "arg2", "arg3")
 PADDINGS = SIDE_BY_SIDE | {"pad"}
 CONFIGURED = "config.sliding_window"
 WINDOWS = ("sliding_window", CONFIGURED)
+MOST_BEHIND_MASK = 80
 NO_WINDOW = frozenset({"full_attention", "global_attention"})
 """How a library's settings name a window, and kinds of layers that have none."""
 
@@ -130,12 +131,13 @@ def read_padding(flow: Flow, nodes: Collection[int], axis: int | None) -> tuple[
     return (sum(shape[axis] for shape in shapes[: own[0]]), shapes[own[0]][axis]) if len(own) == 1 else None
 
 
-def read_set_window(flow: Flow, site: Site) -> int | None:
+def read_set_window(flow: Flow, site: Site, *, is_joint: bool = False) -> int | None:
     """The window that the settings of an attention's own block name, if a row has fewer keys than that.
 
     Where it has more, its mask shows a window, or there is none; where it has as many, a cache may keep no others. A
-    block may know of one that its layer does not use. One more than the configuration of a block around it names is how
-    a kernel is told of that one (UltraBERT).
+    block may know of one that its layer does not use: one that looks at keys of another stream too has it where its
+    mask is worked out with that number (T5Gemma 2, not DiffusionGemma). One more than the configuration of a block
+    around it names is how a kernel is told of that one (UltraBERT).
     """
     block = next((one for one in flow.parents(site.scores) if flow.steps[one].module), None)
     if block is None:
@@ -148,7 +150,15 @@ def read_set_window(flow: Flow, site: Site) -> int | None:
     named = next((one for one in around if type(one) is int), None)
     window = named if named is not None and window == named + 1 else window
     seen = flow.output(site.scores).shape[-1]
-    return window if type(window) is int and window > seen > 0 else None
+    if type(window) is not int or not window > seen > 0:
+        return None
+    return None if is_joint and not is_masked_with(flow, site, window) else window
+
+
+def is_masked_with(flow: Flow, site: Site, window: int) -> bool:
+    """Whether a number is counted with where the mask of an attention is worked out."""
+    masks = [part.operand.maker for part in read_scored(flow, site.scored) if part.kind == "mask" and part.operand]
+    return any(number(flow.steps[node]) == window for node in flow.behind(*masks, most=MOST_BEHIND_MASK))
 
 
 def count_kept_last(flow: Flow, site: Site) -> int | None:

@@ -54,7 +54,7 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     if lanes and not told.has_ribbons:  # given to the model (BLIP-2's Q-Former), or made by an earlier layer (Gemma 3n)
         made, what = {look.own for _, _, look in told.frames}, memory.removeprefix("memory: ")
         entries += [("fill", role, f"from elsewhere: {what}") for role in sorted(asked - made)]
-    elif lanes or gives:
+    elif lanes or told.has_ribbons:  # those of joint attention may end at boxes of the stream's own (Evolla's rows)
         entries.append(("line", "ribbon", f"{memory}; or rows" if lanes and gives else memory or GIVEN))
     if told.has_condition:
         entries.append(("fill", CONDITION, name_condition(told)))

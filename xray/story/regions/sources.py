@@ -134,12 +134,17 @@ def is_end(source: Source, columns: Sequence[Column], standing: Sequence[Standin
 
 
 def list_read(column: Column, standing: Standing, beside: Collection[str]) -> list[list[tuple[Node, Box]]]:
-    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own."""
+    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own.
+
+    Where boxes stand for what works these out, they are led there, and not to what joins them.
+    """
     rows = []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
         joins = any(getattr(one, "beside", None) in beside for one in panel.staging.stage.branches)
-        keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join")]
+        brought = {node.key for node in panel.chart.nodes if node.surface == "memory"}
+        led = {edge.target for edge in panel.chart.edges if edge.source in brought}
+        keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join") and node.key not in led]
         rows.append([(panel.chart.node(key), boxes[key]) for key in keys or panel.chart.memory if key in boxes])
     return [row for row in rows if row]
 
@@ -152,7 +157,9 @@ def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
         if panel.is_open:
             continue
         looking = (
-            one for one in panel.staging.branches if isinstance(one.branch, Looking) and one.branch.leaves_stream
+            one
+            for one in panel.staging.branches
+            if isinstance(one.branch, Looking) and (one.branch.leaves_stream or getattr(one.branch, "beside", None))
         )
         sites = [one.site for one in looking if one.site is not None]
         steps = tuple(flow.steps[node] for site in sites for way in (site.key, site.value) for node in way.nodes)

@@ -42,7 +42,9 @@ def describe_rotary(anatomy: Anatomy) -> str:
     if some == "" and any(isinstance(one, Recurrence) and one.heads for one in branches(anatomy)):
         some = " in softmax attention"  # a state has queries and keys too, and nothing turns them (Qwen 3.5)
     there = "there " if some else ""
-    return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place."
+    joint = [one.beside_unturned for one in attentions(anatomy) if one.positions == "rotary" and one.beside]
+    but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
+    return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place{but}."
 
 
 def describe_alibi(anatomy: Anatomy) -> str:

@@ -163,7 +163,8 @@ def describe_beside(branch: Branch) -> str:
     if branch.causal is None:
         return f"Places look at those of {whose} too."
     own = "back, never ahead" if branch.causal else "at each other"
-    return f"Places look {own}, and at those of {whose}."
+    window = f"; sliding_window = {branch.sliding_window} is set" if branch.sliding_window else ""
+    return f"Places look {own}, and at those of {whose}{window}."
 
 
 def describe_chosen(branch: Branch) -> str:

@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Group
-from xray.story.attention.longer_rows import has_longer
+from xray.story.attention.brought_rows import has_longer
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
