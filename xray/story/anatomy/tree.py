@@ -248,13 +248,15 @@ class Link:
     block, on the way to a third (RT-DETR's finer maps).
 
     `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
-    end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none.
+    end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none. `turned` are how many
+    numbers of each row are turned by cosines and sines on the way, and how many there are (Music Flamingo).
     """
 
     kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored", "met"]
     source: str
     target: str
     behind: tuple[int, ...] = ()
+    turned: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

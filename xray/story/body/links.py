@@ -18,6 +18,7 @@ from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.branches.distinctions import list_other_scores
 from xray.story.entrance.tables import PICKING
+from xray.story.entrance.turned_rows import WAVES, count_turned, find_turned
 from xray.story.passages.homes import read_leading
 
 MOST_TO_IDS = 2000
@@ -85,7 +86,21 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         if (link := Link("memory", *pair)) in found or (pair not in pairs and pair[0] != pair[1]):
             found.setdefault(link, set()).update(places)  # memory is of layers of other towers too (Mllama)
     named = {one.tower.name: one for one in towers}
-    return tuple(replace(link, behind=tell_behind(named[link.source], taken)) for link, taken in found.items())
+    behind = {link: tell_behind(named[link.source], taken) for link, taken in found.items()}
+    return tuple(replace(link, behind=behind[link], turned=read_turned(flow, link, named)) for link in found)
+
+
+def read_turned(flow: Flow, link: Link, named: Mapping[str, Towering]) -> tuple[int, int] | None:
+    """How many numbers of each row are turned on the way from one tower alone into another's stream, and of how many.
+
+    None where none are, or rows are turned more than once.
+    """
+    if link.kind != "joined" or not any(flow.op(node) in WAVES for node in named[link.target].entrance):
+        return None
+    leading = read_leading(flow, named[link.target], [*named.values()])
+    led = leading.between.get((named[link.source].end,), frozenset())
+    turns = [end for end in find_turned(flow, named[link.target].entrance) if end in led]
+    return count_turned(flow, turns[0]) if len(turns) == 1 else None
 
 
 def list_taken(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:

@@ -7,6 +7,8 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
     CHANCE,
     CURVES,
     DIFFERENCES,
@@ -14,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     GRIDS,
     LENGTHS,
     PLACING,
+    PRODUCTS,
     SCALINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
@@ -42,7 +45,7 @@ from xray.story.passages.pools import (
     measures_channels,
     weighs_rows,
 )
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
 from xray.story.sentences.of_models import describe_ops
@@ -50,6 +53,8 @@ from xray.story.states.operands import SOLVES
 
 MOST_BEHIND, LEAST_ADDED = 12, 0.01
 ROUNDING = frozenset({"round", "round_"})
+COMPARED = {"gt": "ABOVE {}", "ge": "FROM {} UP", "lt": "BELOW {}", "le": "UP TO {}"}
+"""Where numbers are compared with one: what those are like that become 1, as others become 0."""
 SCATTERING = frozenset({"scatter", "scatter_"})
 HIGHEST = frozenset({"max", "argmax"})
 LABELS = {
@@ -123,9 +128,11 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if gates_channels(flow, node):
         return "EACH CHANNEL × ITS GATE"
     if is_linear(flow, node):
-        return "LINEAR"
+        return label_table(flow, node) or "LINEAR"
     if is_product(flow, node):
         return "PRODUCT"
+    if list_flags(flow, node):
+        return label_flags(flow, node)
     if op in ("pow", "pow_"):
         power = flow.steps[node].settings.get("arg1", flow.steps[node].settings.get("other"))
         return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
@@ -180,6 +187,11 @@ def label_division(flow: Flow, norm: Norm) -> str:
     return "MEAN TAKEN OFF" if norm.centred else "DIVIDED BY A MEAN"
 
 
+def list_written_out(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that one box stands for as they do one thing together: round, divide by a sum, or make 1 and 0."""
+    return list_rounding(flow, node) or list_own_sum(flow, node) or list_flags(flow, node)
+
+
 def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:
     """The steps of a sum x + (round(x) - x), itself last: whole numbers, and on the way back as if not rounded (FSQ).
 
@@ -220,6 +232,53 @@ def read_axis(flow: Flow, node: int) -> int | None:
     settings, axes = flow.steps[node].settings, len(flow.steps[node].inputs[0].shape)
     axis = next((settings[name] for name in ("dim", "other", "arg1") if isinstance(settings.get(name), int)), None)
     return axis % axes if isinstance(axis, int) and axes else None
+
+
+def list_flags(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that make 1 of what is above a number, or below it, and 0 of all else, and numbers of these; or none.
+
+    The last is the cast, or the comparison itself, where rows are multiplied with it as it is.
+    """
+    here = flow.carried_from(node) if flow.op(node) in CASTING else node
+    if here is None or flow.op(here) not in COMPARED or not reads_as_numbers(flow, here, node):
+        return ()
+    others = [flow.steps[here].settings.get(name) for name in ("other", "arg1")]
+    is_known = len(flow.steps[here].inputs) == 1 and any(isinstance(one, int | float) for one in others)
+    return tuple(sorted({here, *flow.behind(node, within=here.__le__)})) if is_known else ()
+
+
+def reads_as_numbers(flow: Flow, compared: int, last: int) -> bool:
+    """Whether a step compares numbers worked out of data, and makes numbers of that: itself, or by a cast behind it."""
+    given, out = flow.steps[compared].inputs, flow.output(last)
+    is_of_data = bool(given) and given[0].is_float and compared in list_reading_data(flow)
+    if not is_of_data or prod(out.shape) <= 1 or flow.output(compared).dtype != "bool":
+        return False
+    readers = [one for one in flow.readers.get(last, ()) if flow.is_leaf(one)]
+    return bool(readers) and (out.is_float or any(flow.op(one) in SCALINGS for one in readers))
+
+
+def label_flags(flow: Flow, node: int) -> str:
+    """What the making of 1 and 0 is called, by what becomes 1."""
+    compared = list_flags(flow, node)[0]
+    settings = flow.steps[compared].settings
+    bound = settings.get("other", settings.get("arg1"))
+    return f"1 {COMPARED[flow.op(compared)].format(f'{bound:g}')}, ELSE 0"
+
+
+def label_table(flow: Flow, node: int) -> str:
+    """What a product is called with a table that is no parameter, no argument, and made of none; "" for any other step.
+
+    (Nemotron 3.5 Transcribe's speakers.)
+    """
+    step = flow.steps[node]
+    if flow.op(node) not in PRODUCTS or step.params or len(step.inputs) != 2 or not flow.one_pass.arguments:
+        return ""
+    record, maker = [*flow.given(node)][1]
+    while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+        record, maker = next(flow.given(maker))
+    is_given = any(record.shape == one.shape for one in flow.one_pass.arguments)
+    is_held = maker is None and record.role != "parameter" and not is_given
+    return "PRODUCT WITH A FIXED TABLE" if is_held else ""
 
 
 def label_forced(flow: Flow, forced: Sequence[int]) -> str:

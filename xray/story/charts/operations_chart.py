@@ -35,7 +35,7 @@ from xray.story.charts.chart import (
     uncross,
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
-from xray.story.charts.operation_labels import label_step, list_own_sum, list_rounding, tell_middle
+from xray.story.charts.operation_labels import label_step, list_written_out, tell_middle
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
@@ -73,7 +73,7 @@ def chart_operations(
     loop, written = part_written(flow, nodes, loop)
     own_names = dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE") | dict.fromkeys(written[:1], PUT_IN_TURNS)
     labels = {**bends, **own_names, **(labels or {})}
-    rounded = {node: own for node in nodes if (own := list_rounding(flow, node) or list_own_sum(flow, node))}
+    rounded = {node: own for node in nodes if (own := list_written_out(flow, node))}
     folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})
     folded |= ({looked[-1]: looked} if looked else {}) | ({written[0]: written} if written else {})
     most = MOST_AT_ALL if is_entrance else most

@@ -1,7 +1,7 @@
 """What boxes of an entrance read besides what a tower reads first: other arguments, and learned rows."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -172,6 +172,47 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
     for one in nodes:
         name = name_argument(flow, one.record) if one.label == IDS and one.record is not None else ""
         yield replace(one, extra=one.extra or told.get(one.key, ""), told=(*one.told, *filter(None, [name])))
+
+
+def name_in_common(flow: Flow, charts: Sequence[Chart | None]) -> list[Chart | None]:
+    """The charts of several entrances, where an argument comes in at the foot of more than one with its name there.
+
+    Two towers may hear one sound (VibeVoice ASR): without its name it would seem to be two.
+    """
+    named = [{} if chart is None else list_named(flow, chart) for chart in charts]
+    many = Counter(name for one in named for name in {*one.values()})
+    return [
+        None if chart is None else replace(chart, nodes=tuple(tell_name(node, own, many) for node in chart.nodes))
+        for chart, own in zip(charts, named, strict=True)
+    ]
+
+
+def list_named(flow: Flow, chart: Chart) -> dict[str, str]:
+    """The boxes at the foot of an entrance in which an argument of known name comes in, each with that."""
+    given = (node for node in chart.nodes if node.row == 0 and node.key.startswith(("given", "also")))
+    own = ((node.key, find_argument(flow, node.record)) for node in given if node.record is not None)
+    return {key: name for key, found in own if found is not None and (name := name_argument(flow, found))}
+
+
+def find_argument(flow: Flow, record: TensorRecord) -> TensorRecord | None:
+    """What came in from outside as a tensor, be it moved since, with all its numbers; None where one was made inside.
+
+    A long sound may be cut into pieces first, and be no longer than one of them (VibeVoice ASR).
+    """
+    found, here = record, None if record.source is None else flow.places[record.source]
+    while here is not None:
+        if flow.op(here) not in CARRYING or not flow.makers[here]:
+            return None
+        found, here = next(flow.given(here))
+    is_whole = found.role != "parameter" and prod(found.shape) == prod(record.shape)
+    return found if is_whole else None
+
+
+def tell_name(node: Node, names: Mapping[str, str], many: Mapping[str, int]) -> Node:
+    """A box with the name of what comes in there, where that comes in elsewhere too and the box does not tell yet."""
+    name = names.get(node.key, "")
+    is_told = name in (node.extra, *node.told)
+    return node if many.get(name, 0) < 2 or is_told else replace(node, told=(*node.told, name))
 
 
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:

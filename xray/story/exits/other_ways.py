@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
@@ -11,6 +12,8 @@ from xray.story.recognition.between import list_reading_data
 
 MOST_BEHIND = 400
 RESIZING = "interpolate"
+OF_OTHERS: Final = "memory"
+"""The surface of boxes on such a way: they are in the colour of the tower that they come from."""
 Ways = Mapping[int, frozenset[int]]
 """The sums that add what came another way, each with the steps of that way."""
 
@@ -55,6 +58,25 @@ def find_way(flow: Flow, node: int, inner: Collection[int], others: Collection[i
     return frozenset(way) if is_learned and is_apart else frozenset()
 
 
+def list_led_across(flow: Flow, chart: Chart | None) -> frozenset[int]:
+    """The steps in boxes of such ways that lead nowhere but to boxes of the same chart, and are not handed out.
+
+    They are no end of the tower that they come from, though nothing else stands behind that (Nemotron 3.5 Transcribe).
+    """
+    boxes = () if chart is None else chart.nodes
+    drawn = {flow.places[step.id] for node in boxes for step in node.steps if step.id in flow.places}
+    lent = {flow.places[step.id] for node in boxes if node.surface == OF_OTHERS for step in node.steps}
+    return frozenset(node for node in lent if leads_to_some(flow, node, drawn))
+
+
+def leads_to_some(flow: Flow, node: int, drawn: Collection[int]) -> bool:
+    """Whether what a step gives, moved at most, is read by nothing but some steps, and not handed out."""
+    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
+    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
+    handed = flow.one_pass.results
+    return bool(readers) and readers <= {*drawn} and handed.isdisjoint(flow.steps[one].id for one in moved)
+
+
 def label_ways(flow: Flow, inner: Collection[int], ways: Ways) -> dict[int, str]:
     """What the sums are called that add what came another way, the steps with weights on these ways, and before them.
 
@@ -71,6 +93,6 @@ def lead_ways(flow: Flow, chart: Chart, ways: Ways) -> Chart:
     own = {node.key for node in chart.nodes if {flow.places[step.id] for step in node.steps} <= steps}
     reached = {edge.target for edge in chart.edges}
     begun: Sequence[str] = [node.key for node in chart.nodes if node.key in own - reached]
-    nodes = (replace(node, surface="memory") if node.key in own else node for node in chart.nodes)
+    nodes = (replace(node, surface=OF_OTHERS) if node.key in own else node for node in chart.nodes)
     feet = tuple(key for key in chart.feet if key not in own)
     return replace(chart, nodes=tuple(nodes), feet=feet, memory=(*chart.memory, *begun))

@@ -6,13 +6,14 @@ from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.kinds import only_moves
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
 from xray.story.branches.attention import is_learned
+from xray.story.charts.operation_labels import list_flags
 from xray.story.facts.totals import paths_above
 from xray.story.recognition.between import is_times_one, list_reading_data
 from xray.story.recognition.value_shapes import number
@@ -118,9 +119,16 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
         changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
         is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
         is_moved |= is_lost(flow, node)
-        if not is_moved and flow.output(node).is_float and prod(flow.output(node).shape) > 1:
+        makes_numbers = flow.output(node).is_float or makes_flags(flow, node)
+        if not is_moved and makes_numbers and prod(flow.output(node).shape) > 1:
             found[op.rstrip("_")] += 1
     return found
+
+
+def makes_flags(flow: Flow, node: int) -> bool:
+    """Whether a step compares numbers with a known one, and makes 1 and 0 of that, be it by a cast behind it."""
+    casts = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one) and flow.op(one) in CASTING]
+    return any(list_flags(flow, one)[:1] == (node,) for one in (node, *casts))
 
 
 def is_lost(flow: Flow, node: int) -> bool:

@@ -89,6 +89,16 @@ def describe_links(anatomy: Anatomy) -> str:
     return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
 
 
+def describe_turned_between(anatomy: Anatomy) -> str:
+    return " ".join(
+        f"{'All' if some == whole else f'{some:,} of the'} {whole:,} numbers of each row that the {link.source} tower "
+        f"gives are turned before they are put into the {link.target} tower's stream."
+        for link in anatomy.links
+        if link.turned is not None
+        for some, whole in [link.turned]
+    )
+
+
 def describe_met(anatomy: Anatomy) -> str:
     """What meets what another tower gives, behind its layers; of layers it is told behind which ones."""
     return " ".join(

@@ -58,6 +58,7 @@ from xray.story.sentences.of_links import (
     describe_rows_added,
     describe_scored,
     describe_tapped,
+    describe_turned_between,
     describe_weights_in_common,
     spell_numbers,
 )
@@ -362,6 +363,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     ),
     Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
+    Sentence("turned between towers", describe_turned_between),
     Sentence("met behind layers", describe_met),
     Sentence("ids of another tower", describe_chosen_ids),
     Sentence("links behind layers", describe_earlier),

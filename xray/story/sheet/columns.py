@@ -1,6 +1,6 @@
 """What stands in each column of a sheet: a tower with its charts, and beside it the same tower in another phase."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.remembering import once
@@ -12,21 +12,22 @@ from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.together import has_substance
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import Chart, Node
+from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.charts.same_numbers import tell_chart
+from xray.story.entrance.also_given import name_in_common
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
+from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit, show_handed
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
+from xray.story.exits.other_ways import list_led_across
 from xray.story.exits.tapped import add_tapped
-from xray.story.passages.homes import read_leading
-from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
@@ -209,50 +210,29 @@ def plan_columns(
         columns.append(tell_drawn(paint_leading(column), columns))
         station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
         station += bool(column.last_station)
-    return columns
+    return name_entrances(columns)
+
+
+def name_entrances(columns: Sequence[Column]) -> list[Column]:
+    """The columns, where one argument comes into several of one pass with its name in all of them."""
+    found = [*columns]
+    for reading in {id(one.reading): one.reading for one in columns if one.twin is None}.values():
+        own = [place for place, one in enumerate(columns) if one.reading is reading and one.twin is None]
+        named = name_in_common(reading.flow, [columns[place].entrance for place in own])
+        for place, entrance in zip(own, named, strict=True):
+            found[place] = replace(found[place], entrance=entrance)
+    return found
 
 
 def paint_leading(column: Column) -> Column:
-    """The column, with its boxes that lead there from other towers as what they are: of that tower, or of none.
-
-    Those of one that has the same colour stay as they are.
-    """
-    leading = read_leading(column.reading.flow, column.towering, column.reading.towers)
-    theirs, between = (frozenset[int]().union(*some.values()) for some in (leading.inside, leading.between))
-    theirs |= {rows.source for rows in column.towering.added}
-    places, data = column.reading.flow.places, list_reading_data(column.reading.flow)
-
-    def paint(chart: Chart | None) -> Chart | None:
-        if chart is None or not theirs | between:
-            return chart
-        nodes: list[Node] = []
-        for node in chart.nodes:
-            own = {places[step.id] for step in node.steps}
-            worked = own & data
-            if own and own <= theirs and node.surface == "own" and column.look.own == "decoder":
-                node = replace(node, surface="memory")
-            elif own & between and worked <= theirs | between and node.surface == "own":
-                node = replace(node, surface="ghost")
-            nodes.append(node)
-        apart = {one.key for one in nodes if one.steps and data.isdisjoint(places[step.id] for step in one.steps)}
-        return paint_fed(replace(chart, nodes=tuple(nodes)), apart)
-
-    frames = tuple(replace(frame, bridge=paint(frame.bridge)) for frame in column.frames)
-    return replace(column, entrance=paint(column.entrance), frames=frames)
-
-
-def paint_fed(chart: Chart, apart: Collection[str]) -> Chart:
-    """The chart, with boxes among some that work on no data, and lead to boxes of no tower alone, as such too.
-
-    So places are added to what one tower gives another (Florence-2).
-    """
-    ghosts = {node.key for node in chart.nodes if node.surface == "ghost"}
-    for node in sorted(chart.nodes, key=lambda one: -one.row):  # what is led in from the foot may be listed last
-        targets = {edge.target for edge in chart.edges if edge.source == node.key}
-        ghosts |= {node.key} if node.key in apart and targets and targets <= ghosts else set()
-    return replace(
-        chart, nodes=tuple(replace(one, surface="ghost") if one.key in ghosts else one for one in chart.nodes)
+    """The column, with its boxes that lead there from other towers as what they are: of that tower, or of none."""
+    bridges = [frame.bridge for frame in column.frames]
+    has_own = column.look.own == "decoder"
+    entrance, *painted = paint_led(
+        column.reading.flow, column.towering, column.reading.towers, [column.entrance, *bridges], has_own=has_own
     )
+    frames = (replace(frame, bridge=bridge) for frame, bridge in zip(column.frames, painted, strict=True))
+    return replace(column, entrance=entrance, frames=tuple(frames))
 
 
 def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
@@ -408,8 +388,22 @@ def list_last_meetings(reading: Reading) -> dict[tuple[str, str], int]:
 
 
 def list_others(reading: Reading, towering: Towering) -> set[int]:
+    """The steps of all other towers, and those that are drawn behind a later one, where they lead."""
+    lent = (steps for end, steps in read_lent(reading).items() if end > towering.end)
+    return list_of_others(reading, towering).union(*lent)
+
+
+def list_of_others(reading: Reading, towering: Towering) -> set[int]:
     """The steps of all other towers."""
     return {node for other in reading.towers if other.end != towering.end for node in other.nodes}
+
+
+@once
+def read_lent(reading: Reading) -> dict[int, frozenset[int]]:
+    """The steps that are worked out of one tower for a sum behind another one alone, by the end of that."""
+    flow, towers = reading.flow, reading.towers if len(reading.towers) > 1 else ()
+    leaving = {one.end: chart_exit(flow, one, list_of_others(reading, one)) for one in towers}
+    return {end: list_led_across(flow, chart) for end, chart in leaving.items()}
 
 
 def ends_with_later(reading: Reading, towering: Towering) -> bool:
