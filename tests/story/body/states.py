@@ -11,7 +11,7 @@ from xray.story.anatomy.tree import Norm, Stage
 
 @family("MambaForCausalLM", "mamba:284, 505", num_hidden_layers=2)
 def mamba(c):
-    state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
+    state = Recurrence("state space", (2, c.intermediate_size, c.state_size), kernel=(c.conv_kernel,))
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
@@ -45,7 +45,8 @@ def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
     # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469)
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
-    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told))
+    kernel = (c.linear_conv_kernel_dim,)
+    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told, kernel=kernel))
     attend = pre("rms", attention(c, qk_norm=True, gate=True))
     few = {"shared": 1, "shared_d_ff": c.shared_expert_intermediate_size}
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
@@ -54,7 +55,7 @@ def qwen3_next(c):
 
 @family("RecurrentGemmaForCausalLM", "recurrent_gemma:197, 391", num_hidden_layers=3)
 def recurrent_gemma(c):
-    state = pre("rms", Recurrence("gated", (2, c.lru_width)))
+    state = pre("rms", Recurrence("gated", (2, c.lru_width), kernel=(c.conv1d_width,)))
     window = c.attention_window_size  # set (line 212), and wider than ten places
     attend = pre("rms", attention(c, window=Silent(window), sliding_window=window))
     think = pre("rms", gated(c, d_ff=c.intermediate_size // 2, activation="gelu tanh"))

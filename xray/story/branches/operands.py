@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SI
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Latent
-from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
+from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.turning import is_rotary, list_turned
@@ -286,9 +286,11 @@ def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:
 
 
 def is_plain(flow: Flow, side: Side) -> bool:
-    """Whether nothing is done to an operand but to project, move, scale and normalise it."""
+    """Whether nothing is done to an operand but to project, move, scale and normalise it: no neighbours are let in."""
     normed = list_normed(flow, side)
     for node in side.nodes:
+        if flow.op(node) in FINDINGS and overlaps(flow, node):
+            return False
         if node in side.projections or node in normed or (side.last is not None and node < side.projections[0]):
             continue
         if flow.op(node) in ("cos", "sin", "view_as_complex", "polar"):
@@ -298,6 +300,12 @@ def is_plain(flow: Flow, side: Side) -> bool:
         ):
             return False
     return True
+
+
+def overlaps(flow: Flow, convolution: int) -> bool:
+    """Whether a convolution reads of each place what stands next to it, and not pieces that lie end to end (PVT)."""
+    kernel, stride = (read_sizes(flow, convolution, name) for name in ("kernel_size", "stride"))
+    return max(kernel, default=1) > max(stride, default=1)
 
 
 def list_normed(flow: Flow, side: Side) -> frozenset[int]:
