@@ -17,19 +17,21 @@ def mamba(c):
 
 @family("FalconMambaForCausalLM", "falcon_mamba:299, 544", num_hidden_layers=2)
 def falcon_mamba(c):
-    state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
+    state = Recurrence("state space", (2, c.intermediate_size, c.state_size), kernel=(c.conv_kernel,))
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
 @family("Mamba2ForCausalLM", "mamba2:373, 624", num_hidden_layers=2)
 def mamba2(c):
-    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)), by_pieces=True)  # type: ignore[arg-type]
+    shape = Silent((2, c.num_heads, c.head_dim, c.state_size))
+    state = Recurrence("state space", shape, by_pieces=True, kernel=(c.conv_kernel,))  # type: ignore[arg-type]
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
 @family("JambaForCausalLM", "jamba:154, 698", num_hidden_layers=8, half=True)
 def jamba(c):
-    state = pre("rms", Recurrence("state space", (2, c.hidden_size * c.mamba_expand, c.mamba_d_state)))
+    shape, kernel = (2, c.hidden_size * c.mamba_expand, c.mamba_d_state), (c.mamba_d_conv,)
+    state = pre("rms", Recurrence("state space", shape, kernel=kernel))
     attend = pre("rms", attention(c, positions="none"))
     dense, sparse = pre("rms", gated(c)), pre("rms", experts(c, c.num_experts))
     groups = (
@@ -106,7 +108,8 @@ def rwkv(c):
 def zamba(c):
     # a shared attention and feed-forward read the stream beside the words, and their sum with the stream goes on
     # into the state alone
-    state = Recurrence("state space", (2, c.hidden_size * c.mamba_expand // c.n_mamba_heads, c.mamba_d_state))
+    shape, kernel = (2, c.hidden_size * c.mamba_expand // c.n_mamba_heads, c.mamba_d_state), (c.mamba_d_conv,)
+    state = Recurrence("state space", shape, kernel=kernel)
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
     mixed = Stage((wide, gated(c), state), False, Norm("rms", "before", None, False))
     hybrid = [number for number, kind in enumerate(c.layers_block_type) if kind == "hybrid"]
@@ -121,7 +124,8 @@ LATE = ["linear_attention", "linear_attention", "hybrid"] * 2 + ["linear_attenti
 @family("Zamba2ForCausalLM", "zamba2:903, 1001, 1056", num_hidden_layers=7, layers_block_type=LATE)
 def zamba2(c):
     # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: no gate is proven
-    state = Recurrence("state space", Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state)), by_pieces=True)  # type: ignore[arg-type]
+    shape = Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state))
+    state = Recurrence("state space", shape, by_pieces=True, kernel=(c.mamba_d_conv,))  # type: ignore[arg-type]
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
     think = gated(c, gated=Silent(True), fused=Silent(True))
     mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))
