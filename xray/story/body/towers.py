@@ -89,7 +89,7 @@ class Towering:
     def last_layer(self) -> int:
         """The last sum that its last norm reads: before the one that adds once more what went into the first layer."""
         end = self.chains[-1].end
-        return end if self.final is None or self.final.end > end else self.chains[-1].joints[-1].add
+        return end if self.final is not None and self.final.end > end else self.chains[-1].joints[-1].add
 
     @property
     def sums(self) -> frozenset[int]:

@@ -108,21 +108,40 @@ def find_prepared(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
     """What a branch itself does to another tower's rows for a linear layer to read: a norm (Perceiver), or a sum.
 
     So places are added (DETR, SAM). With the moves that lay the rows out before the layer reads them (Mask2Former);
-    empty where nothing is done.
+    empty where nothing is done, or where a norm is read by later branches too: it is none of this one's (X-CLIP).
     """
+    here, moved = follow_moved(flow, linear, region)
+    norm = find_norm(flow, here)
+    if norm is not None and region.beside.issuperset(norm.nodes):
+        return () if is_read_behind(flow, norm.end, region.end) else (*norm.nodes, *moved)
+    if here is None or here not in region.beside or flow.op(here) not in SUMS or len(flow.steps[here].inputs) != 2:
+        return ()
+    alike = all(record.shape[-1:] == flow.output(here).shape[-1:] for record in flow.steps[here].inputs)
+    return (here, *moved) if alike and flow.is_leaf(here) else ()
+
+
+def find_normed_before(flow: Flow, linear: int, region: Region) -> Norm | None:
+    """The norm of another tower's rows that a linear layer of a branch reads, and branches behind it too."""
+    norm = find_norm(flow, follow_moved(flow, linear, region)[0])
+    is_shared = norm is not None and region.beside.issuperset(norm.nodes) and is_read_behind(flow, norm.end, region.end)
+    return norm if is_shared else None
+
+
+def follow_moved(flow: Flow, linear: int, region: Region) -> tuple[int | None, list[int]]:
+    """What a linear layer reads before it is laid out beside a branch, and the steps that lay it out."""
     number = data_input(flow, linear)
     here = None if number is None else flow.makers[linear][number]
     moved: list[int] = []
     while here is not None and here in region.beside and flow.op(here) in CARRYING and flow.makers[here]:
         moved.append(here)
         here = flow.makers[here][0]
-    norm = find_norm(flow, here)
-    if norm is not None and region.beside.issuperset(norm.nodes):
-        return (*norm.nodes, *moved)
-    if here is None or here not in region.beside or flow.op(here) not in SUMS or len(flow.steps[here].inputs) != 2:
-        return ()
-    alike = all(record.shape[-1:] == flow.output(here).shape[-1:] for record in flow.steps[here].inputs)
-    return (here, *moved) if alike and flow.is_leaf(here) else ()
+    return here, moved
+
+
+def is_read_behind(flow: Flow, node: int, end: int) -> bool:
+    """Whether steps behind another one read what a step makes, be it moved."""
+    moved = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING)
+    return any(reader > end for one in moved for reader in flow.readers.get(one, ()) if flow.is_leaf(reader))
 
 
 def find_places(flow: Flow, join: int, region: Region) -> int | None:
