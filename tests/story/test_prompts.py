@@ -66,7 +66,9 @@ class Prompts(nn.Module):
 
 def record(**how):
     torch.manual_seed(0)
-    return xray.trace(Prompts(**how).eval(), torch.arange(TEXTS * WORDS).view(TEXTS, WORDS), torch.rand(2, FRAMES, 3, 8, 8))
+    return xray.trace(
+        Prompts(**how).eval(), torch.arange(TEXTS * WORDS).view(TEXTS, WORDS), torch.rand(2, FRAMES, 3, 8, 8)
+    )
 
 
 def list_labels(chart):
