@@ -78,7 +78,8 @@ def olmo_hybrid(c):
     keys, values = c.linear_num_key_heads, c.linear_num_value_heads
     d_k, d_v = c.linear_key_head_dim, c.linear_value_head_dim
     told = StateHeads(keys, values, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
-    line = pre("rms", Recurrence("linear attention", (2, values, d_k, d_v), by_pieces=True, heads=told))
+    shape, kernel = (2, values, d_k, d_v), (c.linear_conv_kernel_dim,)
+    line = pre("rms", Recurrence("linear attention", shape, by_pieces=True, heads=told, kernel=kernel))
     look = after("rms", attention(c, qk_norm=True, qk_norm_over="width"))
     groups = (
         group((0, 1, 2), c.hidden_size, line, pre("rms", gated(c))),

@@ -177,9 +177,14 @@ def deepseek_v32(c):
     return of_deepseek(c, pre, chosen_keys=True, chosen_kept=c.index_head_dim)
 
 
+def space(c):
+    shape = Silent("a matrix for each head")
+    return Recurrence("state space", shape, by_pieces=True, kernel=(c.mamba_d_conv,))  # type: ignore[arg-type]
+
+
 @family("BambaForCausalLM", "bamba:182, 840", named=True, attn_layer_indices=[1], **TWO)
 def bamba(c):
-    state = pre("rms", Recurrence("state space", Silent("a matrix for each head"), by_pieces=True))  # type: ignore[arg-type]
+    state = pre("rms", space(c))
     think = pre("rms", gated(c))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, pre("rms", attention(c)), think)
     return decoder_only(c, groups=groups, final="rms")
@@ -188,7 +193,7 @@ def bamba(c):
 @family("FalconH1ForCausalLM", "falcon_h1:169, 865", named=True, **TWO)
 def falcon_h1(c):
     # both read one norm, and are added together (line 934)
-    state = Recurrence("state space", Silent("a matrix for each head"), by_pieces=True)  # type: ignore[arg-type]
+    state = space(c)
     side = Stage((state, attention(c)), True, Norm("rms", "before", None, False))
     return decoder_only(c, side, pre("rms", gated(c)), final="rms")
 
@@ -201,7 +206,7 @@ def falcon_h1(c):
     **TWO,
 )
 def granitemoehybrid(c):
-    state = pre("rms", Recurrence("state space", Silent("a matrix for each head"), by_pieces=True))  # type: ignore[arg-type]
+    state = pre("rms", space(c))
     think = pre("rms", experts(c, c.num_local_experts, shared=1, shared_d_ff=c.shared_intermediate_size))
     attend = pre("rms", attention(c, positions="none", unscaled=True))
     groups = group(1, c.hidden_size, state, think), group((1,), c.hidden_size, attend, think)

@@ -11,25 +11,27 @@ from xray.story.anatomy.tree import Norm, Stage
 
 @family("MambaForCausalLM", "mamba:284, 505", num_hidden_layers=2)
 def mamba(c):
-    state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
+    state = Recurrence("state space", (2, c.intermediate_size, c.state_size), kernel=(c.conv_kernel,))
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
 @family("FalconMambaForCausalLM", "falcon_mamba:299, 544", num_hidden_layers=2)
 def falcon_mamba(c):
-    state = Recurrence("state space", (2, c.intermediate_size, c.state_size))
+    state = Recurrence("state space", (2, c.intermediate_size, c.state_size), kernel=(c.conv_kernel,))
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
 @family("Mamba2ForCausalLM", "mamba2:373, 624", num_hidden_layers=2)
 def mamba2(c):
-    state = Recurrence("state space", Silent((2, c.num_heads, c.head_dim, c.state_size)), by_pieces=True)  # type: ignore[arg-type]
+    shape = Silent((2, c.num_heads, c.head_dim, c.state_size))
+    state = Recurrence("state space", shape, by_pieces=True, kernel=(c.conv_kernel,))  # type: ignore[arg-type]
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
 @family("JambaForCausalLM", "jamba:154, 698", num_hidden_layers=8, half=True)
 def jamba(c):
-    state = pre("rms", Recurrence("state space", (2, c.hidden_size * c.mamba_expand, c.mamba_d_state)))
+    shape, kernel = (2, c.hidden_size * c.mamba_expand, c.mamba_d_state), (c.mamba_d_conv,)
+    state = pre("rms", Recurrence("state space", shape, kernel=kernel))
     attend = pre("rms", attention(c, positions="none"))
     dense, sparse = pre("rms", gated(c)), pre("rms", experts(c, c.num_experts))
     groups = (
@@ -45,7 +47,8 @@ def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
     # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469)
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
-    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told))
+    kernel = (c.linear_conv_kernel_dim,)
+    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told, kernel=kernel))
     attend = pre("rms", attention(c, qk_norm=True, gate=True))
     few = {"shared": 1, "shared_d_ff": c.shared_expert_intermediate_size}
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
@@ -54,7 +57,7 @@ def qwen3_next(c):
 
 @family("RecurrentGemmaForCausalLM", "recurrent_gemma:197, 391", num_hidden_layers=3)
 def recurrent_gemma(c):
-    state = pre("rms", Recurrence("gated", (2, c.lru_width)))
+    state = pre("rms", Recurrence("gated", (2, c.lru_width), kernel=(c.conv1d_width,)))
     window = c.attention_window_size  # set (line 212), and wider than ten places
     attend = pre("rms", attention(c, window=Silent(window), sliding_window=window))
     think = pre("rms", gated(c, d_ff=c.intermediate_size // 2, activation="gelu tanh"))
@@ -105,7 +108,8 @@ def rwkv(c):
 def zamba(c):
     # a shared attention and feed-forward read the stream beside the words, and their sum with the stream goes on
     # into the state alone
-    state = Recurrence("state space", (2, c.hidden_size * c.mamba_expand // c.n_mamba_heads, c.mamba_d_state))
+    shape, kernel = (2, c.hidden_size * c.mamba_expand // c.n_mamba_heads, c.mamba_d_state), (c.mamba_d_conv,)
+    state = Recurrence("state space", shape, kernel=kernel)
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
     mixed = Stage((wide, gated(c), state), False, Norm("rms", "before", None, False))
     hybrid = [number for number, kind in enumerate(c.layers_block_type) if kind == "hybrid"]
@@ -120,7 +124,8 @@ LATE = ["linear_attention", "linear_attention", "hybrid"] * 2 + ["linear_attenti
 @family("Zamba2ForCausalLM", "zamba2:903, 1001, 1056", num_hidden_layers=7, layers_block_type=LATE)
 def zamba2(c):
     # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: no gate is proven
-    state = Recurrence("state space", Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state)), by_pieces=True)  # type: ignore[arg-type]
+    shape = Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state))
+    state = Recurrence("state space", shape, by_pieces=True, kernel=(c.mamba_d_conv,))  # type: ignore[arg-type]
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
     think = gated(c, gated=Silent(True), fused=Silent(True))
     mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))

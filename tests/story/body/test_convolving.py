@@ -1,8 +1,12 @@
 """Sublayers that both convolve are alike only where they do the same."""
 
+import pytest
 import torch
+from handwritten import Attention, Layer
 from story.body.test_mistaken import AttentionPart, FeedForwardPart, read
 from torch import nn
+
+import xray
 
 CHANNELS, WIDE, PLACES = 12, 17, 5
 
@@ -75,3 +79,23 @@ def test_convolutions_that_do_other_things_are_sublayers_of_one_layer():
 
 def test_convolutions_that_do_the_same_are_a_layer_each():
     assert list_groups(Mixing, Mixing) == [((0, 1), 1), ((2, 3, 4), 2), ((5, 6), 1)]
+
+
+class KeysConvolved(Attention):
+    """Keys and values are made of what a convolution gives of the rows (CvT)."""
+
+    def __init__(self, kernel, step):
+        super().__init__(CHANNELS, 3)
+        self.mix = nn.Conv1d(CHANNELS, CHANNELS, kernel, stride=step, padding=kernel // 2 if step == 1 else 0)
+
+    def forward(self, x, memory, mask=None):
+        return super().forward(x, self.mix(memory.mT).mT, mask)
+
+
+@pytest.mark.parametrize(("kernel", "step", "told"), [(3, 1, None), (1, 1, "none"), (2, 2, "none")])
+def test_an_attention_whose_keys_let_neighbours_in_is_not_said_to_know_no_places(kernel, step, told):
+    layers = (Layer(CHANNELS, KeysConvolved(kernel, step), norm="before") for _ in range(2))
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, CHANNELS), *layers).eval(), torch.arange(PLACES)[None])
+
+    (tower,) = xray.anatomy(trace).towers
+    assert tower.branches[0].positions == told

@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import Attention
 from xray.story.facts.kept_keys import measure_growth
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.sentences.of_models import describe_chosen_keys
+from xray.story.sentences.of_attentions import describe_chosen_keys
 
 LENGTH, CHOSEN = 5, 3
 
@@ -131,6 +131,26 @@ class Bucketed(Scoring):
         return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
 
 
+class InPieces(Scoring):
+    """Each place sees the places of the pieces that score highest, and the last ones, which fill none (GLM-5.3)."""
+
+    def __init__(self, size, dim=-1):
+        super().__init__()
+        self.size, self.dim = size, dim
+
+    def forward(self, x):
+        many = LENGTH // self.size
+        places = torch.arange(many * self.size).view(1, many, self.size).expand(len(x), -1, -1)
+        pieces = self.asked(x)[:, : many * self.size].reshape(len(x), many, self.size, WIDTH).mean(2)
+        best = (self.asks(x) @ pieces.mT).topk(min(1, many), dim=-1).indices
+        chosen = places[torch.arange(len(x))[:, None, None], best].flatten(-2)
+        last = torch.arange(many * self.size, LENGTH).expand(len(x), LENGTH, -1)
+        written = torch.cat([chosen, last], dim=-1)
+        counts = torch.zeros(len(x), LENGTH, LENGTH).scatter_add(self.dim, written, torch.ones_like(written).float())
+        scores = (self.query(x) @ self.key(x).mT).masked_fill(counts == 0, -1e9)
+        return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
+
+
 def read_parts(attention):
     trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention)), torch.arange(LENGTH)[None])
     flow = read_flow(trace.passes[0])
@@ -146,6 +166,39 @@ def look(attention):
 @pytest.mark.parametrize(("attention", "chosen"), [(Indexed, True), (Added, None), (Picked, None)])
 def test_keys_are_chosen_where_a_mask_shows_the_highest_alone(attention, chosen):
     assert look(attention()).chosen_keys is chosen
+
+
+@pytest.mark.parametrize(
+    ("attention", "told"),
+    [
+        (InPieces(2), (True, 2, None)),
+        (InPieces(LENGTH + 2), (True, LENGTH + 2, True)),
+        (InPieces(2, dim=1), (None, None, None)),  # what is picked is no key
+        (Indexed(), (True, None, None)),
+    ],
+)
+def test_keys_are_chosen_in_pieces_where_places_of_these_are_written_along_a_mask(attention, told):
+    found = look(attention)
+
+    assert (found.chosen_keys, found.chosen_together, found.none_chosen) == told
+
+
+@pytest.mark.parametrize(
+    ("size", "mask", "pieces"),
+    [(2, "MASK OF CHOSEN KEYS", "of 2 pieces of 2 places"), (LENGTH + 2, "MASK", "of 0 pieces of 7 places")],
+)
+def test_other_scores_of_pieces_stand_before_the_mask_and_say_of_how_many(size, mask, pieces):
+    attention = InPieces(size)
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention)), torch.arange(LENGTH)[None])
+    boxes = [
+        "\n".join("".join(run.text for run in line) for line in box.lines)
+        for box in compose_poster(trace, text_width).boxes
+    ]
+    (other,) = (text for text in boxes if text.startswith("OTHER SCORES"))
+
+    assert pieces in other
+    assert f"{2 * (WIDTH + 1) * WIDTH:,} parameters" in other
+    assert any(text.startswith((f"{mask} ", f"{mask}\n")) for text in boxes)
 
 
 @pytest.mark.parametrize(("attention", "kept"), [(Keeping, WIDTH), (Indexed, None)])

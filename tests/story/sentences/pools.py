@@ -122,6 +122,7 @@ MODELS = {
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
+    "no key chosen": make_anatomy(replace(FALSE, chosen_keys=True, chosen_together=16, none_chosen=True)),
     "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
     "rotary places": make_anatomy(replace(FALSE, positions="rotary")),
     "slopes of places": make_anatomy(replace(FALSE, positions="alibi")),
@@ -215,6 +216,7 @@ INSIDE = {"solved": {"add", "linalg_solve_triangular"}, "added": {"add"}}
 """Operations that the box of a state may stand for."""
 OF_MODELS = {name: {name} for name in MODELS if name not in UNSAID_OF_MODELS}
 OF_MODELS["convolution"].add("a convolution beside attention")
+OF_MODELS["chosen keys"] |= {"no key chosen"}
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
@@ -251,6 +253,7 @@ ATTENTIONS = {
     "last keys kept": replace(FALSE, kept_last=4095, causal=True),
     "chosen": replace(FALSE, chosen_keys=True, causal=True),
     "chosen earlier": replace(FALSE, chosen_keys=True, chosen_earlier=True, causal=True),
+    "none chosen": replace(FALSE, chosen_keys=True, none_chosen=True, causal=True),
     "window set, sees both ways": replace(FALSE, sliding_window=4096, causal=False),
     "fused": replace(FALSE, fused="qkv"),
     "latent": replace(FALSE, latent=Latent(None, 11), qk_norm=True, qk_norm_over="head"),
@@ -389,7 +392,15 @@ OF_BRANCHES = {
     "station of coarse rows": {"coarse"},
     "station of gathered keys": {"gathered"},
     "some look back": {"some look back"},
-    "looks back": {"causal", "window set", "last keys kept", "chosen", "chosen earlier", "some look back"},
+    "looks back": {
+        "causal",
+        "window set",
+        "last keys kept",
+        "chosen",
+        "chosen earlier",
+        "none chosen",
+        "some look back",
+    },
     "looks at all": {"sees both ways", "pieces", "coarse", "window set, sees both ways"},
     "looks": set(ATTENTIONS),
     "station of neighbours": {"forward with a kernel"},

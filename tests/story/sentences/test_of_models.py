@@ -5,13 +5,19 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower, number_blocks
 
-from xray.story.anatomy.branches import Recurrence, Unknown
+from xray.story.anatomy.branches import Convolution, Recurrence, Unknown
 from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Norm, Stage, Untold
-from xray.story.sentences.of_attentions import describe_kept_last, describe_no_places, describe_set_window, of_some
+from xray.story.sentences.of_attentions import (
+    describe_chosen_keys,
+    describe_kept_last,
+    describe_no_places,
+    describe_none_chosen,
+    describe_set_window,
+    of_some,
+)
 from xray.story.sentences.of_links import describe_added_between, describe_earlier
 from xray.story.sentences.of_models import (
     describe_bridges,
-    describe_chosen_keys,
     describe_parallel,
     describe_shared_in_part,
     describe_untold,
@@ -56,6 +62,15 @@ def test_keys_that_some_attentions_choose_are_chosen_in_some():
     assert describe_chosen_keys(make_anatomy(chosen)).startswith("Keys are chosen: ")
     assert describe_chosen_keys(make_anatomy(chosen, FALSE)).startswith("Keys are chosen in some attentions: ")
     assert describe_chosen_keys(make_anatomy(FALSE)) == ""
+
+
+def test_keys_that_are_chosen_several_at_once_are_told_so_and_where_none_is():
+    chosen = replace(FALSE, chosen_keys=True, chosen_together=16)
+    none = replace(chosen, none_chosen=True)
+
+    assert describe_chosen_keys(make_anatomy(chosen)).startswith("Keys are chosen, 16 places at once: ")
+    assert describe_none_chosen(make_anatomy(none)).endswith("the rows of this pass do not fill 16 places.")
+    assert describe_none_chosen(make_anatomy(none, chosen)) == describe_none_chosen(make_anatomy(chosen)) == ""
 
 
 def test_rows_that_become_wider_within_a_stage_are_told_with_the_others():
@@ -293,6 +308,7 @@ def test_a_state_is_said_of_some_layers_where_others_have_attention():
 
 
 HIDES = replace(FALSE, causal=True)
+MAMBA = Recurrence("state space", None, kernel=(4,))
 BARE = "No places are added or turned in: the mask that hides the future"
 
 
@@ -301,6 +317,11 @@ BARE = "No places are added or turned in: the mask that hides the future"
     [
         (make_anatomy(HIDES), f"{BARE} alone tells the order."),
         (make_anatomy(HIDES, Recurrence("state space", None)), f"{BARE}, and states, tell the order."),
+        (make_anatomy(HIDES, MAMBA), f"{BARE}, states and convolutions tell the order."),
+        (make_anatomy(HIDES, Convolution((3,), 1)), f"{BARE}, and convolutions, tell the order."),
+        (make_anatomy(HIDES, replace(PLAIN, kernel=(3,))), f"{BARE}, and convolutions, tell the order."),
+        (make_anatomy(replace(HIDES, chosen_keys=True)), ""),
+        (make_anatomy(replace(HIDES, window=4)), ""),
         (make_anatomy(HIDES, replace(HIDES, positions="rotary")), ""),
         (make_anatomy(HIDES, replace(HIDES, positions=None)), ""),
         (make_anatomy(HIDES, Unknown(())), ""),

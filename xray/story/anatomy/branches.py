@@ -61,7 +61,9 @@ class Attention(Looking):
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
-    of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4). `turned` is how many numbers of a
+    of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
+    such score is of, where it is of several, and `none_chosen` where the rows of this pass are too few for any
+    (GLM-5.3). `turned` is how many numbers of a
     head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
     those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
     angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
@@ -106,6 +108,8 @@ class Attention(Looking):
     chosen_keys: bool | None = None
     chosen_earlier: bool | None = None
     chosen_kept: int | None = None
+    chosen_together: int | None = None
+    none_chosen: bool | None = None
     query_experts: int | None = None
     turned: int | None = None
     turned_by_head: bool | None = None
@@ -236,6 +240,7 @@ class Recurrence:
     """A state that each place changes and hands on; its shape does not grow with the length.
 
     `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
+    `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none.
     """
 
     kind: Literal["state space", "linear attention", "gated"] | None
@@ -243,6 +248,7 @@ class Recurrence:
     part: str = "recurrence"
     by_pieces: bool = False
     heads: StateHeads | None = None
+    kernel: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -255,7 +255,8 @@ def describe_sizes(branch: Branch) -> str:
         others = branch.others and f"others with a router of their own: {describe_sizes(branch.others)}"
         return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}", others)
     if isinstance(branch, Recurrence):
-        return join("" if branch.state is None else f"state {times(branch.state)}", describe_state_heads(branch.heads))
+        state = "" if branch.state is None else f"state {times(branch.state)}"
+        return join(state, describe_state_heads(branch.heads), branch.kernel and f"kernel {times(branch.kernel)}")
     if isinstance(branch, Convolution):
         kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
         return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
@@ -384,6 +385,7 @@ def describe_attention(branch: Attention) -> str:
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
+        branch.chosen_together and f"{branch.chosen_together:,} at once",
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",

@@ -30,7 +30,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
-from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, describe_box
+from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, PIECES, describe_box
 
 SQUARE: Place = (0.46, 0.9)
 
@@ -237,10 +237,13 @@ def describe_own(flow: Flow, site: Site, made: Sequence[int]) -> str:
 
 def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:
     """The other scores by which keys are chosen, or those of the keys that are none of the places (DeepSeek-V4)."""
-    choice = find_choice(flow, site) or next((one for one in made if flow.op(one) == "topk"), None)
-    record = flow.output(made[-1]) if choice is None else flow.steps[choice].inputs[0]
+    choice = find_choice(flow, site)
+    highest = next((one for one in made if flow.op(one) == "topk"), None) if choice is None else choice.highest
+    record = flow.output(made[-1]) if highest is None else flow.steps[highest].inputs[0]
     extra = describe_params(flow, *made)
-    return Node("chooser", "OTHER SCORES", row, CHOOSER, steps_at(flow, *reversed(made)), record, extra)
+    together = 1 if choice is None else choice.together
+    told = (PIECES.format(many=record.shape[-1], places=together),) if together > 1 else ()
+    return Node("chooser", "OTHER SCORES", row, CHOOSER, steps_at(flow, *reversed(made)), record, extra, told=told)
 
 
 def score_node(
@@ -255,7 +258,8 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "mask":
-        label = "MASK OF CHOSEN KEYS" if branch.chosen_keys else ZEROED if key.startswith("zeroed") else "MASK"
+        is_chosen = branch.chosen_keys and not branch.none_chosen
+        label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")

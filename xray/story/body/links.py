@@ -37,7 +37,33 @@ def list_meetings(reading: Reading) -> Meetings:
         (one, other): find_meeting(flow, reached[one], reached[other], inside)
         for one, other in combinations(reached, 2)
     }
-    return {pair: place for pair, place in found.items() if place is not None}
+    met = {pair: place for pair, place in found.items() if place is not None}
+    named = {one.tower.name: one for one in towers}
+    return {pair: place for pair, place in met.items() if not comes_by_another(flow, pair, place, met, reached, named)}
+
+
+def comes_by_another(
+    flow: Flow,
+    pair: tuple[str, str],
+    place: int,
+    met: Meetings,
+    reached: Mapping[str, set[int]],
+    named: Mapping[str, Towering],
+) -> bool:
+    """Whether one of two towers that meet comes in only as what another one began with, which meets the second too.
+
+    What that began with may be added to what it gives: a sum around all of its layers (X-CLIP).
+    """
+    for own, second in (pair, pair[::-1]):
+        others = {name for one, at in met.items() if at == place and second in one for name in one} - {own, second}
+        side = [maker for maker in flow.makers[place] if maker in reached[own] and maker not in reached[second]]
+        for other in (named[name] for name in others):
+            begun = {*other.entrance, other.start}
+            straight = set(flow.behind(*side, within=(reached[own] - begun).__contains__))
+            ends = {named[own].end, *(chain.end for chain in named[own].chains)}
+            if side and straight.isdisjoint(ends) and not ends.isdisjoint(flow.behind(other.end)):
+                return True
+    return False
 
 
 def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:

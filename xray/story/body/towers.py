@@ -87,9 +87,9 @@ class Towering:
 
     @property
     def last_layer(self) -> int:
-        """The last sum that its last norm reads: before the one that adds once more what went into the first layer."""
+        """The last sum of its layers, before one that adds what went into the first; that one if a norm reads it."""
         end = self.chains[-1].end
-        return end if self.final is None or self.final.end > end else self.chains[-1].joints[-1].add
+        return end if self.final is not None and self.final.end > end else self.chains[-1].joints[-1].add
 
     @property
     def sums(self) -> frozenset[int]:

@@ -36,7 +36,7 @@ from xray.story.branches.operands import (
 )
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
-from xray.story.branches.visible import count_kept_for, find_choice
+from xray.story.branches.visible import chooses_none, count_kept_for, find_choice
 from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
@@ -73,7 +73,7 @@ def describe_attention(
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
-    is_earlier = choice is not None and region.start is not None and choice < region.start
+    is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     if source != "self" and scores_own_keys_too(flow, site, region):
@@ -116,6 +116,8 @@ def describe_attention(
         chosen_keys=True if choice is not None else None,
         chosen_earlier=is_earlier or None,
         chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
+        chosen_together=choice.together if choice is not None and choice.together > 1 else None,
+        none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
         query_experts=count_query_experts(flow, query, region),
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,

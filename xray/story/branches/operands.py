@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SI
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Latent
-from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, width_out
+from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.turning import is_rotary, list_turned
@@ -108,21 +108,40 @@ def find_prepared(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
     """What a branch itself does to another tower's rows for a linear layer to read: a norm (Perceiver), or a sum.
 
     So places are added (DETR, SAM). With the moves that lay the rows out before the layer reads them (Mask2Former);
-    empty where nothing is done.
+    empty where nothing is done, or where a norm is read by later branches too: it is none of this one's (X-CLIP).
     """
+    here, moved = follow_moved(flow, linear, region)
+    norm = find_norm(flow, here)
+    if norm is not None and region.beside.issuperset(norm.nodes):
+        return () if is_read_behind(flow, norm.end, region.end) else (*norm.nodes, *moved)
+    if here is None or here not in region.beside or flow.op(here) not in SUMS or len(flow.steps[here].inputs) != 2:
+        return ()
+    alike = all(record.shape[-1:] == flow.output(here).shape[-1:] for record in flow.steps[here].inputs)
+    return (here, *moved) if alike and flow.is_leaf(here) else ()
+
+
+def find_normed_before(flow: Flow, linear: int, region: Region) -> Norm | None:
+    """The norm of another tower's rows that a linear layer of a branch reads, and branches behind it too."""
+    norm = find_norm(flow, follow_moved(flow, linear, region)[0])
+    is_shared = norm is not None and region.beside.issuperset(norm.nodes) and is_read_behind(flow, norm.end, region.end)
+    return norm if is_shared else None
+
+
+def follow_moved(flow: Flow, linear: int, region: Region) -> tuple[int | None, list[int]]:
+    """What a linear layer reads before it is laid out beside a branch, and the steps that lay it out."""
     number = data_input(flow, linear)
     here = None if number is None else flow.makers[linear][number]
     moved: list[int] = []
     while here is not None and here in region.beside and flow.op(here) in CARRYING and flow.makers[here]:
         moved.append(here)
         here = flow.makers[here][0]
-    norm = find_norm(flow, here)
-    if norm is not None and region.beside.issuperset(norm.nodes):
-        return (*norm.nodes, *moved)
-    if here is None or here not in region.beside or flow.op(here) not in SUMS or len(flow.steps[here].inputs) != 2:
-        return ()
-    alike = all(record.shape[-1:] == flow.output(here).shape[-1:] for record in flow.steps[here].inputs)
-    return (here, *moved) if alike and flow.is_leaf(here) else ()
+    return here, moved
+
+
+def is_read_behind(flow: Flow, node: int, end: int) -> bool:
+    """Whether steps behind another one read what a step makes, be it moved."""
+    moved = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING)
+    return any(reader > end for one in moved for reader in flow.readers.get(one, ()) if flow.is_leaf(reader))
 
 
 def find_places(flow: Flow, join: int, region: Region) -> int | None:
@@ -286,9 +305,11 @@ def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:
 
 
 def is_plain(flow: Flow, side: Side) -> bool:
-    """Whether nothing is done to an operand but to project, move, scale and normalise it."""
+    """Whether nothing is done to an operand but to project, move, scale and normalise it: no neighbours are let in."""
     normed = list_normed(flow, side)
     for node in side.nodes:
+        if flow.op(node) in FINDINGS and overlaps(flow, node):
+            return False
         if node in side.projections or node in normed or (side.last is not None and node < side.projections[0]):
             continue
         if flow.op(node) in ("cos", "sin", "view_as_complex", "polar"):
@@ -298,6 +319,12 @@ def is_plain(flow: Flow, side: Side) -> bool:
         ):
             return False
     return True
+
+
+def overlaps(flow: Flow, convolution: int) -> bool:
+    """Whether a convolution reads of each place what stands next to it, and not pieces that lie end to end (PVT)."""
+    kernel, stride = (read_sizes(flow, convolution, name) for name in ("kernel_size", "stride"))
+    return max(kernel, default=1) > max(stride, default=1)
 
 
 def list_normed(flow: Flow, side: Side) -> frozenset[int]:

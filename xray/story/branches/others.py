@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection
+from dataclasses import replace
 from math import prod
 from typing import Literal
 
@@ -80,7 +81,13 @@ def count_groups(flow: Flow, node: int) -> int | None:
 
 
 def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
-    """The facts of a state that is changed and handed on, place after place; None if none is.
+    """The facts of a state that is changed and handed on, place after place, with its convolution; None if none is."""
+    found, beside = find_recurrence(flow, nodes), describe_convolution(flow, nodes)
+    return found if found is None or beside is None else replace(found, kernel=beside.kernel)
+
+
+def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
+    """What is known of a state itself; None if none is changed.
 
     Proven by a chain of sums of one shape, each of which adds to a multiple of the one before it. Which family it is of
     is told where decays are made by exp (state space) or outer products of keys and values are added up.

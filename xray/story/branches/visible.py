@@ -1,12 +1,13 @@
 """Which places a mask lets each place see: the same for all, those of one piece, some others, or those it chose."""
 
 import re
+from dataclasses import dataclass
 
 import numpy as np
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
 from xray.story.branches.operands import is_kept, prod_of_row
 from xray.story.recognition.scored_parts import Scored, read_scored
@@ -19,6 +20,17 @@ SQUARE = re.compile(r"(\d+):(\d+), \1:\2")
 MOST_BEHIND = 60
 NUMBERING = frozenset({"int", "long"})
 """What places of keys may go through, beside casts, before they are written."""
+PUT_BESIDE = CARRYING | CLAMPS | NUMBERING | SIDE_BY_SIDE | {"masked_fill", "masked_fill_", "pad"}
+"""The same of places of pieces: others may be put beside them, and some left out."""
+WRITING = frozenset({"scatter", "scatter_", "scatter_add", "scatter_add_"})
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The step that finds the highest of the scores by which keys are chosen, each of them of so many places."""
+
+    highest: int
+    together: int = 1
 
 
 def count_blocks(squares: Values) -> int | None:
@@ -61,7 +73,7 @@ def hides_from_some(squares: Values) -> bool:
     return bool(((hidden & asks).any(axis=-2) & (squares > LOW).any(axis=-2)).any())
 
 
-def find_choice(flow: Flow, site: Site) -> int | None:
+def find_choice(flow: Flow, site: Site) -> Choice | None:
     """What finds the keys that a mask shows: those with the highest of other scores, products of rows (an indexer).
 
     Which ones these are is written along the keys of a mask; what picks queries picks rows of a mask (Informer).
@@ -69,16 +81,27 @@ def find_choice(flow: Flow, site: Site) -> int | None:
     makers = [find_hiding(flow, part) for part in read_scored(flow, site.scored)]
     keys = flow.output(site.scores).shape[-1:]
     for node in flow.behind(*makers, most=MOST_BEHIND, ends=lambda one: flow.op(one) == "topk"):
-        highest = find_written(flow, node)
-        if highest is not None and flow.steps[highest].inputs[0].shape[-1:] == flow.output(node).shape[-1:] == keys:
-            behind = flow.behind(*flow.makers[highest], most=MOST_BEHIND)
-            return highest if any(is_product(flow, one) for one in behind) else None
+        choice = find_written(flow, node)
+        if choice is not None and flow.output(node).shape[-1:] == keys and fits(flow, choice, keys[0]):
+            behind = flow.behind(*flow.makers[choice.highest], most=MOST_BEHIND)
+            return choice if any(is_product(flow, one) for one in behind) else None
     return None
 
 
-def count_kept_for(flow: Flow, choice: int) -> int | None:
+def fits(flow: Flow, choice: Choice, keys: int) -> bool:
+    """Whether there is a score for each key, or for each piece of them that is full."""
+    scores = flow.steps[choice.highest].inputs[0].shape[-1]
+    return scores == keys if choice.together == 1 else scores * choice.together <= keys
+
+
+def chooses_none(flow: Flow, choice: Choice) -> bool:
+    """Whether the rows of this pass are too few for any score, as those that fill no piece are."""
+    return flow.steps[choice.highest].inputs[0].shape[-1] == 0
+
+
+def count_kept_for(flow: Flow, choice: Choice) -> int | None:
     """How many numbers of each place a cache keeps for the scores that choose keys; None where it keeps none."""
-    behind = flow.behind(*flow.makers[choice], most=MOST_BEHIND, ends=lambda one: is_kept(flow, one))
+    behind = flow.behind(*flow.makers[choice.highest], most=MOST_BEHIND, ends=lambda one: is_kept(flow, one))
     return sum(prod_of_row(flow, node) for node in set(behind) if is_kept(flow, node)) or None
 
 
@@ -92,12 +115,29 @@ def find_hiding(flow: Flow, part: Scored) -> int | None:
     return flow.makers[maker][1] if is_filled and low <= LOW else None
 
 
-def find_written(flow: Flow, node: int) -> int | None:
-    """The step that found the highest scores whose places another one writes at, along its last axis; None else."""
+def find_written(flow: Flow, node: int) -> Choice | None:
+    """What found the highest scores whose places another step writes at, along its last axis; None else."""
     step = flow.steps[node]
-    if step.op not in ("scatter", "scatter_") or len(step.inputs) < 2:
+    if step.op not in WRITING or len(step.inputs) < 2:
         return None
     dim = next((value for name in ("dim", "other") if (value := number(step, name)) is not None), None)
-    highest = flow.carried_from(flow.makers[node][1], CASTING | NUMBERING)
-    is_last = dim in (-1, len(step.inputs[0].shape) - 1)
-    return highest if is_last and highest is not None and flow.op(highest) == "topk" else None
+    if dim not in (-1, len(step.inputs[0].shape) - 1):
+        return None
+    written = flow.makers[node][1]
+    highest = flow.carried_from(written, CASTING | NUMBERING)
+    if highest is not None and flow.op(highest) == "topk":
+        return Choice(highest)
+    moved = flow.behind(written, most=MOST_BEHIND, within=lambda one: flow.op(one) in PUT_BESIDE)
+    return next((found for one in moved if (found := find_pieces(flow, one)) is not None), None)
+
+
+def find_pieces(flow: Flow, node: int) -> Choice | None:
+    """What found the highest scores of pieces, whose places a step takes from rows of them, one for each (GLM-5.3)."""
+    table, *picks = flow.steps[node].inputs or (flow.output(node),)
+    if flow.op(node) != "index" or not picks or len(picks) != len(table.shape) - 1:
+        return None
+    highest = flow.carried_from(flow.makers[node][-1], CASTING | NUMBERING)
+    if highest is None or flow.op(highest) != "topk" or flow.output(node).shape[-1] != table.shape[-1]:
+        return None
+    scores = flow.steps[highest].inputs[0].shape
+    return Choice(highest, table.shape[-1]) if scores[-1] == table.shape[-2] else None

@@ -34,6 +34,7 @@ from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
+    adds_earlier,
     find_last,
     find_maker_in,
     find_sum,
@@ -87,7 +88,9 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nodes.difference_update(flow.behind(*of_stage, within=lambda node: node > end))
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     brought = list_brought(flow, region, beside) if loss is None and not others else frozenset[int]()
+    began = list_begun(flow, towering)
     ways = find_ways(flow, nodes, others) if loss is None and not heads.steps else {}
+    ways = {node: way for node, way in ways.items() if not adds_earlier(flow, node, began)}
     nodes |= {*list_beside(flow, end, top, others), *brought}.union(*ways.values())
     apart = list_apart(flow, towering, {*nodes, *of_stage}).difference(of_stage)
     nodes |= apart
@@ -113,6 +116,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = label_cut_rows(flow, node)
         elif cut := label_cut_into(flow, node):
             labels[node] = cut
+        elif adds_earlier(flow, node, began):
+            labels[node] = label_behind(flow, (node,), began)
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
             labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)

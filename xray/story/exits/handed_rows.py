@@ -1,10 +1,14 @@
 """Which of a stream's rows are handed on to what stands behind its layers: one of them, some, or a mean."""
 
+from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS
 from xray.story.body.last_norms import POOLINGS
+from xray.story.body.naming import list_branchings
+from xray.story.body.towers import Towering
+from xray.story.branches.operands import find_normed_before, read_sides
 from xray.story.passages.channels import find_channels
 from xray.story.passages.pools import label_pool
 
@@ -101,3 +105,13 @@ def takes_rows(flow: Flow, node: int) -> bool:
     before, after = (record.shape for record in (flow.steps[node].inputs[0], flow.output(node)))
     are_rows = len(before) == len(after) == len(("batch", "row", "width"))
     return flow.op(node) == "index" and are_rows and before[::2] == after[::2] and 1 < after[1] < before[1]
+
+
+def list_normed_before(flow: Flow, towers: Sequence[Towering]) -> frozenset[int]:
+    """The norms of rows of other towers that several attentions of one read: they are none of these (X-CLIP)."""
+    looking = [(one.site, one.region) for tower in towers for one in list_branchings(tower)]
+    sides = [(side, region) for site, region in looking if site for side in read_sides(flow, site, region)]
+    norms = (
+        find_normed_before(flow, node, region) for side, region in sides if not side.is_own for node in side.projections
+    )
+    return frozenset(node for norm in norms if norm is not None for node in norm.nodes)

@@ -83,13 +83,50 @@ def describe_no_places(anatomy: Anatomy) -> str:
     """That nothing tells one tower of words where each stands but what hides the future, and what goes row by row."""
     tower, found = anatomy.towers[0], list(attentions(anatomy))
     kinds, parts = {type(one) for one in branches(anatomy)}, {part.part for part in tower.entrance}
-    is_bare = all(one.source == "self" and one.positions == "none" and one.causal for one in found)
     is_known = kinds <= {Attention, FeedForward, Experts, Recurrence, Convolution} and parts <= BARE
-    if len(anatomy.towers) > 1 or tower.reads != "ids" or tower.bridges or not found or not is_bare or not is_known:
+    is_one = len(anatomy.towers) == 1 and tower.reads == "ids" and not tower.bridges
+    if not is_one or not found or not is_known or not all(hides_the_future_alone(one) for one in found):
         return ""
-    more = [name for kind, name in ((Recurrence, "states"), (Convolution, "convolutions")) if kind in kinds]
-    tell = f", and {' and '.join(more)}, tell" if more else " alone tells"
+    has_convolutions = any(lets_neighbours_in(one) for one in branches(anatomy))
+    more = [name for name, holds in (("states", Recurrence in kinds), ("convolutions", has_convolutions)) if holds]
+    tell = {0: " alone tells", 1: f", and {' '.join(more)}, tell"}.get(len(more), f", {' and '.join(more)} tell")
     return f"No places are added or turned in: the mask that hides the future{tell} the order."
+
+
+def hides_the_future_alone(branch: Attention) -> bool:
+    """Whether an attention looks at all of the past, and nothing tells it places: none is chosen, or cut."""
+    is_cut = branch.window or branch.pieces or branch.partial or branch.chosen_keys or branch.other_rows
+    is_own = branch.source == "self" and branch.beside is None
+    return bool(is_own and branch.positions == "none" and branch.causal and not is_cut)
+
+
+def lets_neighbours_in(branch: Branch) -> bool:
+    """Whether a branch is a convolution, or has one, so that it tells what stands next to what."""
+    has_one = isinstance(branch, FeedForward | Recurrence) and branch.kernel is not None
+    return isinstance(branch, Convolution) or has_one or (isinstance(branch, Experts) and branch.neighbours)
+
+
+def describe_chosen_keys(anatomy: Anatomy) -> str:
+    some = tell_where(anatomy, lambda branch: branch.chosen_keys)
+    if some is None:
+        return ""
+    choosing = [branch for branch in attentions(anatomy) if branch.chosen_keys]
+    together = {branch.chosen_together for branch in choosing}
+    many = together.pop() if len(together) == 1 else None
+    told = f"Keys are chosen{some}{f', {many} places at once' if many else ''}"
+    told = f"{told}: other scores, made for this alone, say which of them each place looks at"
+    kept = {branch.chosen_kept for branch in choosing if not branch.chosen_earlier}
+    numbers = kept.pop() if len(kept) == 1 else None
+    more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
+    return f"{told}{more}."
+
+
+def describe_none_chosen(anatomy: Anatomy) -> str:
+    choosing = [branch for branch in attentions(anatomy) if branch.chosen_keys]
+    many = {branch.chosen_together for branch in choosing if branch.none_chosen}
+    if len(many) != 1 or not all(branch.none_chosen for branch in choosing):
+        return ""
+    return f"Here no score chose any: the rows of this pass do not fill {many.pop()} places."
 
 
 def describe_turned(anatomy: Anatomy) -> str:

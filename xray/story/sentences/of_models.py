@@ -12,6 +12,7 @@ from xray.story.sentences.of_attentions import (
     describe_alibi,
     describe_beside,
     describe_cap,
+    describe_chosen_keys,
     describe_coarse,
     describe_fused,
     describe_gathered,
@@ -21,6 +22,7 @@ from xray.story.sentences.of_attentions import (
     describe_kernel,
     describe_latent,
     describe_no_places,
+    describe_none_chosen,
     describe_other_rows,
     describe_output_gate,
     describe_pieces,
@@ -81,7 +83,6 @@ from xray.story.sentences.of_states import (
     describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
-from xray.story.sentences.where import tell_where
 from xray.story.wording import plural
 
 MOST_UNSAID = 3
@@ -110,17 +111,6 @@ def list_widths(tower: Tower) -> tuple[int | None, ...]:
     bridges = dict.fromkeys([tower.bridges[0].d_in, *(bridge.d_out for bridge in tower.bridges)])
     groups = dict.fromkeys(one.d_model for one in sorted(tower.groups, key=lambda one: one.layers) if one.d_model)
     return tuple(bridges if bridges.keys() >= groups.keys() else groups)
-
-
-def describe_chosen_keys(anatomy: Anatomy) -> str:
-    some = tell_where(anatomy, lambda branch: branch.chosen_keys)
-    if some is None:
-        return ""
-    told = f"Keys are chosen{some}: other scores, made for this alone, say which of them each place looks at"
-    kept = {branch.chosen_kept for branch in attentions(anatomy) if branch.chosen_keys and not branch.chosen_earlier}
-    numbers = kept.pop() if len(kept) == 1 else None
-    more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
-    return f"{told}{more}."
 
 
 def describe_shared(anatomy: Anatomy) -> str:
@@ -280,6 +270,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         lambda whole: any(branch.query_experts for branch in attentions(whole)),
     ),
     Sentence("chosen keys", describe_chosen_keys),
+    Sentence("no key chosen", describe_none_chosen),
     Sentence("rotary places", describe_rotary),
     Sentence("slopes of places", describe_alibi),
     Sentence("relative places", describe_relative),

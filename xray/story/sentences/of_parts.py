@@ -15,6 +15,8 @@ Part = Branch | Norm | None
 HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"
+PIECES = "of {many:,} pieces of {places:,} places"
+"""Beside a box of the scores by which keys are chosen, several at once (GLM-5.3)."""
 LONGER = "of {rows:,} rows, before these became fewer"
 """Beside a box of keys or values, where queries alone are pooled (Funnel)."""
 LED_IN = "of former rows"

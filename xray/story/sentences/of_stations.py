@@ -203,6 +203,11 @@ def describe_curved(branch: Branch) -> str:
     return f"Every place weighs {seen} by {spell_curve(branch.curve)}, with no softmax."
 
 
+def chooses_elsewhere(branch: Attention) -> bool:
+    """Whether keys that are chosen were so by an earlier layer, or none was in this pass."""
+    return bool(branch.chosen_earlier or branch.none_chosen)
+
+
 ASKS = Sentence("asks", ask)
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
@@ -219,12 +224,12 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed(
         "station of keys chosen earlier",
         "Every place looks back, at the places that an earlier layer chose for it.",
-        lambda one: isinstance(one, Attention) and one.chosen_earlier and one.causal,
+        lambda one: isinstance(one, Attention) and one.chosen_earlier and one.causal and not one.none_chosen,
     ),
     fixed(
         "station of chosen keys",
         "Every place looks back, at the places chosen for it.",
-        lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal and not one.chosen_earlier,
+        lambda one: isinstance(one, Attention) and one.chosen_keys and one.causal and not chooses_elsewhere(one),
     ),
     Sentence("station of a window that is set", describe_set_window),
     Sentence("station of keys that a cache leaves off", describe_kept_last),

@@ -23,6 +23,7 @@ from xray.story.entrance.given import find_input
 from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit, show_handed
+from xray.story.exits.handed_rows import list_normed_before
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
@@ -394,8 +395,9 @@ def list_others(reading: Reading, towering: Towering) -> set[int]:
 
 
 def list_of_others(reading: Reading, towering: Towering) -> set[int]:
-    """The steps of all other towers."""
-    return {node for other in reading.towers if other.end != towering.end for node in other.nodes}
+    """The steps of all other towers, but norms of what this one gives that stand before all layers that read it."""
+    others = {node for other in reading.towers if other.end != towering.end for node in other.nodes}
+    return others.difference(list_normed_before(reading.flow, reading.towers))
 
 
 @once
