@@ -1,6 +1,7 @@
 """A stream whose attention has the keys of another tower beside its own: where they come from, and what is hidden."""
 
 from itertools import pairwise
+from typing import cast
 
 import pytest
 import torch
@@ -102,7 +103,7 @@ class ReadsAndSays(nn.Module):
         own, seen = self.hide(torch.ones(SAID, SAID, dtype=torch.bool)), torch.zeros(SAID, READ, dtype=torch.bool)
         for layer in self.layers:
             hidden = own
-            if self.is_counted and layer.look.sliding_window:
+            if self.is_counted and cast(Says, layer).look.sliding_window:
                 places = torch.arange(SAID)
                 hidden = own | (places[None] <= places[:, None] - self.window)
             y = layer(y, memory, torch.cat([hidden, seen], dim=-1))
