@@ -58,9 +58,8 @@ from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in, strip_plain
-from xray.story.recognition.mixed_streams import Mixing
+from xray.story.recognition.mixed_streams import Mixing, Weighing
 from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
-from xray.story.recognition.weighed_sums import Weighing
 from xray.story.sentences.of_parts import LED_IN, describe_box
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read

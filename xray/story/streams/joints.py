@@ -10,9 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, PLACING, REPEATS, SI
 from xray.ir.flow.projections import is_product
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
-from xray.story.recognition.mixed_streams import Mixing, find_mixing
+from xray.story.recognition.mixed_streams import Mixing, Weighing, find_mixing, list_weighings
 from xray.story.recognition.norms import find_norm
-from xray.story.recognition.weighed_sums import Weighing, list_weighings
 from xray.story.streams.asides import find_branch, is_aside
 from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
