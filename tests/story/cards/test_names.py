@@ -1,5 +1,7 @@
 """Names on the cards are readable: a path is told by its last part, and a model's name is written smaller, not cut."""
 
+from dataclasses import replace
+
 import torch
 from handwritten import Attention, Layer
 from printed import lines_of
@@ -7,8 +9,11 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.cards.parameters import shorten
+from xray.story.canvas import Canvas
+from xray.story.cards.parameters import draw_parameters, shorten
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import gather
 
 WIDTH, WORDS = 15, 31
 
@@ -59,6 +64,17 @@ def test_a_name_is_shortened_only_where_it_is_too_wide():
     assert shorten("unused: one.two", 60, text_width) == "unused: …two"
     assert shorten("unused: one.two.three", 60, text_width) == "unused: …three"
     assert shorten("encoder self-attention × 12", 60, text_width) == "encoder self-attention × 12"
+
+
+def test_how_many_sets_of_weights_correct_boxes_has_room_beside_the_bars():
+    trace = xray.trace(AWriterOfWordsOneBehindTheOtherForConditionalGeneration().eval(), torch.arange(14).view(2, 7))
+    name = "decoder boxes corrected × 5, weights of 1"
+    told = gather(trace, xray.anatomy(trace), read_columns(trace))
+    canvas = Canvas(text_width)
+
+    draw_parameters(replace(told, shares=((name, "card", 133_924),)), canvas, 0.0)
+
+    assert name in ["".join(run.text for run in line) for box in canvas.boxes for line in box.lines]
 
 
 def test_what_has_no_attention_is_called_no_transformer():

@@ -12,7 +12,7 @@ def draw_parameters(told: Told, canvas: Canvas, top: float) -> float:
     if not told.shares:
         return top
     widest = max(count for _, _, count in told.shares)
-    most = told.width * 0.42
+    most = told.width * 0.5
     shares = [(shorten(name, most, canvas.measure), role, count) for name, role, count in told.shares]
     room = max(canvas.text_width(name, NOTE) for name, _, _ in shares)
     numbers = max(canvas.text_width(f"{count:,}", NOTE) for _, _, count in told.shares)
