@@ -45,14 +45,17 @@ class Prompts(nn.Module):
         self.looks = nn.ModuleList(Looks(is_own=is_own) for _ in range(2))
         self.alpha, self.around = nn.Parameter(torch.rand(WIDTH)), around
 
+    def join(self, first):
+        video = first
+        for layer in self.stack:
+            video = layer(video)
+        return (video + first if self.around else video).mean(1)
+
     def forward(self, ids, pictures):
         seen = self.patches(pictures.flatten(0, 1)).flatten(2).mT
         for layer in self.eye:
             seen = layer(seen)
-        video = first = self.hand(seen[:, 0]).view(len(pictures), FRAMES, WIDTH)
-        for layer in self.stack:
-            video = layer(video)
-        video = (video + first if self.around else video).mean(1)
+        video = self.join(self.hand(seen[:, 0]).view(len(pictures), FRAMES, WIDTH))
         memory = self.norm(self.give(seen).view(len(pictures), FRAMES, -1, WIDTH).mean(1))
         text = self.words(ids)
         for layer in self.text:

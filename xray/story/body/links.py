@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
+from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
@@ -58,12 +59,18 @@ def comes_by_another(
         others = {name for one, at in met.items() if at == place and second in one for name in one} - {own, second}
         side = [maker for maker in flow.makers[place] if maker in reached[own] and maker not in reached[second]]
         for other in (named[name] for name in others):
-            begun = {*other.entrance, other.start}
+            begun = list_begun_as(flow, other)
             straight = set(flow.behind(*side, within=(reached[own] - begun).__contains__))
             ends = {named[own].end, *(chain.end for chain in named[own].chains)}
             if side and straight.isdisjoint(ends) and not ends.isdisjoint(flow.behind(other.end)):
                 return True
     return False
+
+
+def list_begun_as(flow: Flow, one: Towering) -> set[int]:
+    """What a stream begins with, and steps before it that make as many numbers: places may be added to these."""
+    size = None if one.start is None else prod(flow.output(one.start).shape)
+    return {node for node in {*one.entrance, one.start} if node is not None and prod(flow.output(node).shape) == size}
 
 
 def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tuple[Link, ...]:
