@@ -408,6 +408,7 @@ def test_how_wide_the_expert_is_that_all_go_through_is_told(gated):
     layer.register_module("beside", nn.Sequential(nn.Linear(WIDTH, 13), nn.ReLU(), nn.Linear(13, WIDTH)))
     _, think = xray.anatomy(xray.trace(Reader(AttentionPart(), layer), rows())).towers[0].branches
 
+    assert isinstance(think, Experts)
     assert (think.d_ff, think.shared, think.shared_d_ff) == (9, 1, 13)
 
 
