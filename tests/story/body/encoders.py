@@ -19,7 +19,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.branches import Projection, Unknown
+from xray.story.anatomy.branches import FourierMixing, Projection
 from xray.story.anatomy.tree import Bridge, Head, Norm, Stage
 
 
@@ -88,7 +88,7 @@ def fnet(c):
         "norm",
         f"projection {c.hidden_size}",
     )
-    mix = Unknown(("fnet.encoder.layer.0.fourier.self",))  # a Fourier transform, which has no parameters
+    mix = FourierMixing(places=10, features=True)
     return encoder_only(c, post("layer", mix), post("layer", plain(c)), final=None, parts=parts, causal=None)
 
 

@@ -26,7 +26,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import ANOTHER_ROW, Context, Convolution
+from xray.story.anatomy.branches import ANOTHER_ROW, Context, Convolution, PoolMixing
 from xray.story.anatomy.tree import Bridge, Head, Link
 
 TWO = {"num_hidden_layers": 2}
@@ -142,6 +142,18 @@ def focalnet(c):
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")
     return sees_images(c, groups=groups, parts=parts, joined=4, final="layer", causal=None)
+
+
+@family("PoolFormerForImageClassification", "poolformer:67, 137", named=True)
+def poolformer(c):
+    mix = PoolMixing((c.pool_size, c.pool_size), "mean", less_itself=True)
+    groups, first = [], 0
+    for width, depth in zip(c.hidden_sizes, c.depths, strict=True):
+        think = plain(c, d_ff=int(c.mlp_ratio * width))
+        groups.append(group(range(first, first + depth), width, pre("group", mix), pre("group", think)))
+        first += depth
+    parts = entrance(f"convolution {c.hidden_sizes[0]}")
+    return scaled(sees_images(c, groups=groups, parts=parts, joined=4, final="group", causal=None))
 
 
 @family("ConvNextV2ForImageClassification", "convnextv2:133", named=True)

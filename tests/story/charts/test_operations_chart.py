@@ -451,3 +451,10 @@ class Transformed(nn.Module):
 )
 def test_that_the_real_part_of_a_transform_alone_goes_on_is_said(part, told):
     assert labels_of(Transformed(part), rows()) == ["LINEAR", *told, "LINEAR"]
+
+
+def test_the_real_part_of_a_transform_stands_in_its_box():
+    (box,) = (node for node in chart_of(Transformed(torch.real), rows()).nodes if node.label.startswith("FOURIER"))
+
+    assert box.record.dtype == "float32"
+    assert [step.op for step in box.steps] == ["fft_fftn", "real"]

@@ -324,6 +324,31 @@ class PlaceMixing:
 
 
 @dataclass(frozen=True)
+class FourierMixing:
+    """Places mixed by a Fourier transform whose real part goes on, nothing learned (FNet, Lee-Thorp et al. 2021).
+
+    So many `places` are mixed with each other; where it goes along their `features` too, so are the numbers of each.
+    """
+
+    places: int
+    features: bool
+    part: str = "fourier_mixing"
+
+
+@dataclass(frozen=True)
+class PoolMixing:
+    """Each place becomes the mean or the maximum of those around it, nothing learned (PoolFormer, Yu et al. 2021).
+
+    It stands in the middle of so many along each axis, the `kernel`. Where `less_itself`, what it held is taken off.
+    """
+
+    kernel: tuple[int, ...]
+    of: Literal["mean", "maximum"]
+    less_itself: bool = False
+    part: str = "pool_mixing"
+
+
+@dataclass(frozen=True)
 class CurvedAttention(Looking):
     """Values weighed by products of queries and keys that a curve bends, with no softmax (YOSO, Zeng et al. 2021).
 
@@ -357,6 +382,8 @@ Branch = (
     | Context
     | ChannelAttention
     | PlaceMixing
+    | FourierMixing
+    | PoolMixing
     | CurvedAttention
     | Unknown
 )

@@ -15,7 +15,9 @@ from xray.story.anatomy.branches import (
     DeformableAttention,
     Experts,
     FeedForward,
+    FourierMixing,
     PlaceMixing,
+    PoolMixing,
     Projection,
     Recurrence,
     StateHeads,
@@ -268,6 +270,10 @@ def describe_sizes(branch: Branch) -> str:
         return join(count(branch.groups, "group"), count(branch.channels, "channel"))
     if isinstance(branch, PlaceMixing):
         return join(count(branch.places, "place"), branch.wide and f"out to {branch.wide:,}")
+    if isinstance(branch, FourierMixing):
+        return count(branch.places, "place")
+    if isinstance(branch, PoolMixing):
+        return spell_pool(branch)
     if isinstance(branch, Projection):
         layers = count(branch.layers, "layer") if branch.layers > 1 else ""
         return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")
@@ -334,9 +340,16 @@ def describe_traits(branch: Branch) -> str:
         return join(branch.kind, unit, delta)
     if isinstance(branch, PlaceMixing):
         return branch.activation or ""
+    if isinstance(branch, FourierMixing):
+        return join("real part", branch.features and "along features too")
     if isinstance(branch, Unknown):
         return ", ".join(branch.paths)
     return ""
+
+
+def spell_pool(branch: PoolMixing) -> str:
+    """What each place becomes: "mean of the 3×3 places around it, less itself"."""
+    return f"{branch.of} of the {times(branch.kernel)} places around it{', less itself' if branch.less_itself else ''}"
 
 
 def describe_weights(branch: Experts) -> str:

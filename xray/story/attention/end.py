@@ -26,7 +26,6 @@ from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, nam
 from xray.story.body.stages import find_ending
 from xray.story.branches.attention import is_sink_share
 from xray.story.branches.caps import label_scale
-from xray.story.branches.chosen_heads import find_gathering
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.others import list_other_way
@@ -42,6 +41,7 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.operation_labels import label_step
+from xray.story.experts.chosen_heads import find_gathering
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes

@@ -37,6 +37,7 @@ from xray.story.branches.distinctions import (
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
+from xray.story.branches.unlearned import describe_fourier, describe_pool
 from xray.story.experts.experts import describe_experts
 from xray.story.passages.modulation import is_modulated
 from xray.story.recognition.added_rows import AddedRows, find_added_rows
@@ -232,6 +233,8 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         or describe_mixing(flow, region)
         or describe_context(flow, region)
         or describe_curved(flow, region)
+        or describe_fourier(flow, region)
+        or describe_pool(flow, region)
     )
     return Branching(found or Unknown(list_paths(flow, nodes)), region)
 

@@ -10,7 +10,6 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SC
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.caps import are_unscaled
-from xray.story.branches.chosen_heads import count_query_experts
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
@@ -37,6 +36,7 @@ from xray.story.branches.operands import (
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import chooses_none, count_kept_for, find_choice
+from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out

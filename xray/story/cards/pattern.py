@@ -3,13 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.branches import Attention, Branch, Convolution
+from xray.story.anatomy.branches import Attention, Branch, Convolution, PoolMixing
 from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_names import name_branch
-from xray.story.charts.sum_chart import spell_kernel
+from xray.story.charts.sum_chart import describe_sizes, spell_kernel
 from xray.story.sentences.of_masks import describe_hidden
 from xray.story.type_sizes import NOTE
 from xray.story.wording import plural, spell_layers, wrap
@@ -128,7 +128,10 @@ def name_ways(tower: Tower, stage: Stage) -> list[str]:
 
 
 def name_kernel(branch: Branch, tower: Tower) -> str:
-    """The size of the widest convolution of a part, where those of other layers have another."""
+    """The size of the widest convolution of a part, where those of other layers have another, or what its pool is."""
+    if isinstance(branch, PoolMixing):
+        pools = {one for one in tower.branches if isinstance(one, PoolMixing)}
+        return f" ({describe_sizes(branch)})" if len(pools) > 1 else ""
     kernels = {one.kernel for one in tower.branches if isinstance(one, Convolution)}
     return f" {spell_kernel(branch)}" if isinstance(branch, Convolution) and branch.kernel and len(kernels) > 1 else ""
 

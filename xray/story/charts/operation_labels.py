@@ -68,6 +68,7 @@ LABELS = {
     "cross_entropy": "CROSS-ENTROPY",
     "_grouped_mm": "EACH EXPERT'S OWN PRODUCT",
     "grouped_mm": "EACH EXPERT'S OWN PRODUCT",
+    "fft_fft": "FOURIER TRANSFORM",
     "fft_fft2": "FOURIER TRANSFORM",
     "fft_fftn": "FOURIER TRANSFORM",
     "embedding": "LOOK UP",
@@ -104,8 +105,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in PLACING and writes_across(flow, node):
         return "NUMBERS PUT IN"
     if op in LABELS:
-        reading = {flow.op(one) for one in flow.readers.get(node, ()) if flow.is_leaf(one)}
-        return f"{LABELS[op]}, ITS REAL PART" if reading == {"real"} else LABELS[op]
+        return f"{LABELS[op]}, ITS REAL PART" if find_real(flow, node) != node else LABELS[op]
     if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
         return label_activation("gelu tanh")
     if op in CURVES:
@@ -159,6 +159,12 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in SOFTMAXES:
         return label_softmax(flow, node)
     return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
+
+
+def find_real(flow: Flow, node: int) -> int:
+    """The step that takes the real part of what a step gave, where nothing else reads it; else that step."""
+    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    return readers[0] if [flow.op(one) for one in readers] == ["real"] else node
 
 
 def tell_middle(flow: Flow, node: Node, names: Sequence[str]) -> Node:

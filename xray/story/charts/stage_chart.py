@@ -14,8 +14,10 @@ from xray.story.anatomy.branches import (
     DeformableAttention,
     Experts,
     FeedForward,
+    FourierMixing,
     Looking,
     PlaceMixing,
+    PoolMixing,
     Unknown,
 )
 from xray.story.anatomy.tree import Norm as NormFacts
@@ -298,7 +300,7 @@ def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     """The chart with what multiplies a branch at its end, if no box stands for that yet."""
     region, last = staging.joints[-1].region, staging.branches[-1].branch
     scale = find_scale(flow, region.end, region.inner)
-    known = Looking | FeedForward | Experts | Convolution | PlaceMixing | Unknown
+    known = Looking | FeedForward | Experts | Convolution | PlaceMixing | FourierMixing | PoolMixing | Unknown
     if scale is None or stands_for(chart, flow, scale) or not isinstance(last, known):
         return chart
     learned = staging.stage.scale == "learned"

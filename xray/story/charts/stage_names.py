@@ -13,7 +13,9 @@ from xray.story.anatomy.branches import (
     DeformableAttention,
     Experts,
     FeedForward,
+    FourierMixing,
     PlaceMixing,
+    PoolMixing,
     Projection,
     Recurrence,
     StreamMixing,
@@ -28,6 +30,8 @@ NAMES: Mapping[type[Branch], str] = {
     Context: "ONE SUM OF PLACES FOR ALL",
     ChannelAttention: "CHANNEL ATTENTION",
     PlaceMixing: "MIXING OF PLACES",
+    FourierMixing: "FOURIER MIXING",
+    PoolMixing: "MIXING BY POOLING",
     CurvedAttention: "SELF-ATTENTION WITHOUT SOFTMAX",
 }
 """What a panel is called where the kind of its branch alone decides."""

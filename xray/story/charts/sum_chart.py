@@ -4,7 +4,14 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, PLACING, SUMS
-from xray.story.anatomy.branches import Attention, Convolution, DeformableAttention, Experts, FeedForward
+from xray.story.anatomy.branches import (
+    Attention,
+    Convolution,
+    DeformableAttention,
+    Experts,
+    FeedForward,
+    PoolMixing,
+)
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
@@ -211,9 +218,11 @@ def describe_sizes(branch: object) -> str:
         return f"widest {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):
         return f"{branch.chosen} of {branch.experts}" if branch.chosen and branch.experts else ""
+    if isinstance(branch, PoolMixing):
+        return f"{branch.of} of {spell_kernel(branch)}{', less itself' if branch.less_itself else ''}"
     return ""
 
 
-def spell_kernel(branch: Convolution) -> str:
-    """The size of the widest convolution of a part."""
+def spell_kernel(branch: Convolution | PoolMixing) -> str:
+    """The size of the widest convolution of a part, or of its pool."""
     return "×".join(map(str, branch.kernel or ()))

@@ -12,6 +12,8 @@ from xray.story.recognition.value_shapes import numbers
 from xray.story.wording import spell_steps
 
 WAYS = (("avg_pool", "MEAN"), ("max_pool", "MAX"))
+GIVEN_IN_ORDER = {"kernel_size": ("arg1", "other"), "stride": ("arg2",), "padding": ("arg3",), "dilation": ("arg4",)}
+"""What the settings of a pool are called where they are given without their names."""
 
 
 def is_pool(flow: Flow, node: int) -> bool:
@@ -94,17 +96,21 @@ def label_pool(flow: Flow, node: int) -> str:
         counted = count_pooled(flow.steps[node].inputs[0].shape, flow.output(node).shape)
         return f"{'HIGHEST' if way == 'MAX' else 'MEAN'} OF {counted}"
     kernel = read_kernel(flow, node)
-    stride = read_sizes(flow, node, "stride") or kernel
+    stride = read_setting(flow, node, "stride") or kernel
     told = f"{way} POOL {'×'.join(map(str, kernel))}".strip()
     return told if set(stride) == set(kernel) else f"{told}, STEP {spell_steps(stride)}"
 
 
 def read_kernel(flow: Flow, node: int) -> tuple[int, ...]:
     """Of how many neighbours along each axis a pool makes one number; none where that is not recorded."""
-    named = (read_sizes(flow, node, name) for name in ("kernel_size", "arg1", "other"))
-    kernel = next(filter(None, named), ())
+    kernel = read_setting(flow, node, "kernel_size")
     axes = flow.op(node).partition("pool")[2][:1]
     return kernel * int(axes) if len(kernel) == 1 and axes.isdecimal() else kernel
+
+
+def read_setting(flow: Flow, node: int, name: str) -> tuple[int, ...]:
+    """A setting of a pool, which may be given without its name."""
+    return next(filter(None, (read_sizes(flow, node, one) for one in (name, *GIVEN_IN_ORDER.get(name, ())))), ())
 
 
 def count_pooled(before: tuple[int, ...], after: tuple[int, ...]) -> str:

@@ -17,6 +17,16 @@ from xray.story.roles.attention_roles import give_attention
 from xray.story.roles.giving import Given
 from xray.story.sentences.of_parts import describe_load
 
+OTHERS = {
+    "feed_forward": "feed-forward",
+    "experts": "experts",
+    "convolution": "convolution",
+    "place_mixing": "mixing of places",
+    "fourier_mixing": "Fourier mixing",
+    "pool_mixing": "mixing by pooling",
+}
+"""What sublayers are called in a sentence whose kind alone decides."""
+
 
 def give_layers(given: Given, towering: Towering, side: str) -> None:
     """Every layer of a tower with its sublayers; `side` says which tower it is, where there are several."""
@@ -55,7 +65,7 @@ def name_branch(branch: Branch) -> str:
         return "deformable cross-attention" if branch.leaves_stream else "deformable attention"
     if isinstance(branch, Recurrence):
         return branch.kind if branch.kind in ("state space", "linear attention") else "recurrence"
-    return {"feed_forward": "feed-forward", "experts": "experts", "convolution": "convolution"}.get(branch.part, "")
+    return OTHERS.get(branch.part, "")
 
 
 def give_stage(given: Given, staging: Staging, side: str, before: Collection[int]) -> None:

@@ -77,7 +77,9 @@ from xray.story.sentences.of_norms import (
 from xray.story.sentences.of_states import (
     describe_delta_rule,
     describe_fading,
+    describe_fourier,
     describe_order,
+    describe_pool,
     describe_state,
     describe_state_heads,
     describe_unit_rows,
@@ -342,6 +344,8 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Convolutions mix neighbouring places.",
         lambda whole: any(isinstance(one, Convolution) for one in branches(whole)),
     ),
+    Sentence("mixing by a Fourier transform", describe_fourier),
+    Sentence("mixing by pooling", describe_pool),
     Sentence("shared layers", describe_shared),
     Sentence("layers shared in part", describe_shared_in_part),
     Sentence("stacks in turns", describe_turns),

@@ -1,12 +1,29 @@
-"""What the card says of states that are handed on, and of the queries, keys and values that read and change them."""
+"""What the card says of what stands in the place of attention: states that are handed on, with the queries, keys and
+values that read and change them, and mixing of which nothing is learned.
+"""
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Iterator, Set
 
-from xray.story.anatomy.branches import Branch, Recurrence, StateHeads
-from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.branches import (
+    Branch,
+    Convolution,
+    Experts,
+    FeedForward,
+    FourierMixing,
+    PlaceMixing,
+    PoolMixing,
+    Projection,
+    Recurrence,
+    StateHeads,
+)
+from xray.story.anatomy.tree import Anatomy, Tower
+from xray.story.anatomy.wording import spell_pool
 from xray.story.sentences.of_attentions import branches, of_some_layers
 from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.states.operands import SOLVES
+
+KNOWN_NOT_TO_LOOK = FeedForward | Experts | Convolution | Projection | PlaceMixing | FourierMixing | PoolMixing
+"""Branches in which no place looks at others by how well they match."""
 
 
 def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
@@ -58,6 +75,35 @@ def describe_order(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.in_order)
     told = "Within a piece what each row writes is worked out of what those before it write"
     return "" if some is None else f"{told}{some}."
+
+
+def describe_fourier(anatomy: Anatomy) -> str:
+    found = {one.features for one in branches(anatomy) if isinstance(one, FourierMixing)}
+    features = ", and the numbers of each" if found == {True} else ""
+    told = f"it mixes every place with every other{features}; its real part goes on"
+    return describe_unlearned(anatomy, FourierMixing, "Fourier transform", told) if found else ""
+
+
+def describe_pool(anatomy: Anatomy) -> str:
+    told = sorted({spell_pool(one) for one in branches(anatomy) if isinstance(one, PoolMixing)})
+    many = f"each place becomes the {' or the '.join(told)}"
+    return describe_unlearned(anatomy, PoolMixing, "Mixing by pooling", many) if told else ""
+
+
+def describe_unlearned(anatomy: Anatomy, kind: type[Branch], name: str, told: str) -> str:
+    """What is said of mixing of a kind of which nothing is learned, and that its towers have no attention, if so."""
+    some = of_some_layers(anatomy, lambda one: isinstance(one, kind))
+    towers = [tower for tower in anatomy.towers if any(isinstance(one, kind) for one in tower.branches)]
+    has_none = all(isinstance(one, KNOWN_NOT_TO_LOOK) for tower in towers for one in list_branches(tower))
+    own = f" of the {' or '.join(tower.name for tower in towers)} tower" if len(anatomy.towers) > 1 else ""
+    none = f", and no layer{own} has attention" if has_none else ""
+    return f"{name}{some}: {told}. Nothing of it is learned{none}."
+
+
+def list_branches(tower: Tower) -> Iterator[Branch]:
+    """Every kind of branch of a tower, those of rows that other sublayers leave out included."""
+    stages = (stage for group in tower.groups for stage in group.stages)
+    return (branch for stage in stages for branch in (*stage.branches, *(stage.others or ())))
 
 
 def states(anatomy: Anatomy) -> list[Recurrence]:

@@ -16,15 +16,17 @@ from xray.story.anatomy.branches import (
     DeformableAttention,
     Experts,
     FeedForward,
+    FourierMixing,
     Looking,
     PlaceMixing,
+    PoolMixing,
     Projection,
     Recurrence,
     StreamMixing,
     Unknown,
 )
 from xray.story.anatomy.tree import Group, Stage, Tower
-from xray.story.anatomy.wording import describe_points, spell_curve
+from xray.story.anatomy.wording import describe_points, spell_curve, spell_pool
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 
@@ -154,6 +156,21 @@ def describe_projection(branch: Branch) -> str:
     return f"Each place alone, by {layers}" + (
         f": {branch.d_out:,} numbers{' each' * several}." if branch.d_out else "."
     )
+
+
+def describe_fourier(branch: Branch) -> str:
+    """That places are mixed by a Fourier transform, and whether the numbers of each are too."""
+    if not isinstance(branch, FourierMixing):
+        return ""
+    along = "along places and along the numbers of each" if branch.features else "along places alone"
+    return f"Every place is mixed with every other by a Fourier transform, {along}; nothing of it is learned."
+
+
+def describe_pooled(branch: Branch) -> str:
+    """What each place becomes of those around it, where that is a pool and no more."""
+    if not isinstance(branch, PoolMixing):
+        return ""
+    return f"Each place becomes the {spell_pool(branch)}; nothing of that is learned."
 
 
 def describe_beside(branch: Branch) -> str:
@@ -290,6 +307,8 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places are mixed by learned weights, the same for every channel.",
         lambda one: isinstance(one, PlaceMixing),
     ),
+    Sentence("station of a Fourier transform", describe_fourier),
+    Sentence("station of a pool", describe_pooled),
     fixed("no name", "Operations: what they are is not known.", lambda one: isinstance(one, Unknown)),
 )
 """What a sublayer does, the first that is proven of its branch."""
