@@ -73,7 +73,8 @@ class Attention(Looking):
     where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
     `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
-    window: its rows may be shorter (Llama 4).
+    window: its rows may be shorter (Llama 4). `convolved` is over how many places a convolution mixes values, whose
+    result is added to what the heads found of them (Nyströmformer).
     """
 
     kv_heads: int | None
@@ -115,6 +116,7 @@ class Attention(Looking):
     each_side: int | None = None
     kept_last: int | None = None
     unscaled: bool | None = None
+    convolved: int | None = None
     part: str = "attention"
 
 
