@@ -210,7 +210,7 @@ def ibert(c):
 def nystromformer(c):
     # with as many landmarks as places in a segment it is plain attention; places begin at row 2 of their table
     parts = f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings + 2}", "norm"
-    return of_bert(c, attend=by_hand(c), parts=parts)
+    return of_bert(c, attend=by_hand(c, convolved=c.conv_kernel_size), parts=parts)
 
 
 @family("ConvBertForMaskedLM", "convbert:142, 275", named=True, **TWO)

@@ -198,6 +198,7 @@ MODELS = {
         FALSE, links=(Link("scored", "vision", "text"), Link("scored", "text", "vision"))
     ),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
+    "convolved values": make_anatomy(replace(FALSE, convolved=5)),
     "mixing by a Fourier transform": make_anatomy(FourierMixing(7, features=True)),
     "mixing by pooling": make_anatomy(PoolMixing((3, 3), "mean", less_itself=True)),
     "unknown": make_anatomy(Unknown(("mixer",))),

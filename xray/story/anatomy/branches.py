@@ -77,6 +77,8 @@ class Attention(Looking):
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
     window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
     turned by their place, and the own ones are (T5Gemma 2).
+    window: its rows may be shorter (Llama 4). `convolved` is over how many places a convolution mixes values, whose
+    result is added to what the heads found of them (Nyströmformer).
     """
 
     kv_heads: int | None
@@ -121,6 +123,7 @@ class Attention(Looking):
     kept_last: int | None = None
     unscaled: bool | None = None
     beside_unturned: bool | None = None
+    convolved: int | None = None
     part: str = "attention"
 
 

@@ -395,6 +395,7 @@ def describe_attention(branch: Attention) -> str:
         waist,
         kept,
         branch.unscaled and "scores not scaled",
+        branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),

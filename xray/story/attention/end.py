@@ -148,7 +148,7 @@ def draw_end(
         steps = steps_at(flow, *reversed(part.nodes), *found[len(part.nodes) :], *number_of)
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
-        read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, part, nodes[:-1])])
+        read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, found, nodes[:-1])])
         edges += [Edge(other, key) for other in read if other != last]
         if twin is not None:
             nodes[:] = [add_weights(flow, twin, node) for node in nodes]
@@ -157,10 +157,10 @@ def draw_end(
     return last
 
 
-def list_read(flow: Flow, part: Part, nodes: Sequence[Node]) -> list[str]:
-    """The boxes of which a part behind the heads reads what they give, be they not the last before it (NeoMME)."""
+def list_read(flow: Flow, own: Collection[int], nodes: Sequence[Node]) -> list[str]:
+    """The boxes of which steps behind the heads read what they give, be they not the last before them (NeoMME)."""
     owners = {flow.places[step.id]: box for box in nodes for step in box.steps if step.id in flow.places}
-    makers = [maker for node in part.nodes for maker in flow.makers[node] if maker not in part.nodes]
+    makers = [maker for node in own for maker in flow.makers[node] if maker not in own]
     read = {one: owners[one] for maker in makers if (one := find_drawn(flow, maker, owners)) in owners}
     return list(dict.fromkeys(box.key for one, box in read.items() if gives(flow, box, one)))
 

@@ -33,6 +33,7 @@ from xray.story.branches.operands import (
     read_latent,
     read_sides,
 )
+from xray.story.branches.others import count_convolved
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import chooses_none, count_kept_for, find_choice
@@ -124,6 +125,7 @@ def describe_attention(
         each_side=None if window is None else scores.each_side,
         sliding_window=set_window,
         kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
+        convolved=count_convolved(flow, site, region),
     )
 
 

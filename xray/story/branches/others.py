@@ -35,6 +35,24 @@ def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
     return frozenset(found) if any(flow.op(node) in FINDINGS for node in found) else frozenset()
 
 
+def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
+    """Over how many places a convolution mixes the values, whose result is added to what the heads found of them.
+
+    None where there is none, or another one: each head is a channel by itself, and of two axes it goes along places.
+    """
+    values = flow.carried_from(flow.makers[site.weighted_sum][-1])
+    for node in sorted(one for one in region.inner if one > site.weighted_sum and flow.op(one) in SUMS):
+        added = [flow.carried_from(maker) for maker in flow.makers[node]]
+        made = next((one for one in added if one is not None and flow.op(one) in FINDINGS), None)
+        if made is None or site.weighted_sum not in added or flow.carried_from(flow.makers[made][0]) != values:
+            continue
+        kernel, read = read_sizes(flow, made, "kernel_size"), flow.steps[made].inputs[0].shape
+        is_of_heads = read == flow.output(site.weighted_sum).shape and count_groups(flow, made) == read[1]
+        if is_of_heads and len(kernel) == 2 and kernel[0] > 1 == kernel[1]:
+            return kernel[0]
+    return None
+
+
 def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | None:
     """The facts of the widest convolution among steps; None if there is none that looks beyond its own place."""
     found: Convolution | None = None

@@ -250,6 +250,14 @@ def describe_unscaled(anatomy: Anatomy) -> str:
     return of_some(anatomy, lambda branch: branch.unscaled, "scores are not divided by √d_k.")
 
 
+def describe_convolved(anatomy: Anatomy) -> str:
+    many = sorted({branch.convolved for branch in attentions(anatomy) if branch.convolved})
+    told = f"a convolution over {' or '.join(f'{one:,}' for one in many)} places mixes the values of each head too"
+    return of_some(
+        anatomy, lambda branch: branch.convolved, f"{told}, and what it gives is added to what the head found."
+    )
+
+
 def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:
