@@ -7,7 +7,6 @@ from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import list_shares
 
 SPEAKERS, NARROW = 3, 5
 
@@ -63,17 +62,6 @@ def test_what_is_handed_out_stands_behind_its_own_tower_still():
     words, _ = read(Heard(handed=True))
 
     assert len(list_boxes(words, "norm")) == 1
-
-
-def test_the_weights_on_such_a_way_are_those_of_the_tower_that_it_comes_from():
-    model = Heard()
-    columns = read(model)
-    shares = {
-        name: count for name, _, count in list_shares(columns, sum(one.numel() for one in model.parameters()), {})
-    }
-
-    assert shares["stack exit"] == 2 * WIDTH
-    assert shares["stack 2 head"] == (WIDTH + 1) * SPEAKERS + 2 * SPEAKERS
 
 
 def test_numbers_that_are_compared_and_read_as_1_and_0_have_a_box():

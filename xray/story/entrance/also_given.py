@@ -199,6 +199,8 @@ def find_argument(flow: Flow, record: TensorRecord) -> TensorRecord | None:
 
     A long sound may be cut into pieces first, and be no longer than one of them (VibeVoice ASR).
     """
+    if record.source is not None and record.source not in flow.places:  # made by a step of an earlier pass
+        return None
     found, here = record, None if record.source is None else flow.places[record.source]
     while here is not None:
         if flow.op(here) not in CARRYING or not flow.makers[here]:
