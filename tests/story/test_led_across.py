@@ -85,16 +85,16 @@ def test_a_product_with_a_table_is_a_linear_layer_where_that_is_learned_alone(le
     assert box.label == label
 
 
-def list_told(column):
-    return [node.told for node in column.entrance.nodes if node.row == 0]
+def list_names(column):
+    return [node.extra for node in column.entrance.nodes if node.row == 0]
 
 
 def test_one_argument_that_comes_into_two_towers_has_its_name_in_both():
-    assert [list_told(column) for column in read(Heard())] == [[("sound",)], [("sound",)]]
+    assert [list_names(column) for column in read(Heard())] == [["sound"], ["sound"]]
 
 
 def test_two_arguments_that_are_alike_have_no_names_there():
-    assert [list_told(column) for column in read(Heard(), rows(), rows())] == [[()], [()]]
+    assert [list_names(column) for column in read(Heard(), rows(), rows())] == [[""], [""]]
 
 
 class Told(nn.Module):
