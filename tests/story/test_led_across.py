@@ -7,7 +7,6 @@ from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import list_shares
 
 SPEAKERS, NARROW = 3, 5
 
@@ -65,17 +64,6 @@ def test_what_is_handed_out_stands_behind_its_own_tower_still():
     assert len(list_boxes(words, "norm")) == 1
 
 
-def test_the_weights_on_such_a_way_are_those_of_the_tower_that_it_comes_from():
-    model = Heard()
-    columns = read(model)
-    shares = {
-        name: count for name, _, count in list_shares(columns, sum(one.numel() for one in model.parameters()), {})
-    }
-
-    assert shares["stack exit"] == 2 * WIDTH
-    assert shares["stack 2 head"] == (WIDTH + 1) * SPEAKERS + 2 * SPEAKERS
-
-
 def test_numbers_that_are_compared_and_read_as_1_and_0_have_a_box():
     _, voices = read(Heard())
 
@@ -97,16 +85,16 @@ def test_a_product_with_a_table_is_a_linear_layer_where_that_is_learned_alone(le
     assert box.label == label
 
 
-def list_told(column):
-    return [node.told for node in column.entrance.nodes if node.row == 0]
+def list_names(column):
+    return [node.extra for node in column.entrance.nodes if node.row == 0]
 
 
 def test_one_argument_that_comes_into_two_towers_has_its_name_in_both():
-    assert [list_told(column) for column in read(Heard())] == [[("sound",)], [("sound",)]]
+    assert [list_names(column) for column in read(Heard())] == [["sound"], ["sound"]]
 
 
 def test_two_arguments_that_are_alike_have_no_names_there():
-    assert [list_told(column) for column in read(Heard(), rows(), rows())] == [[()], [()]]
+    assert [list_names(column) for column in read(Heard(), rows(), rows())] == [[""], [""]]
 
 
 class Told(nn.Module):

@@ -199,6 +199,8 @@ def find_argument(flow: Flow, record: TensorRecord) -> TensorRecord | None:
 
     A long sound may be cut into pieces first, and be no longer than one of them (VibeVoice ASR).
     """
+    if record.source is not None and record.source not in flow.places:  # made by a step of an earlier pass
+        return None
     found, here = record, None if record.source is None else flow.places[record.source]
     while here is not None:
         if flow.op(here) not in CARRYING or not flow.makers[here]:
@@ -212,7 +214,9 @@ def tell_name(node: Node, names: Mapping[str, str], many: Mapping[str, int]) -> 
     """A box with the name of what comes in there, where that comes in elsewhere too and the box does not tell yet."""
     name = names.get(node.key, "")
     is_told = name in (node.extra, *node.told)
-    return node if many.get(name, 0) < 2 or is_told else replace(node, told=(*node.told, name))
+    if many.get(name, 0) < 2 or is_told:
+        return node
+    return replace(node, told=(*node.told, name)) if node.extra else replace(node, extra=name)
 
 
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:

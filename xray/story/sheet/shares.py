@@ -12,7 +12,6 @@ from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import count_read
-from xray.story.exits.other_ways import list_led_across
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
@@ -196,8 +195,7 @@ def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> lis
 def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
     """The steps behind a tower's layers that stand in the block of one before it alone, by the ends of these two.
 
-    They are what that one gives: so its maps are normed there before finer ones are worked out (Mask2Former). So are
-    those that work in no other one's block on what it gives, for a sum there (Nemotron 3.5 Transcribe).
+    They are what that one gives: so its maps are normed there before finer ones are worked out (Mask2Former).
     """
     found: dict[tuple[int, int], set[int]] = {}
     for column in (one for one in columns if one.exit is not None):
@@ -208,14 +206,6 @@ def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
             holders = list_holders(flow, homes, node)
             if len(holders) == 1 and (giver := min(holders)) < end:
                 found.setdefault((end, giver), set()).add(node)
-        lent = list_led_across(flow, column.exit)
-        givers = {one.end: one.nodes for one in column.reading.towers if one.end < end}
-        inside = frozenset[int]().union(*givers.values())
-        for node in (one for one in lent if not list_holders(flow, homes, one)):
-            way = set(flow.behind(node, ends=inside.__contains__))
-            giving = [giver for giver, nodes in givers.items() if not way.isdisjoint(nodes)]
-            if len(giving) == 1:
-                found.setdefault((end, giving[0]), set()).add(node)
     return found
 
 
