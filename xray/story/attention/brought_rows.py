@@ -28,48 +28,54 @@ def add_others(flow: Flow, found: Branching, nodes: Sequence[Node], edges: list[
     """The boxes, with those of what works out another stream's keys and values before they are joined to the own ones.
 
     They are drawn where linear layers do so in the branch itself (T5Gemma 2): below the boxes that join, above the own.
+    Where queries are joined too there is no room for them (Stable Diffusion 3's last block, in which the text gives).
     """
     is_joint = isinstance(found.branch, Attention) and found.branch.beside
     ways = {node.key: way for node in nodes if is_joint and (way := list_other_way(flow, found, node))}
-    made = frozenset[int]().union(*ways.values())
-    if not any(is_linear(flow, one) for one in made):
+    is_made = any(is_linear(flow, one) for way in ways.values() for one in way)
+    if not is_made or not {letters_of(key) for key in ways} <= {*PLACES}:
         return tell_joined(flow, nodes, found)
     common = frozenset[int].intersection(*ways.values()) if len(ways) > 1 else frozenset[int]()
+    joined = {node.key: [record for record, _ in list_joined(flow, found, node)] for node in nodes if node.key in ways}
     shared = cut_other_way(flow, common, None)
-    ends = {
-        node.key: [record for record, _ in list_joined(flow, found, node)][-1] for node in nodes if node.key in ways
-    }
-    own = [cut_other_way(flow, way - common, ends[key]) for key, way in ways.items()]
+    own = [cut_other_way(flow, way - common, joined[key][-1]) for key, way in ways.items()]
     rows = [list(range(len(shared))), *([len(shared) + row for row in lane] for lane in order_rows(own))]
-    first, count = min(node.row for node in nodes if node.key in ways), 1 + max(max(lane, default=-1) for lane in rows)
-    joining = {key: JOINING.get(key.rpartition("_")[2]) for key in ways}
-    raised = [replace(node, row=node.row + count * (node.row >= first)) for node in nodes]
-    raised = [replace(node, place=joining.get(node.key) or node.place) for node in raised]
+    first = min(node.row for node in nodes if node.key in ways)
+    raised = make_room(nodes, {*ways}, first, 1 + max(max(lane, default=-1) for lane in rows))
     held = list_weight_names(flow, (flow.places[step.id] for node in nodes for step in node.steps))
-    last = ""
+    below = ""
     for join, parts, lane in zip(("", *ways), (shared, *own), rows, strict=True):
-        letters = join.rpartition("_")[2] or "kv"
-        before = last if join else ""
+        letters, last = letters_of(join) or "kv", below
         for part, row in zip(parts, lane, strict=True):
-            key = f"other{name_part(flow, part, letters)}"
-            raised.append(draw_other(flow, part, key, letters, first + row, held))
-            if before:
-                edges.append(Edge(before, key))
-            else:
-                memory.append(key)
-            before = key
-        if join:
-            edges.append(Edge(before, join))
-        else:
-            last = before
+            node = draw_other(flow, part, letters, first + row, held)
+            raised.append(node)
+            edges += [Edge(last, node.key)] if last else []
+            memory += [] if last else [node.key]
+            last = node.key
+        below = below if join else last
+        edges += [Edge(last, join)] if join and last else []
     return raised
 
 
-def draw_other(flow: Flow, part: Part, key: str, letters: str, row: int, held: Collection[str]) -> Node:
+def letters_of(key: str) -> str:
+    """Of which of queries, keys and values a box is, by its key."""
+    return key.rpartition("_")[2]
+
+
+def make_room(nodes: Sequence[Node], joins: Collection[str], first: int, count: int) -> list[Node]:
+    """The boxes, those from one row on so many rows higher, and those that join wide enough for both ways."""
+    raised = [replace(node, row=node.row + count * (node.row >= first)) for node in nodes]
+    return [
+        replace(node, place=JOINING.get(letters_of(node.key), node.place)) if node.key in joins else node
+        for node in raised
+    ]
+
+
+def draw_other(flow: Flow, part: Part, letters: str, row: int, held: Collection[str]) -> Node:
     """The box of a part of another stream's way; its weights are counted where no box of the own ways has them."""
     weights, extra = list_weight_names(flow, part.nodes), describe_params(flow, *part.nodes)
     return Node(
-        key,
+        f"other{name_part(flow, part, letters)}",
         label_part(flow, part, ", ".join(letters.upper()), narrow=True),
         row,
         PLACES[letters],

@@ -145,7 +145,7 @@ def list_read(column: Column, standing: Standing, beside: Collection[str]) -> li
         brought = {node.key for node in panel.chart.nodes if node.surface == "memory"}
         led = {edge.target for edge in panel.chart.edges if edge.source in brought}
         keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join") and node.key not in led]
-        rows.append([(panel.chart.node(key), boxes[key]) for key in keys or panel.chart.memory if key in boxes])
+        rows.append([(panel.chart.node(key), boxes[key]) for key in (*keys, *panel.chart.memory) if key in boxes])
     return [row for row in rows if row]
 
 
