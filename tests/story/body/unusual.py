@@ -85,9 +85,8 @@ def x_clip(c):
             Link("joined", "encoder", "stack"),
             memory("encoder", "decoder", 2),  # its last norm is that of the class token (line 756)
             Link("joined", "text", "decoder"),
-            *(
-                Link("compared", one, "decoder") for one in ("encoder", "stack")
-            ),  # the stack's rows are added to its own
+            # the stack's rows, to which are added those that it began with (line 791): the film that is compared
+            Link("compared", "stack", "decoder"),
         ),
         head=Head("none"),
         untold=left_out("prompts_visual_layernorm"),
