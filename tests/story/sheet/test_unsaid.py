@@ -46,6 +46,8 @@ def list_texts(between):
         (lambda x: x.transpose(0, 1).transpose(0, 1), ""),
         (lambda x: x.clamp(-1, 1), "clamp"),
         (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 2, sin"),
+        (lambda x: (x > 0.5).to(x.dtype), "gt"),
+        (lambda x: x.masked_fill(x > 0.5, 0.0), "masked_fill ("),
     ],
 )
 def test_what_is_worked_out_and_in_no_box_is_said(between, told):
