@@ -4,8 +4,16 @@ import pytest
 import torch
 
 from xray.capture.masks.facts import MAX_CELLS, look_at_mask
-from xray.capture.values import count_zeros, is_of_sines, preview_everything_small, take_preview
+from xray.capture.values import (
+    count_zeros,
+    is_of_sines,
+    preview_everything_small,
+    read_base,
+    read_constant,
+    take_preview,
+)
 from xray.ir.json_form import preview_fits
+from xray.sources.known_values import build_on_meta
 
 
 def mask_of(*rows):
@@ -165,3 +173,42 @@ def test_a_table_of_sines_is_known_by_its_numbers(table):
 )
 def test_other_tables_are_none_of_sines(table):
     assert not is_of_sines(table)
+
+
+def make_powers(base, size, *, zeros=0, counted=0):
+    return torch.cat((base ** -(torch.arange(float(size)) / (size + counted)), torch.zeros(zeros)))
+
+
+@pytest.mark.parametrize(
+    ("row", "base"),
+    [
+        (make_powers(10_000.0, 32), 10_000.0),
+        (make_powers(11_158_840.0, 64), 11_158_840.0),
+        (make_powers(1e6, 8, zeros=24, counted=24), 1e6),
+        (make_powers(50_000.0, 8, zeros=24), 50_000.0),
+        (make_powers(1e6, 8, zeros=24), None),  # or 10²⁴, were the zeros counted
+        (make_powers(11_158_840.0, 8, zeros=24), None),
+        (make_powers(10_000.0, 32) / 8, None),
+        (make_powers(10_000.0, 2), None),
+        (make_powers(10_000.0, 32).bfloat16(), None),
+        (torch.linspace(1, 0.1, 8), None),
+        (torch.ones(8), None),
+        (torch.arange(8), None),
+        (torch.zeros(8), None),
+        (make_powers(10_000.0, 32).to("meta"), None),
+    ],
+)
+def test_the_base_of_falling_powers_is_read_off_them(row, base):
+    assert read_base(row) == base
+
+
+def test_a_number_that_a_model_holds_is_read_where_weights_do_not_bring_it():
+    class Holder(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("fixed", torch.tensor(2.5), persistent=False)
+            self.register_buffer("saved", torch.tensor(3.5))
+
+    model = build_on_meta(Holder)
+
+    assert [read_constant(one) for one in (model.fixed, model.saved, torch.tensor(3))] == [2.5, None, None]

@@ -20,7 +20,7 @@ from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
-from xray.capture.values import count_zeros, is_of_sines
+from xray.capture.values import describe_constants, is_of_sines, read_constant
 
 task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
@@ -173,8 +173,11 @@ class Operator:
         for _, known, _ in inputs:
             if known.maker is None and known.role == "activation" and len(known.shape) == 1:
                 constants = known.tensor()
-                zeros = 0 if constants is None else count_zeros(constants)
-                options += [("zeros", zeros)] if zeros else []
+                options += [] if constants is None else describe_constants(constants)
+            elif known.maker is None and known.role == "activation" and not known.shape:
+                held = known.tensor()
+                value = None if held is None else read_constant(held)
+                options += [] if value is None else [("constant", value)]
             elif known.maker is None and name not in WORKING and len(known.shape) in (2, 3):
                 table = known.tensor()
                 options += [("sines", True)] if table is not None and is_of_sines(table) else []

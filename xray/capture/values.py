@@ -1,7 +1,7 @@
 """The few values that a record may hold."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
 from torch import Tensor
@@ -16,7 +16,11 @@ MAX_CONSTANTS = 1 << 12
 """A longer row of constants is not looked through."""
 OF_SINES = "xray_of_sines"
 """The name of a mark on a tensor without storage whose values were known to be sines when they were written into it."""
+OF_WEIGHTS = "xray_of_weights"
+"""The name of a mark on a number that weights would bring, in a model that was built without them."""
 FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS = 8, 64, 4
+FEWEST_POWERS = 3
+"""Fewer numbers are not known as powers of one base."""
 
 PreviewRule = Callable[[str, str, Tensor], Preview | None]
 """Which block of a tensor to keep, told the step's path, its op and the tensor."""
@@ -45,6 +49,49 @@ def count_zeros(constants: Tensor) -> int:
         return 0
     zeros = len(constants) - int(constants.count_nonzero())
     return zeros if 0 < zeros < len(constants) and bool((constants != constants.round()).any()) else 0
+
+
+def describe_constants(constants: Tensor) -> list[tuple[str, float]]:
+    """What is told of a row of constants: how many are 0, and of which base they are powers."""
+    zeros, base = count_zeros(constants), read_base(constants)
+    return [("zeros", zeros)] * (zeros > 0) + ([("base", base)] if base is not None else [])
+
+
+def read_constant(held: Tensor) -> float | None:
+    """The one number that a tensor without axes holds, as short as its type tells it; None if it is not known."""
+    if not held.is_floating_point() or not is_readable(held) or hasattr(held, OF_WEIGHTS):
+        return None
+    return float(f"{held.item():.6g}") if math.isfinite(held.item()) else None
+
+
+def read_base(constants: Tensor) -> float | None:
+    """The base of a falling row of powers, base^(-i/n) for n numbers; None if it is none.
+
+    Frequencies of rotary places are such a row (Su et al. 2021, section 3.2.2). Single precision tells a base to seven
+    digits: of the numbers that are as near as that, the one with the fewest digits is meant. Behind the powers may
+    stand zeros, which n may count or not: then that one is meant which gives a base of two digits at most.
+    """
+    is_told = constants.is_floating_point() and constants.element_size() > 2
+    if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
+        return None
+    row = constants.detach().cpu().double()
+    powers = row[: int(row.count_nonzero())]
+    if len(powers) < FEWEST_POWERS or powers[0] != 1 or not 0 < powers[-1] < 1:
+        return None
+    last = len(powers) - 1
+    if not torch.allclose(powers, powers[-1] ** (torch.arange(len(powers)).double() / last), rtol=1e-5, atol=0):
+        return None
+    if len(powers) == len(row):
+        return round_off(float(powers[-1]) ** (-len(row) / last), range(1, 18))
+    found = [round_off(float(powers[-1]) ** (-count / last), (1, 2)) for count in (len(row), len(powers))]
+    known = [base for base in found if base is not None]
+    return known[0] if len(known) == 1 else None
+
+
+def round_off(number: float, digits: Iterable[int]) -> float | None:
+    """The nearest number of the first count of digits that tells it to the last of what single precision knows."""
+    near = (float(f"{number:.{count}g}") for count in digits)
+    return next((one for one in near if math.isclose(one, number, rel_tol=1e-6)), None)
 
 
 def is_of_sines(table: Tensor) -> bool:

@@ -14,7 +14,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_any, tree_leaves, tree_map_only
 
-from xray.capture.values import OF_SINES, is_of_sines
+from xray.capture.values import OF_SINES, OF_WEIGHTS, is_of_sines
 
 aten = torch.ops.aten
 MOST_KNOWN = 1 << 22
@@ -126,6 +126,9 @@ def build_on_meta(build: Callable[[], nn.Module]) -> nn.Module:
     for module in model.modules():  # a parameter that stands in two places stays one
         for name, one in module._parameters.items():
             module._parameters[name] = bare.get(id(one), one)
+        for name, held in module._buffers.items():
+            if held is not None and held.dim() == 0 and name not in module._non_persistent_buffers_set:
+                setattr(held, OF_WEIGHTS, True)
     return model
 
 

@@ -127,6 +127,23 @@ def test_the_anatomy_is_true(read):
     assert list_differences(anatomy(trace), family.truth(config)) == []
 
 
+def test_the_bases_of_rotary_places_are_those_of_the_configuration(read):
+    _, config, trace = read
+
+    towers = anatomy(trace).towers
+    found = {getattr(branch, "rotary_base", None) for tower in towers for branch in tower.branches}
+    assert found - {None} <= set(list_bases(config.to_dict()))
+
+
+def list_bases(settings):
+    """Every number of a configuration, or of a part of it, that is called a base or theta of rotary places."""
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            yield from list_bases(value)
+        elif isinstance(value, int | float) and ("theta" in str(name) or "base" in str(name)):
+            yield float(value)
+
+
 def test_what_weighs_experts_is_true(read, name):
     _, config, trace = read
 

@@ -76,9 +76,9 @@ class Attention(Looking):
     `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
     window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
-    turned by their place, and the own ones are (T5Gemma 2).
-    window: its rows may be shorter (Llama 4). `convolved` is over how many places a convolution mixes values, whose
-    result is added to what the heads found of them (Nyströmformer).
+    turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
+    values, whose result is added to what the heads found of them (Nyströmformer). `rotary_base` is the base of the
+    angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     """
 
     kv_heads: int | None
@@ -124,6 +124,7 @@ class Attention(Looking):
     unscaled: bool | None = None
     beside_unturned: bool | None = None
     convolved: int | None = None
+    rotary_base: float | None = None
     part: str = "attention"
 
 

@@ -388,6 +388,7 @@ def describe_attention(branch: Attention) -> str:
         positions.get(branch.positions or ""),
         branch.within_a_kind and "of places of one kind",
         branch.turned and f"{branch.turned:,} numbers of a head turned",
+        branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
         branch.turned_by_head and "turned by head",
         branch.beside_unturned and "keys beside not turned",
         branch.place_numbers and f"places of {branch.place_numbers} numbers",
@@ -408,6 +409,11 @@ def describe_attention(branch: Attention) -> str:
         branch.fused and f"{branch.fused} in one",
         branch.inner_norm and f"{NORMS[branch.inner_norm]} inside",
     )
+
+
+def spell_base(base: float) -> str:
+    """The base of rotary angles, written out."""
+    return f"{base:,.15g}"
 
 
 def describe_norm(norm: Norm) -> str:

@@ -31,6 +31,7 @@ from xray.story.branches.operands import (
     is_plain,
     name_normed,
     read_latent,
+    read_rotary_base,
     read_sides,
 )
 from xray.story.branches.others import count_convolved
@@ -126,6 +127,7 @@ def describe_attention(
         sliding_window=set_window,
         kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
         convolved=count_convolved(flow, site, region),
+        rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
     )
 
 

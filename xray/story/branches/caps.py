@@ -5,9 +5,10 @@ from math import isclose, prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
-from xray.ir.flow.operation_kinds import CURVES, DROPOUTS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CASTING, CURVES, DROPOUTS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.story.branches.operands import TURNED, Side, find_norm_of
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
 
 KEEPING = TURNED | DROPOUTS | REPEATS | SIDE_BY_SIDE | NORMS
@@ -21,12 +22,22 @@ def are_unscaled(flow: Flow, site: Site, query: Side, key: Side) -> bool:
     """
     if query.last is None or key.last is None or flow.steps[site.scores].settings.get("alpha", 1) != 1:
         return False
-    ways = [(node, side, node > last) for side, last in ((query, query.last), (key, key.last)) for node in side.nodes]
+    ways = [
+        (node, side, node > last)
+        for side, last in ((query, query.last), (key, key.last))
+        for node in side.nodes
+        if node > last or node >= find_last_norm(flow, side, last)
+    ]
     norms = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     normed = {node for norm in norms for node in norm.nodes}
     if any(may_scale(flow, node, side, is_behind=is_behind) for node, side, is_behind in ways if node not in normed):
         return False
     return not any(flow.op(node) in CURVES or read_scaling(flow, node) != 1 for node in site.scored[1:-1])
+
+
+def find_last_norm(flow: Flow, side: Side, last: int) -> int:
+    """The last norm of a side before its linear layer, which undoes what multiplied all of a row; else its start."""
+    return max((node for node in side.nodes if node < last and find_norm(flow, node) is not None), default=0)
 
 
 def read_scaling(flow: Flow, node: int) -> float | None:
@@ -122,12 +133,19 @@ def read_factor(flow: Flow, node: int) -> float | None:
     if flow.op(node) not in SCALINGS:
         return None
     value = number(flow.steps[node])
-    makers = [maker for record, maker in flow.given(node) if record.shape == () and maker is not None]
-    if value is None and len(makers) == 1 and flow.op(makers[0]) in KIND_ALIKE:
-        value = number(flow.steps[makers[0]])  # a number of the settings, of the kind that the rows are
+    makers = [maker for record, maker in flow.given(node) if record.shape == ()]
+    if value is None and len(makers) == 1:
+        value = read_held(flow, node if makers[0] is None else makers[0])
     if value is None or value == 0:
         return None
     return 1 / value if flow.op(node).startswith(("div", "true_div")) else value
+
+
+def read_held(flow: Flow, node: int) -> float | None:
+    """The number that a step hands on: one of the settings, or a constant that the model holds (Gemma 2's √d_model)."""
+    value = number(flow.steps[node]) if flow.op(node) in KIND_ALIKE else None
+    is_handed = flow.op(node) in SCALINGS | CASTING
+    return number(flow.steps[node], "constant") if value is None and is_handed else value
 
 
 def name_times(factor: float) -> str:

@@ -1,6 +1,6 @@
 """Queries, keys and values: how they are made, whether they are turned, normalised, or go through a waist."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -10,6 +10,7 @@ from xray.ir.flow.dataflow import KIND_ALIKE, Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 from xray.story.anatomy.branches import Latent
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
@@ -254,15 +255,27 @@ def count_turned(flow: Flow, query: Side, key: Side) -> int | None:
 
 def count_turned_at_all(flow: Flow, side: Side) -> int | None:
     """How many numbers of a row are turned by an angle that is not 0 at all places (Gemma 4); None where all are."""
+    for table, step in list_angles(flow, side):
+        still, counts = step.settings.get("zeros"), {one.shape[0] for one in step.inputs if len(one.shape) == 1}
+        times = {table.shape[-1] // count for count in counts if table.shape[-1] in (count, 2 * count)}
+        if type(still) is int and len(times) == 1:
+            return table.shape[-1] - still * times.pop()
+    return None
+
+
+def read_rotary_base(flow: Flow, query: Side, key: Side) -> float | None:
+    """The base of the angles by which queries and keys are turned; None where there are several, or none is known."""
+    steps = [step for side in (query, key) for _, step in list_angles(flow, side)]
+    bases = {base for step in steps if isinstance(base := step.settings.get("base"), int | float)}
+    return float(bases.pop()) if len(bases) == 1 else None
+
+
+def list_angles(flow: Flow, side: Side) -> Iterator[tuple[TensorRecord, Step]]:
+    """The tables by which a side's rows are turned, each with every step that it was made in."""
     for node in list_turned(flow, side.nodes):
         for table, maker in flow.given(node):
             behind = () if maker is None or maker in side.nodes else flow.behind(maker, most=MOST_TO_ANGLES)
-            for step in (flow.steps[one] for one in behind):
-                still, counts = step.settings.get("zeros"), {one.shape[0] for one in step.inputs if len(one.shape) == 1}
-                times = {table.shape[-1] // count for count in counts if table.shape[-1] in (count, 2 * count)}
-                if type(still) is int and len(times) == 1:
-                    return table.shape[-1] - still * times.pop()
-    return None
+            yield from ((table, flow.steps[one]) for one in behind)
 
 
 def count_turned_beside(flow: Flow, side: Side) -> int | None:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.branches import Attention, Branch, Convolution, PoolMixing
 from xray.story.anatomy.tree import Group, Stage, Tower
+from xray.story.anatomy.wording import spell_base
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
@@ -137,10 +138,14 @@ def name_kernel(branch: Branch, tower: Tower) -> str:
 
 
 def name_places(branch: Branch, tower: Tower) -> str:
-    """That an attention turns no queries and keys, where others of its tower do."""
+    """That an attention turns no queries and keys, or by which base, where others of its tower do otherwise."""
     attentions = [one for one in tower.branches if isinstance(one, Attention)]
     is_other = isinstance(branch, Attention) and (branch.source, branch.positions) == ("self", "none")
-    return " (without rotary)" if is_other and "rotary" in {one.positions for one in attentions} else ""
+    if is_other and "rotary" in {one.positions for one in attentions}:
+        return " (without rotary)"
+    bases = {one.rotary_base for one in attentions if one.positions == "rotary"}
+    base = branch.rotary_base if isinstance(branch, Attention) else None
+    return f" (rotary base {spell_base(base)})" if base is not None and len(bases) > 1 else ""
 
 
 def name_heads(branch: Branch, tower: Tower) -> str:

@@ -13,7 +13,7 @@ from xray.story.anatomy.branches import (
     Recurrence,
 )
 from xray.story.anatomy.tree import Anatomy
-from xray.story.anatomy.wording import describe_points
+from xray.story.anatomy.wording import describe_points, spell_base
 from xray.story.sentences.where import SOME, tell_where
 
 BARE = frozenset({"words", "norm", "scale"})
@@ -44,7 +44,16 @@ def describe_rotary(anatomy: Anatomy) -> str:
     there = "there " if some else ""
     joint = [one.beside_unturned for one in attentions(anatomy) if one.positions == "rotary" and one.beside]
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
-    return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place{but}."
+    turned = f"{there}queries and keys are turned by their place{but}{tell_bases(anatomy)}"
+    return "" if some is None else f"Rotary places{some}: {turned}."
+
+
+def tell_bases(anatomy: Anatomy) -> str:
+    """Of which bases the angles are by which rotary places turn, where that is known of all of them."""
+    bases = {one.rotary_base for one in attentions(anatomy) if one.positions == "rotary"}
+    told = [spell_base(base) for base in sorted(base for base in bases if base is not None)]
+    listed = " or ".join([*([", ".join(told[:-1])] if len(told) > 1 else []), *told[-1:]])
+    return f", with base {listed}" if None not in bases else ""
 
 
 def describe_alibi(anatomy: Anatomy) -> str:

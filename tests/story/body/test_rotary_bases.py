@@ -1,0 +1,94 @@
+"""The bases of rotary places, as constants that a model holds show them, and numbers that it holds besides."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray import anatomy
+from xray.story.anatomy.branches import Attention
+from xray.story.body.reading import read_pass
+from xray.story.entrance.entrance_chart import chart_entrance
+from xray.story.sentences.of_attentions import describe_rotary
+
+HEADS, WIDTH, PLACES = 3, 42, 5
+SIZE = WIDTH // HEADS // 2
+
+
+def make_powers(base, size=SIZE):
+    return base ** -(torch.arange(size) / size)
+
+
+class LookTurned(nn.Module):
+    def __init__(self, frequencies):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("frequencies", frequencies, persistent=False)
+
+    def turn(self, x):
+        angles = torch.arange(PLACES)[:, None] * self.frequencies
+        angles = torch.cat((angles, angles), -1)
+        half = x.shape[-1] // 2
+        return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).transpose(1, 3).unbind(2)
+        made = functional.scaled_dot_product_attention(self.turn(q), self.turn(k), v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+class Think(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 59), nn.Linear(59, WIDTH)
+
+    def forward(self, x):
+        return x + self.down(self.up(self.norm(x)).relu())
+
+
+class Turned(nn.Module):
+    def __init__(self, *frequencies, held=None):
+        super().__init__()
+        self.register_buffer("held", held, persistent=False)
+        self.words, self.think = nn.Embedding(19, WIDTH), nn.ModuleList(Think() for _ in frequencies)
+        self.look = nn.ModuleList(LookTurned(one) for one in frequencies)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        x = x if self.held is None else x * self.held
+        for look, think in zip(self.look, self.think, strict=True):
+            x = think(look(x))
+        return x
+
+
+def read_bases(*frequencies):
+    found = anatomy(xray.trace(Turned(*frequencies).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+    return [one.rotary_base for one in found.towers[0].branches if isinstance(one, Attention)], describe_rotary(found)
+
+
+@pytest.mark.parametrize(
+    ("bases", "told"),
+    [((10_000.0,) * 2, ", with base 10,000."), ((500.0, 160_000.0), ", with base 500 or 160,000.")],
+)
+def test_the_bases_of_turns_are_told(bases, told):
+    found, sentence = read_bases(*(make_powers(base) for base in bases))
+
+    assert (found, sentence) == (sorted(set(bases)), f"Rotary places: queries and keys are turned by their place{told}")
+
+
+@pytest.mark.parametrize("odd", [torch.linspace(1, 0.1, SIZE), make_powers(10_000.0) / 2], ids=["no powers", "slower"])
+def test_no_base_is_told_where_one_is_not_known(odd):
+    found, sentence = read_bases(make_powers(10_000.0), odd)
+
+    assert sorted(found, key=str) == [10_000.0, None]
+    assert sentence == "Rotary places: queries and keys are turned by their place."
+
+
+def test_a_number_that_a_model_holds_is_written_out():
+    trace = xray.trace(
+        Turned(make_powers(10.0), held=torch.tensor(2.5)).eval(), torch.zeros(2, PLACES, dtype=torch.long)
+    )
+    reading = read_pass(trace.passes[0])
+
+    assert "× 2.5" in {node.label for node in chart_entrance(reading.flow, reading.towers[0]).nodes}
