@@ -25,6 +25,15 @@ def test_experts_are_said_of_some_layers_where_others_have_none() -> None:
     assert describe_experts(mixed).startswith("Experts in some layers: ")
 
 
+def test_experts_and_gates_are_said_of_the_one_tower_that_has_them_in_every_layer() -> None:
+    own, plain = make_anatomy(FALSE, replace(EXPERTS, chosen=2), GATED).towers[0], make_anatomy(FALSE, PLAIN).towers[0]
+    two = make_anatomy(FALSE)
+    two = replace(two, towers=(replace(own, name="text"), replace(plain, name="vision")))
+
+    assert describe_experts(two).startswith("Experts in the text tower: ")
+    assert describe_gate(two).startswith("Gated feed-forward in the text tower: ")
+
+
 def test_a_gate_is_said_of_some_layers_only_where_others_have_none() -> None:
     gated, plain = make_anatomy(FALSE, GATED), make_anatomy(FALSE, PLAIN)
     mixed = replace(gated, towers=(*gated.towers, *plain.towers))

@@ -39,11 +39,14 @@ ROOT = Norm("rms", "before")
     ("norms", "told"),
     [
         ((BEFORE, BEFORE), "Layer norm before each sublayer."),
-        ((BEFORE, AFTER), "Layer norm before each sublayer (first); layer norm after each sum (second)."),
+        (
+            (BEFORE, AFTER),
+            "Layer norm before each sublayer (first); layer norm after the sum of each sublayer (second).",
+        ),
         ((BEFORE, ROOT), "Layer norm before each sublayer (first); RMS norm before each sublayer (second)."),
         (
             (BEFORE, AFTER, BEFORE),
-            "Layer norm before each sublayer (first, third); layer norm after each sum (second).",
+            "Layer norm before each sublayer (first, third); layer norm after the sum of each sublayer (second).",
         ),
         ((BEFORE, Norm(None, "none")), "Layer norm before some sublayers."),
         ((Norm(None, "none"), Norm(None, "none")), ""),

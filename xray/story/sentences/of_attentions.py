@@ -14,7 +14,7 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points, spell_base
-from xray.story.sentences.where import SOME, tell_where
+from xray.story.sentences.where import SOME, name_tower, tell_where
 
 BARE = frozenset({"words", "norm", "scale"})
 """What may stand before the layers of a tower that tells nothing of places."""
@@ -31,10 +31,16 @@ def attentions(anatomy: Anatomy) -> Iterator[Attention]:
 
 
 def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
-    """Empty where every layer has a branch of a kind, else " in some layers"."""
-    groups = (group for tower in anatomy.towers for group in tower.groups)
-    found = all(any(holds(one) for stage in group.stages for one in stage.branches) for group in groups)
-    return "" if found else " in some layers"
+    """Empty where every layer has a branch of a kind, else in which: " in the text tower", " in some layers"."""
+    found = {
+        tower.name: {any(holds(one) for stage in group.stages for one in stage.branches) for group in tower.groups}
+        for tower in anatomy.towers
+    }
+    if set().union(*found.values()) <= {True}:
+        return ""
+    own = [name for name, has in found.items() if True in has]
+    is_one = len(own) == 1 and found[own[0]] == {True}
+    return f" in {name_tower(own[0])}" if is_one else " in some layers"
 
 
 def describe_rotary(anatomy: Anatomy) -> str:

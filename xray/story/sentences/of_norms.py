@@ -48,7 +48,7 @@ def tell_norm(towers: Sequence[Tower]) -> str:
     where = {
         "before": f"before {many} sublayer{ending}",
         "both": f"before {many} sublayer{ending}, and again on what {they} {give}",
-        "after": f"after {many} sum{ending}"
+        "after": f"after the sum of {many} sublayer{ending}"
         if on == "stream"
         else f"on what {many} sublayer{ending} {give}, before it is added",
     }

@@ -51,10 +51,16 @@ def name_place(own: set[Spot], others: set[Spot]) -> str:
         return kind
     if tower is None:
         return ""
-    named = tower if " " in tower else f"the {tower}"  # "encoder 2"
-    named = named if tower.split(" ")[0] in PARTS else f"the {tower} tower"
+    named = name_tower(tower)
     if all(other != tower for other, _ in others):
         return named
     if kind is not None and {(tower, kind), (tower, None)}.isdisjoint(others):
         return f"{named}'s {kind}"
     return ""
+
+
+def name_tower(tower: str) -> str:
+    """A tower in a sentence."""
+    if tower.split(" ")[0] not in PARTS:
+        return f"the {tower} tower"
+    return tower if " " in tower else f"the {tower}"  # "encoder 2"
