@@ -14,23 +14,51 @@ from xray.story.sentences.of_attentions import describe_rotary
 
 HEADS, WIDTH, PLACES = 3, 42, 5
 SIZE = WIDTH // HEADS // 2
+START = "Rotary places: queries and keys are turned by their place, in pairs of one number from each half"
 
 
 def make_powers(base, size=SIZE):
     return base ** -(torch.arange(size) / size)
 
 
+def turn_halves(x, angles):
+    angles = torch.cat((angles, angles), -1)
+    half = x.shape[-1] // 2
+    return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
+
+
+def turn_neighbours(x, angles):
+    angles = angles.repeat_interleave(2, -1)
+    return x * angles.cos() + torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * angles.sin()
+
+
+def turn_neighbours_brought_into_halves(x, angles):
+    return turn_halves(x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2), angles)
+
+
+def turn_as_complex(x, angles):
+    turned = torch.view_as_complex(x.unflatten(-1, (-1, 2)).contiguous()) * torch.polar(torch.ones_like(angles), angles)
+    return torch.view_as_real(turned).flatten(-2)
+
+
+TURNS = {
+    "halves": turn_halves,
+    "neighbours": turn_neighbours,
+    "brought": turn_neighbours_brought_into_halves,
+    "complex": turn_as_complex,
+}
+
+
 class LookTurned(nn.Module):
-    def __init__(self, frequencies):
+    def __init__(self, frequencies, pairs="halves"):
         super().__init__()
+        self.pairs = pairs
         self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def turn(self, x):
         angles = torch.arange(PLACES)[:, None] * self.frequencies
-        angles = torch.cat((angles, angles), -1)
-        half = x.shape[-1] // 2
-        return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
+        return TURNS[self.pairs](x, angles)
 
     def forward(self, x):
         q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).transpose(1, 3).unbind(2)
@@ -48,11 +76,11 @@ class Think(nn.Module):
 
 
 class Turned(nn.Module):
-    def __init__(self, *frequencies, held=None):
+    def __init__(self, *frequencies, held=None, pairs="halves"):
         super().__init__()
         self.register_buffer("held", held, persistent=False)
         self.words, self.think = nn.Embedding(19, WIDTH), nn.ModuleList(Think() for _ in frequencies)
-        self.look = nn.ModuleList(LookTurned(one) for one in frequencies)
+        self.look = nn.ModuleList(LookTurned(one, pairs) for one in frequencies)
 
     def forward(self, ids):
         x = self.words(ids)
@@ -74,7 +102,7 @@ def read_bases(*frequencies):
 def test_the_bases_of_turns_are_told(bases, told):
     found, sentence = read_bases(*(make_powers(base) for base in bases))
 
-    assert (found, sentence) == (sorted(set(bases)), f"Rotary places: queries and keys are turned by their place{told}")
+    assert (found, sentence) == (sorted(set(bases)), f"{START}{told}")
 
 
 @pytest.mark.parametrize("odd", [torch.linspace(1, 0.1, SIZE), make_powers(10_000.0) / 2], ids=["no powers", "slower"])
@@ -82,7 +110,7 @@ def test_no_base_is_told_where_one_is_not_known(odd):
     found, sentence = read_bases(make_powers(10_000.0), odd)
 
     assert sorted(found, key=str) == [10_000.0, None]
-    assert sentence == "Rotary places: queries and keys are turned by their place."
+    assert sentence == f"{START}."
 
 
 def test_a_number_that_a_model_holds_is_written_out():
@@ -92,3 +120,11 @@ def test_a_number_that_a_model_holds_is_written_out():
     reading = read_pass(trace.passes[0])
 
     assert "× 2.5" in {node.label for node in chart_entrance(reading.flow, reading.towers[0]).nodes}
+
+
+@pytest.mark.parametrize(("way", "pairs"), [(way, "halves" if way == "halves" else "neighbours") for way in TURNS])
+def test_which_numbers_are_turned_together_is_told(way, pairs):
+    found = anatomy(xray.trace(Turned(make_powers(10.0), pairs=way).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert {one.turned_pairs for one in found.towers[0].branches if isinstance(one, Attention)} == {pairs}
+    assert ("neighbouring" in describe_rotary(found)) == (pairs == "neighbours")

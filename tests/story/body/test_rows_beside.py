@@ -83,14 +83,14 @@ def test_rows_that_stand_between_layers_of_several_streams_are_drawn_from_the_id
     model = Gemma3nForCausalLM(Gemma3nTextConfig(**sizes, **narrow, **words)).eval()
     trace = xray.trace(model, input_ids=torch.arange(14).view(2, 7))
 
-    once = "× ONE NUMBER"  # each is kept as a tensor
-    assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", once, once, "RMS NORM", "ADDED UP", once]
+    narrower, wider, half = "× 0.1443", "× 2.449", "× 0.7071"  # 48^-½, 6^½ and 2^-½, each kept as a tensor
+    assert labels_beside(trace) == ["INPUT IDS", "LINEAR", "LOOK UP", narrower, wider, "RMS NORM", "ADDED UP", half]
     assert not any("Not drawn" in text for text in texts_of(trace))
 
 
 @pytest.mark.parametrize(
     ("share", "boxes"),
-    [(0.25, ["÷ 4"]), (torch.tensor(0.25), ["× ONE NUMBER"]), (torch.tensor([0.25]), ["× ONE NUMBER"]), (1.0, [])],
+    [(0.25, ["÷ 4"]), (torch.tensor(0.25), ["÷ 4"]), (torch.tensor([0.25]), ["× ONE NUMBER"]), (1.0, [])],
 )
 def test_a_number_by_which_rows_beside_are_multiplied_has_a_box(share, boxes):
     assert labels_beside(record(own_table=True, share=share)) == ["INPUT IDS", "LOOK UP", *boxes]

@@ -22,10 +22,10 @@ from xray.story.sheet.columns import read_columns
 class Capped(nn.Module):
     """Scores that cannot pass a number which the model holds (Gemma 3n's ear)."""
 
-    def __init__(self):
+    def __init__(self, cap=50.0):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.register_buffer("cap", torch.tensor(50.0, dtype=torch.float64))
+        self.register_buffer("cap", torch.tensor(cap, dtype=torch.float64))
 
     def forward(self, x):
         query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
@@ -43,9 +43,16 @@ class CappedAsHeld(Capped):
         return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize("capped", [Capped, CappedAsHeld])
-def test_a_cap_by_a_number_that_is_held_has_a_box(capped):
-    model = nn.Sequential(capped(), FeedForwardPart(), capped(), FeedForwardPart())
+@pytest.mark.parametrize(
+    ("capped", "cap", "name", "told"),
+    [
+        (Capped, 50.0, "50", "50"),
+        (CappedAsHeld, 50.0, "50", "50"),
+        (Capped, [50.0], "c", "a number that is held"),
+    ],
+)
+def test_a_cap_by_a_number_that_is_held_has_a_box(capped, cap, name, told):
+    model = nn.Sequential(capped(cap), FeedForwardPart(), capped(cap), FeedForwardPart())
     trace = xray.trace(model.eval(), torch.ones(2, 5, WIDTH))
     (column,) = read_columns(trace)
     panel = column.frames[0].panels[0]
@@ -55,8 +62,8 @@ def test_a_cap_by_a_number_that_is_held_has_a_box(capped):
     assert isinstance(branch, AttentionBranch)
     (*_, formula), *_ = list_formulas(column.towering.tower, branch, panel.chart.nodes)
 
-    assert "".join(run.text for run in formula) == "softmax( c·tanh( Q·KT / c ) ) · V"
-    assert (nodes["cap"].label, nodes["cap"].extra) == ("CAP BY TANH", "at a number that is held")
+    assert "".join(run.text for run in formula) == f"softmax( {name}·tanh( Q·KT / {name} ) ) · V"
+    assert (nodes["cap"].label, nodes["cap"].extra) == ("CAP BY TANH", f"at {told}")
     assert nodes["scores"].label == "SCORES Q·K^T"
 
 

@@ -63,7 +63,7 @@ class Times(nn.Module):
     ("sets", "number", "told"),
     [
         (1, 0.3, "RMS NORM, × 0.3"),
-        (1, torch.tensor(0.3), "RMS NORM, × ONE NUMBER"),
+        (1, torch.tensor(0.3), "RMS NORM, × 0.3"),
         (1, 1.0, "RMS NORM"),
         (0, 0.3, "RMS NORM"),  # it may be the root of the width, by which what has length 1 becomes the norm
     ],

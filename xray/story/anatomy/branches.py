@@ -79,6 +79,7 @@ class Attention(Looking):
     turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
     values, whose result is added to what the heads found of them (Nyströmformer). `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
+    `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     """
 
     kv_heads: int | None
@@ -125,6 +126,7 @@ class Attention(Looking):
     beside_unturned: bool | None = None
     convolved: int | None = None
     rotary_base: float | None = None
+    turned_pairs: Literal["neighbours", "halves"] | None = None
     part: str = "attention"
 
 

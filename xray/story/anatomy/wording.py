@@ -389,6 +389,7 @@ def describe_attention(branch: Attention) -> str:
         branch.within_a_kind and "of places of one kind",
         branch.turned and f"{branch.turned:,} numbers of a head turned",
         branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
+        branch.turned_pairs and f"turned in pairs of {branch.turned_pairs}",
         branch.turned_by_head and "turned by head",
         branch.beside_unturned and "keys beside not turned",
         branch.place_numbers and f"places of {branch.place_numbers} numbers",

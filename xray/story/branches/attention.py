@@ -30,6 +30,7 @@ from xray.story.branches.operands import (
     is_narrowed,
     is_plain,
     name_normed,
+    name_turned_pairs,
     read_latent,
     read_rotary_base,
     read_sides,
@@ -128,6 +129,7 @@ def describe_attention(
         kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
         convolved=count_convolved(flow, site, region),
         rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
+        turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
     )
 
 

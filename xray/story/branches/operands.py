@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import Latent
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.recognition.turning import is_rotary, list_turned
+from xray.story.recognition.turning import Pairs, is_rotary, list_turned, name_pairs
 
 MOST_BEHIND = 60
 MOST_TO_ANGLES = 24
@@ -268,6 +268,12 @@ def read_rotary_base(flow: Flow, query: Side, key: Side) -> float | None:
     steps = [step for side in (query, key) for _, step in list_angles(flow, side)]
     bases = {base for step in steps if isinstance(base := step.settings.get("base"), int | float)}
     return float(bases.pop()) if len(bases) == 1 else None
+
+
+def name_turned_pairs(flow: Flow, query: Side, key: Side) -> Pairs | None:
+    """Which two numbers are turned together, of queries as of keys."""
+    found = {name_pairs(flow, side.nodes) for side in (query, key)}
+    return found.pop() if len(found) == 1 else None
 
 
 def list_angles(flow: Flow, side: Side) -> Iterator[tuple[TensorRecord, Step]]:

@@ -1,10 +1,16 @@
 """Turns: queries and keys turned by their place, pair of numbers by pair (rotary places, Su et al. 2021)."""
 
 from collections.abc import Collection
+from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
+
+Pairs = Literal["neighbours", "halves"]
+"""Which two numbers of a head are turned together."""
+MOST_TO_PAIRS = 12
+"""So many steps lie at most between a turn and where its pairs are taken apart."""
 
 
 def is_rotary(flow: Flow, own: Collection[int]) -> bool:
@@ -33,6 +39,45 @@ def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
             if len(factors) == 2 and any(moves_itself(flow, factor, own) for factor in factors):
                 found += factors
     return found
+
+
+def name_pairs(flow: Flow, own: Collection[int]) -> Pairs | None:
+    """Which two numbers are turned together: neighbours, or one from each half of what is turned; None if not known.
+
+    Neighbours are taken apart by every other number, or by an axis of two; halves are cut in the middle, and change
+    places. What first brings neighbours into two halves turns neighbours (DeepSeek-V3).
+    """
+    turned = list_turned(flow, own)
+    near = {one for node in turned for one in flow.behind(node, most=MOST_TO_PAIRS, within=own.__contains__)}
+    if any(flow.op(node) == "view_as_complex" or turns_pairs(flow, node) for node in own):
+        return "neighbours"
+    if any(takes_every_other(flow, node) or has_pairs_last(flow, node) for node in near):
+        return "neighbours"
+    return "halves" if turned and any(takes_half(flow, node) for node in near) else None
+
+
+def takes_every_other(flow: Flow, node: int) -> bool:
+    """Whether a step takes every other number of each row."""
+    index = flow.steps[node].settings.get("index")
+    return flow.op(node) == "index" and isinstance(index, str) and index.endswith("::2")
+
+
+def has_pairs_last(flow: Flow, node: int) -> bool:
+    """Whether a step lays the numbers of each row out two by two."""
+    given, made = flow.steps[node].inputs[:1], flow.output(node).shape
+    return bool(given) and flow.op(node) in CARRYING and given[0].shape[-1] % 2 == 0 and is_split(given[0].shape, made)
+
+
+def is_split(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
+    """Whether the last axis became two, the last of them of two."""
+    return len(after) > 1 and after[-1] == 2 and before[-1:] == (after[-2] * 2,) and len(after) > len(before)
+
+
+def takes_half(flow: Flow, node: int) -> bool:
+    """Whether a step takes the one half of each row, or both."""
+    given, made = flow.steps[node].inputs[:1], flow.output(node).shape
+    is_cutting = is_cut(flow, node) or flow.op(node) in ("chunk", "split", "tensor_split")
+    return bool(given) and is_cutting and given[0].shape[-1:] == (2 * made[-1],) and not takes_every_other(flow, node)
 
 
 def turns_by_head(flow: Flow, own: Collection[int], heads: int | None) -> bool:

@@ -50,8 +50,17 @@ def describe_rotary(anatomy: Anatomy) -> str:
     there = "there " if some else ""
     joint = [one.beside_unturned for one in attentions(anatomy) if one.positions == "rotary" and one.beside]
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
-    turned = f"{there}queries and keys are turned by their place{but}{tell_bases(anatomy)}"
+    turned = f"{there}queries and keys are turned by their place{but}{tell_pairs(anatomy)}{tell_bases(anatomy)}"
     return "" if some is None else f"Rotary places{some}: {turned}."
+
+
+def tell_pairs(anatomy: Anatomy) -> str:
+    """Which two numbers are turned together, where it is known of all rotary places."""
+    pairs = {one.turned_pairs for one in attentions(anatomy) if one.positions == "rotary"}
+    if not pairs or None in pairs:
+        return ""
+    told = {"neighbours": "neighbouring numbers", "halves": "one number from each half"}
+    return f", in pairs of {' or '.join(told[one] for one in told if one in pairs)}"
 
 
 def tell_bases(anatomy: Anatomy) -> str:
