@@ -14,7 +14,7 @@ from xray.story.sentences.of_attentions import describe_rotary
 
 HEADS, WIDTH, PLACES = 3, 42, 5
 SIZE = WIDTH // HEADS // 2
-START = "Rotary places: queries and keys are turned by their place, in pairs of one number from each half"
+START = "Rotary places: queries and keys are turned by their place. They turn in pairs of one number from each half"
 
 
 def make_powers(base, size=SIZE):

@@ -50,8 +50,9 @@ def describe_rotary(anatomy: Anatomy) -> str:
     there = "there " if some else ""
     joint = [one.beside_unturned for one in attentions(anatomy) if one.positions == "rotary" and one.beside]
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
-    turned = f"{there}queries and keys are turned by their place{but}{tell_pairs(anatomy)}{tell_bases(anatomy)}"
-    return "" if some is None else f"Rotary places{some}: {turned}."
+    ways = ", ".join(filter(None, (tell_pairs(anatomy), tell_bases(anatomy))))
+    how = f" They turn {ways}." if ways else ""
+    return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place{but}.{how}"
 
 
 def tell_pairs(anatomy: Anatomy) -> str:
@@ -60,7 +61,7 @@ def tell_pairs(anatomy: Anatomy) -> str:
     if not pairs or None in pairs:
         return ""
     told = {"neighbours": "neighbouring numbers", "halves": "one number from each half"}
-    return f", in pairs of {' or '.join(told[one] for one in told if one in pairs)}"
+    return f"in pairs of {' or '.join(told[one] for one in told if one in pairs)}"
 
 
 def tell_bases(anatomy: Anatomy) -> str:
@@ -68,7 +69,7 @@ def tell_bases(anatomy: Anatomy) -> str:
     bases = {one.rotary_base for one in attentions(anatomy) if one.positions == "rotary"}
     told = [spell_base(base) for base in sorted(base for base in bases if base is not None)]
     listed = " or ".join([*([", ".join(told[:-1])] if len(told) > 1 else []), *told[-1:]])
-    return f", with base {listed}" if None not in bases else ""
+    return f"with base {listed}" if None not in bases else ""
 
 
 def describe_alibi(anatomy: Anatomy) -> str:
