@@ -109,7 +109,8 @@ class EntrancePart:
     others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
     `beside` is true of places that only rows get which are put among those of words. `kernel` is how large patches are,
     in pixels, with pictures of a video first. `sines` is true of places whose numbers were known, and are sines: of a
-    table whose columns all are (FSMT's, be it that it may be trained).
+    table whose columns all are (FSMT's, be it that it may be trained). `columns` are those of an `argument` with
+    several ids for each place that are looked up in a table, from 0; of two it is the first less the second.
     """
 
     part: Literal[
@@ -130,6 +131,8 @@ class EntrancePart:
     beside: bool = False
     kernel: tuple[int, ...] = ()
     sines: bool | None = None
+    columns: tuple[tuple[int, ...], ...] = ()
+    argument: str = ""
 
 
 @dataclass(frozen=True)

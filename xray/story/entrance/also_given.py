@@ -9,6 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
+from xray.story.entrance.id_columns import find_given_rows
 from xray.story.entrance.inputs import name_argument
 from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -122,7 +123,8 @@ def list_asked(flow: Flow, lookup: int, key: str = "") -> list[TensorRecord]:
 
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     """What a box works on that came in with the other arguments, or learned rows that it leads on, and what it is."""
-    place = flow.places[node.steps[0].id]
+    places = [flow.places[step.id] for step in node.steps]
+    place = next((one for one in places if flow.op(one) in LOOKUPS), places[0])
     drawn = find_drawn_by_chance(flow, place)
     if drawn is not None:
         return flow.output(drawn), "DRAWN BY CHANCE"
@@ -131,6 +133,9 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         for record in list_asked(flow, place)
         if record.role == "ids" and not looks_up_more(flow, place, record)
     }
+    whole = find_given_rows(flow, place) if flow.op(place) in LOOKUPS and not asked else None
+    if whole is not None and count_arguments(flow, whole) == 1:
+        return whole, IDS
     if len(asked) == 1:
         return next(iter(asked.values())), IDS
     if flow.op(place) in FINDINGS:

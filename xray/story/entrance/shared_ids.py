@@ -12,16 +12,16 @@ WORKING = SUMS | SCALINGS | LEFT_OVER
 
 def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord, list[str]] | None:
     """The ids of which a lookup and others read a part each, and the boxes of all of them; None where none does."""
-    ways = {
-        node.key: list_way(flow, place)
+    ways = [
+        (node.key, list_way(flow, place))
         for node in chart.nodes
         for place in (flow.places[step.id] for step in node.steps)
         if flow.op(place) in LOOKUPS and not looks_up_places(flow, place)
-    }
+    ]
     for origin, record in list_way(flow, reader).items():
-        sharing = [key for key, way in ways.items() if origin in way]
+        sharing = [key for key, way in ways if origin in way]
         if len(sharing) > 1:
-            return record, sharing
+            return record, list(dict.fromkeys(sharing))
     return None
 
 

@@ -92,10 +92,20 @@ def describe_rows(tower: Tower) -> str:
 
 
 def describe_other(tower: Tower) -> str:
-    if tower.reads is not None or describe_rows(tower):
+    if tower.reads is not None or describe_rows(tower) or describe_looked_up(tower):
         return ""
     own = "Nothing comes in here: it begins with the model's own numbers."
     return own if tower.own_numbers else "What goes in."
+
+
+def describe_looked_up(tower: Tower) -> str:
+    """How many rows are looked up for each place by several ids of an argument (LayoutLM's boxes)."""
+    counts: dict[str, int] = {}
+    for part in tower.entrance:
+        if part.columns:
+            counts[part.argument] = counts.get(part.argument, 0) + len(part.columns)
+    told = (f"{plural(rows, 'row')} by ids of {name}" if name else plural(rows, "row") for name, rows in counts.items())
+    return f"Looked up for each place: {', '.join(told)}." if counts else ""
 
 
 def describe_places(tower: Tower) -> str:
@@ -115,6 +125,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
     Sentence("learned rows", describe_rows),
     Sentence("entrance", describe_other),
+    Sentence("columns of ids", describe_looked_up),
     Sentence("places", describe_places),
     fixed("rows looked at", "What they look at is made beside them.", lambda tower: tower.looked_at),
     fixed(
