@@ -10,12 +10,12 @@ from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NO
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.id_columns import find_given_rows
-from xray.story.entrance.inputs import name_argument
+from xray.story.entrance.inputs import is_named_picture, name_argument
 from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
-VECTORS, IDS, PICTURE = "VECTORS", "IDS", "INPUT"
+VECTORS, IDS, PICTURE, IMAGE = "VECTORS", "IDS", "INPUT", "IMAGE"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
 MOST_BESIDE, MOST_BEHIND = 4, 40
@@ -40,7 +40,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
         # whoever reads the like of an argument that is the only one reads the same
-        is_one = label in (VECTORS, IDS, PICTURE) and count_arguments(flow, record) == 1
+        is_one = label in (VECTORS, IDS, PICTURE, IMAGE) and count_arguments(flow, record) == 1
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
@@ -151,7 +151,9 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     if record.role == "parameter":
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
-    return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+    if len(record.shape) not in (2, 3) or not count_arguments(flow, record):
+        return None
+    return record, IMAGE if is_named_picture(name_argument(flow, record)) else VECTORS
 
 
 def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterator[Edge]:
@@ -175,7 +177,8 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
     told = told if are_known else {}
     for one in nodes:
-        name = name_argument(flow, one.record) if one.label == IDS and one.record is not None else ""
+        is_named = one.label == IDS or (one.label == IMAGE and one.key.startswith("also"))
+        name = name_argument(flow, one.record) if is_named and one.record is not None else ""
         yield replace(one, extra=one.extra or told.get(one.key, ""), told=(*one.told, *filter(None, [name])))
 
 

@@ -23,7 +23,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
 from xray.story.entrance.id_columns import find_id_columns, name_table
-from xray.story.entrance.inputs import name_input, reads_vectors, source_of
+from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
 from xray.story.entrance.tables import (
     find_lone_rows,
     judge_training,
@@ -69,6 +69,7 @@ class Entrance:
     also: Reads | None = None
     resamplers: tuple[Resampler, ...] = ()
     unread: frozenset[int] = frozenset()
+    among: Reads | None = None
 
 
 def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[int]) -> Entrance:
@@ -138,7 +139,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         in_order.insert(0, EntrancePart("learned rows", count_learned(flow, start), learned=trained))
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
     whole = frozenset(nodes | list_scoring(flow, nodes, stops))
-    return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers)
+    among = None if word is None or others else find_put_in(flow, nodes)
+    return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers, among=among)
 
 
 def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:

@@ -83,6 +83,11 @@ def describe_image(tower: Tower) -> str:
     return f"{what} vectors{patches}." if what else ""
 
 
+def describe_among(tower: Tower) -> str:
+    what = {"image": "an image", "audio": "a signal", "vectors": "vectors that come in"}.get(tower.among or "")
+    return f"Rows made of {what} take the place of some." if what else ""
+
+
 def describe_rows(tower: Tower) -> str:
     first = list(takewhile(lambda part: part.part == "learned rows", tower.entrance))
     rows = sum(part.size or 0 for part in first)
@@ -122,6 +127,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("audio", "A signal becomes vectors.", lambda tower: tower.reads == "audio"),
     fixed("vectors", "Vectors come in.", lambda tower: tower.reads == "vectors"),
     fixed("ids beside", "Beside them stand vectors of ids.", lambda tower: tower.also == "ids"),
+    Sentence("put among", describe_among),
     fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
     Sentence("learned rows", describe_rows),
     Sentence("entrance", describe_other),
