@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.story.entrance.inputs import name_argument
 from xray.story.passages.added_places import learned_source
+from xray.story.sentences.of_parts import ASKED_BY, TABLES
 
 OF_PLACES = len(("batch", "row"))
 """An argument of more axes holds several numbers for each place."""
@@ -18,8 +19,8 @@ def describe_tables(flow: Flow, maker: int | None) -> str:
         return ""
     names = [name_asked(flow, one) for one in asked if one is not None]
     known = sorted({*names} - {""})
-    by = "".join(f", {names.count(name):,} of them by {name}" for name in known)
-    return f"{len(asked):,} tables added up{by}"
+    by = "".join(ASKED_BY.format(some=names.count(name), name=name) for name in known)
+    return f"{TABLES.format(many=len(asked))}{by}"
 
 
 def list_asked(flow: Flow, place: int | None) -> Iterator[int | None]:

@@ -9,8 +9,7 @@ from xray.story.body.stages import Staging
 from xray.story.charts.chart import Chart, Node
 from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP
-
-FIRST = "with what the first layer reads"
+from xray.story.sentences.of_parts import FIRST_READ, LOOKED_UP
 
 
 def tell_recalled(flow: Flow, chart: Chart, start: int | None, every: Sequence[Staging]) -> Chart:
@@ -27,7 +26,7 @@ def tell_node(flow: Flow, node: Node, begun: int | None, told: Sequence[str], ev
     if not node.label.startswith(ADDED_UP):
         return node
     own = [text for text in list_told(flow, {flow.places[step.id] for step in node.steps}, begun) if text in told]
-    own = [text for text in own if text != FIRST or any(one.joints[0].region.start != begun for one in every)]
+    own = [text for text in own if text != FIRST_READ or any(one.joints[0].region.start != begun for one in every)]
     counted = (node.extra,) if own and node.extra else ()
     return replace(node, told=(*node.told, *own, *counted), extra="" if own else node.extra)
 
@@ -45,9 +44,9 @@ def spell_added(flow: Flow, node: int, begun: int | None) -> Iterator[str]:
         if origin is None or begun is None:
             continue
         if origin == begun:
-            yield FIRST
+            yield FIRST_READ
         elif flow.op(origin) in LOOKUPS and (rows := table_rows(flow, origin)) is not None:
-            yield f"with rows looked up in a table of {rows:,}"
+            yield LOOKED_UP.format(rows=rows)
 
 
 def walk_back(flow: Flow, place: int | None) -> int | None:

@@ -279,7 +279,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("slopes of places", describe_alibi),
     Sentence("relative places", describe_relative),
     Sentence("added places", describe_added),
-    Sentence("columns of ids", describe_columns),
+    Sentence("tables of columns", describe_columns),
     Sentence("no places", describe_no_places),
     Sentence("numbers that are turned", describe_turned),
     Sentence("numbers of a place", describe_place_numbers),
