@@ -11,10 +11,16 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
-from xray.story.attention.bias_tables import describe_tables
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, count_readers, find_joined_scores, is_gated, list_made
+from xray.story.attention.made_beside import (
+    Beside,
+    count_readers,
+    describe_tables,
+    find_joined_scores,
+    is_gated,
+    list_made,
+)
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
 from xray.story.branches.distinctions import list_other_scores

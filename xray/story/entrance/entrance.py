@@ -22,8 +22,8 @@ from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
-from xray.story.entrance.id_columns import find_id_columns, name_table
 from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
+from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
     find_lone_rows,
     judge_training,

@@ -27,8 +27,8 @@ from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
-from xray.story.entrance.id_columns import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.place_tables import count_tables, list_put_together
+from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns

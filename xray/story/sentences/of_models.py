@@ -40,7 +40,7 @@ from xray.story.sentences.of_attentions import (
     describe_unscaled,
     describe_window,
 )
-from xray.story.sentences.of_entrances import describe_columns
+from xray.story.sentences.of_ends import describe_columns
 from xray.story.sentences.of_feed_forwards import (
     describe_experts,
     describe_gate,
