@@ -202,7 +202,7 @@ def entrance(*parts):
     """
     found = []
     for part in parts:
-        if not isinstance(part, str):
+        if isinstance(part, EntrancePart):
             found.append(part)
             continue
         sines = part.startswith("sines ") or None

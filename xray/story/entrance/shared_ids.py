@@ -11,6 +11,7 @@ from xray.story.charts.chart import Chart
 from xray.story.entrance.inputs import name_argument
 from xray.story.entrance.tables import LEFT_OVER, looks_up_places
 from xray.story.recognition.between import list_reading_data
+from xray.story.wording import plural
 
 CUTS = CARRYING | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
 WORKING = SUMS | SCALINGS | LEFT_OVER
@@ -207,7 +208,7 @@ def label_columns(flow: Flow, found: IdColumns) -> dict[int, str]:
     """What the boxes of such lookups are called."""
     tables = count_tables(flow, found.lookups)
     told = f"{len(found.lookups):,} LOOKUPS"
-    told += f" IN {tables:,} TABLES" if tables < len(found.lookups) else ""
+    told += f" IN {plural(tables, 'table').upper()}" if tables < len(found.lookups) else ""
     joined = "ADDED UP" if flow.op(found.joins[-1]) in SUMS else "SIDE BY SIDE"
     if found.is_apart:
         return {found.joins[-1]: f"{told}, {joined}"}
