@@ -50,7 +50,7 @@ class Patched(Marks):
         super().__init__(trained=True)
         self.wide = nn.Linear(13, WIDTH)
 
-    def forward(self, ids, pixel_values):
+    def forward(self, ids, pixel_values):  # type: ignore[override]
         x = self.words(ids)
         x = x.masked_scatter((ids == SIGN).unsqueeze(-1), self.wide(pixel_values))
         for layer in self.layers:
@@ -61,7 +61,7 @@ class Patched(Marks):
 class Heard(Patched):
     """The same, of rows of sound."""
 
-    def forward(self, ids, audio_values):
+    def forward(self, ids, audio_values):  # type: ignore[override]
         return super().forward(ids, audio_values)
 
 

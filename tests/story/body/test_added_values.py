@@ -61,7 +61,7 @@ def list_groups(parts):
 class LookedUpValues(AttentionPart):
     """Attention to whose values rows are added that a table of the words holds (NeoMME)."""
 
-    def forward(self, x, looked_up):
+    def forward(self, x, looked_up):  # type: ignore[override]
         found = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS)).movedim(-2, 1)
         q, k, v = (one.squeeze(-2) for one in found.split(1, dim=-2))
         added = v + looked_up.unflatten(-1, (HEADS, WIDTH // HEADS)).movedim(-2, 1)
