@@ -249,7 +249,9 @@ def test_boxes_of_which_each_lookup_reads_some_numbers_stand_at_the_foot():
 
     (given,) = (node for node in chart.nodes if node.label == "IDS")
     assert given.record.shape == (2, 7, 4)
-    assert [edge.source for edge in chart.edges].count(given.key) == 2
+    assert [edge.target for edge in chart.edges if edge.source == given.key] == [
+        node.key for node in chart.nodes if node.label == "2 LOOKUPS IN 1 TABLE"
+    ]
 
 
 def test_ids_are_led_to_the_largest_table_and_to_one_that_holds_some_of_them():

@@ -1,4 +1,4 @@
-"""A learned row that stands in for one sign among the words of a text (T5Gemma 2 at the ends of images)."""
+"""Rows that stand in for signs among the words of a text: a learned one (T5Gemma 2), or those of patches (Fuyu)."""
 
 import torch
 from handwritten import Attention, Layer
@@ -6,7 +6,9 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_passes
+from xray.story.body.whole import anatomy
 from xray.story.entrance.entrance_chart import chart_entrance
+from xray.story.sentences.of_ends import describe_entrance
 
 WIDTH, SIGN = 15, 7
 
@@ -39,3 +41,61 @@ def test_a_learned_row_that_stands_in_for_a_sign_is_a_box():
 
 def test_a_row_that_is_not_learned_is_no_learned_one():
     assert "A LEARNED ROW PUT IN" not in list_labels(trained=False)
+
+
+class Patched(Marks):
+    """Words, among which rows of patches stand in for a sign; these come in cut already, and flat (Fuyu, NeoMME)."""
+
+    def __init__(self):
+        super().__init__(trained=True)
+        self.wide = nn.Linear(13, WIDTH)
+
+    def forward(self, ids, pixel_values):  # type: ignore[override]
+        x = self.words(ids)
+        x = x.masked_scatter((ids == SIGN).unsqueeze(-1), self.wide(pixel_values))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Heard(Patched):
+    """The same, of rows of sound."""
+
+    def forward(self, ids, audio_values):  # type: ignore[override]
+        return super().forward(ids, audio_values)
+
+
+def record_patches(model):
+    torch.manual_seed(0)
+    ids = torch.tensor([[3, SIGN, SIGN, 4, 5], [SIGN, 8, 9, 10, 11]])
+    return xray.trace(model.eval(), ids, torch.rand(3, 13))
+
+
+def test_patches_that_come_in_to_be_put_among_words_are_an_image_with_its_name():
+    reading = read_passes(record_patches(Patched()))[0]
+    chart = chart_entrance(reading.flow, reading.towers[0])
+
+    (image,) = [node for node in chart.nodes if node.label == "IMAGE"]
+    labels = {node.key: node.label for node in chart.nodes}
+    assert image.told == ("pixel_values",)
+    assert [labels[edge.target] for edge in chart.edges if edge.source == image.key] == ["LINEAR"]
+
+
+def test_a_tower_among_whose_words_rows_of_an_image_are_put_says_so():
+    (tower,) = anatomy(record_patches(Patched())).towers
+
+    assert (tower.reads, tower.also, tower.among) == ("ids", None, "image")
+    assert describe_entrance(tower) == "Ids become vectors. Rows made of an image take the place of some."
+
+
+def test_rows_of_sound_that_are_put_among_words_are_a_signal():
+    (tower,) = anatomy(record_patches(Heard())).towers
+
+    assert tower.among == "audio"
+    assert describe_entrance(tower).endswith("Rows made of a signal take the place of some.")
+
+
+def test_words_among_which_a_learned_row_is_put_stand_alone():
+    (tower,) = anatomy(xray.trace(Marks(trained=True), torch.arange(4, 14).view(2, 5))).towers
+
+    assert tower.among is None

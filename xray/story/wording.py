@@ -124,6 +124,11 @@ def plural(count: int, one: str) -> str:
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
 
 
+def join_words(words: Sequence[str]) -> str:
+    """Some words in a row, "and" before the last."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+
+
 def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning.
 

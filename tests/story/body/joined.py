@@ -7,6 +7,7 @@ from story.body.truth import (
     Silent,
     attention,
     between,
+    corners,
     entrance,
     experts,
     family,
@@ -218,8 +219,7 @@ def layoutlmv3(c):
     # corners of boxes, and how wide and high these are, are looked up in four tables
     look = looks_both_ways(c, kernel="plain", positions="relative")
     stages = (post("layer", look), post("layer", plain(c)))
-    boxes = (f"table {c.max_2d_position_embeddings}",) * 4
-    read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", *boxes, "norm")
+    read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", *corners(c), "norm")
     places = f"positions {(c.input_size // c.patch_size) ** 2 + 1}"
     seen = (f"patches {c.hidden_size}", "class token 1", places)
     return reads_both(c, stages, *read, *seen, "norm", "norm", beside=places, final=None)

@@ -5,6 +5,7 @@ from dataclasses import replace
 from story.body.truth import (
     Silent,
     attention,
+    corners,
     decoder_only,
     entrance,
     experts,
@@ -108,11 +109,10 @@ def lilt(c):
         (group(2, c.hidden_size, post("layer", attend), post("layer", plain(c))),),
         None,
     )
-    parts = [f"table {c.max_2d_position_embeddings}"] * 4
-    parts += [f"projection {narrow}", f"positions {c.max_position_embeddings}", "norm"]
+    parts = [*corners(c), f"projection {narrow}", f"positions {c.max_position_embeddings}", "norm"]
     thinks = post("layer", plain(c, d_ff=c.intermediate_size // c.channel_shrink_ratio))
-    layout = tower(c, "stack", None, False, entrance(*parts), (group(2, narrow, post("layer", boxes), thinks),), None)
-    both = (Link("scored", "stack", "text"), Link("scored", "text", "stack"))
+    layout = tower(c, "layout", None, False, entrance(*parts), (group(2, narrow, post("layer", boxes), thinks),), None)
+    both = (Link("scored", "layout", "text"), Link("scored", "text", "layout"))
     return network(text, layout, links=both, head=Head("none"))
 
 

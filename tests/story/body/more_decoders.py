@@ -69,7 +69,8 @@ def fuyu(c):
     read = c.text_config
     attend, think = attention(read, qk_norm=True, fused="qkv"), plain(read)
     shown = (f"projection {read.hidden_size}",)  # of the numbers of each patch (line 119)
-    return decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False, parts=shown)
+    found = decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False, parts=shown)
+    return replace(found, towers=tuple(replace(one, among="image") for one in found.towers))
 
 
 @family("GraniteSWAForCausalLM", "granite_swa:122, 235", named=True, layer_types=[WHOLE, LOCAL, LOCAL, LOCAL], **FOUR)
@@ -270,7 +271,7 @@ def neomme(c):
     )
     shown = ("norm", f"projection {2 * c.hidden_size}", f"projection {c.hidden_size}")
     parts = entrance(f"words {c.vocab_size}", f"projection {c.hidden_size}", *shown, "norm")
-    text = tower(c, "text", "ids", False, parts, layers, "rms")
+    text = tower(c, "text", "ids", False, parts, layers, "rms", among="image")
     rows = c.vocab_size * c.num_key_value_heads * c.head_dim
     return network(text, head=Head("vocabulary", c.vocab_size, True), untold=(Untold("model.value_embeddings", rows),))
 

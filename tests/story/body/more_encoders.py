@@ -8,6 +8,8 @@ from story.body.truth import (
     after,
     attention,
     both,
+    columned,
+    corners,
     encoder_only,
     entrance,
     family,
@@ -188,8 +190,7 @@ def megatron_bert(c):
 @family("LayoutLMForMaskedLM", "layoutlm:48, 146, 270", named=True, **TWO)
 def layoutlm(c):
     # four tables hold where a box begins and ends, across and down, and how high and wide it is: no words
-    boxes = [f"table {c.max_2d_position_embeddings}"] * 4
-    parts = (f"positions {c.max_position_embeddings}", *boxes, f"table {c.type_vocab_size}", "norm")
+    parts = (f"positions {c.max_position_embeddings}", *corners(c), f"table {c.type_vocab_size}", "norm")
     return of_bert(c, parts=parts)
 
 
@@ -225,5 +226,5 @@ def convbert(c):
 
 @family("TapasForMaskedLM", "tapas:147, 246", named=True, **TWO)
 def tapas(c):
-    kinds = (f"table {size}" for size in c.type_vocab_sizes)
+    kinds = (columned("token_type_ids", size, (column,)) for column, size in enumerate(c.type_vocab_sizes))
     return of_bert(c, attend=by_hand(c), parts=(f"positions {c.max_position_embeddings}", *kinds, "norm"))

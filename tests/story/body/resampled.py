@@ -7,6 +7,7 @@ from story.body.images import count_patches
 from story.body.joined import SEES, asks_for_words, list_askers, sees, writes
 from story.body.truth import (
     attention,
+    columned,
     entrance,
     experts,
     family,
@@ -166,7 +167,7 @@ def udop(c):
     look = looks_both_ways(c, d_k=c.d_kv, positions="relative", unscaled=True)
     ahead, ask = replace(look, causal=True), replace(look, source="encoder", positions="none")
     think = plain(c, d_ff=c.d_ff, activation="relu")
-    boxes = (f"positions {c.max_2d_position_embeddings}",) * 2
+    boxes = (columned("bbox", c.max_2d_position_embeddings, *own) for own in (((0,), (2,)), ((1,), (3,))))
     groups = (group(2, c.d_model, pre("rms", look), pre("rms", think)),)
     parts = words(c, f"patches {c.d_model}", *boxes)
     page = tower(c, "encoder", "image", False, parts, groups, "rms", vocab=c.vocab_size, also="ids")

@@ -5,6 +5,9 @@ from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPar
 from torch import nn
 from torch.nn import functional
 
+import xray
+from xray.story.sheet.columns import read_columns
+
 
 class AddedValues(AttentionPart):
     """Attention to whose values what it reads is added, as it is."""
@@ -53,3 +56,35 @@ def list_groups(parts):
     layers = [layer for part in parts for layer in (part(), FeedForwardPart())]
     (tower,) = read(Reader(*layers), rows()).towers
     return [group.layers for group in tower.groups]
+
+
+class LookedUpValues(AttentionPart):
+    """Attention to whose values rows are added that a table of the words holds (NeoMME)."""
+
+    def forward(self, x, looked_up):  # type: ignore[override]
+        found = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS)).movedim(-2, 1)
+        q, k, v = (one.squeeze(-2) for one in found.split(1, dim=-2))
+        added = v + looked_up.unflatten(-1, (HEADS, WIDTH // HEADS)).movedim(-2, 1)
+        return x + self.out(functional.scaled_dot_product_attention(q, k, added).transpose(1, 2).flatten(2))
+
+
+class TwoTables(nn.Module):
+    """Words, and another table of them, of which rows go into the values of each layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.values = nn.Embedding(31, WIDTH), nn.Embedding(31, WIDTH)
+        self.layers = nn.ModuleList(part() for _ in range(2) for part in (LookedUpValues, FeedForwardPart))
+
+    def forward(self, ids):
+        x, looked_up = self.words(ids), self.values(ids)
+        for layer in self.layers:
+            x = layer(x, looked_up) if isinstance(layer, LookedUpValues) else layer(x)
+        return x
+
+
+def test_values_to_which_rows_of_a_table_are_added_say_so():
+    (column,) = read_columns(xray.trace(TwoTables().eval(), torch.arange(10).view(2, 5)))
+
+    (added,) = [node for node in column.frames[0].panels[0].chart.nodes if node.label.startswith("ADDED UP")]
+    assert added.told == ("with rows looked up in a table of 31",)

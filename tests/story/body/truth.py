@@ -197,10 +197,14 @@ def shortened(widths, depths, stage, *past, first=None):
 def entrance(*parts):
     """What stands before the first layer, as in "words 32000", or "frozen positions 1500": those are not learned.
 
-    Those of a table that holds sines in every run are "sines positions 1500", or "sines frozen positions 1500".
+    Those of a table that holds sines in every run are "sines positions 1500", or "sines frozen positions 1500". A part
+    that is none of these comes as it is.
     """
     found = []
     for part in parts:
+        if isinstance(part, EntrancePart):
+            found.append(part)
+            continue
         sines = part.startswith("sines ") or None
         part = part.removeprefix("sines ")
         learned = LEARNED.get(part.split(" positions ")[0])
@@ -208,6 +212,17 @@ def entrance(*parts):
         name, _, size = part.rpartition(" ") if part.split(" ")[-1].isdecimal() else (part, "", "")
         found.append(EntrancePart(name, int(size) if size else None, learned, sines=sines))
     return tuple(found)
+
+
+def columned(argument, size, *columns):
+    """A table in which columns of an argument are looked up; of two it is how far they are apart."""
+    return EntrancePart("table", size, columns=columns, argument=argument)
+
+
+def corners(c):
+    """The tables of where a box begins and ends, across and down, and of how high and wide it is."""
+    ways = (((0,), (2,)), ((1,), (3,)), ((3, 1),), ((2, 0),))
+    return tuple(columned("bbox", c.max_2d_position_embeddings, *own) for own in ways)
 
 
 def words(c, *more):

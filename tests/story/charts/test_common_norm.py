@@ -74,6 +74,33 @@ def test_what_a_stream_goes_through_before_queries_are_made_is_told_of_the_strea
     assert not [label for label in labels if "SHIFT" in label or "Q, K, V ×" in label]
 
 
+def test_a_sum_with_what_the_first_layer_reads_says_so():
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(Mixes(), torch.arange(14).view(2, 7)))
+    nodes = [node for frame in column.frames for node in frame.panels[0].chart.nodes]
+    (mixed,) = [node for node in nodes if node.label == "ADDED UP"]
+
+    assert mixed.told[:1] == ("with what the first layer reads",)
+
+
+class MixesTheLast(Mixes):
+    """Each layer is given what the one before was, in place of what the first one was."""
+
+    def forward(self, ids):
+        x = before = nn.functional.rms_norm(self.words(ids), (WIDTH,))
+        for layer in self.layers:
+            x, before = layer(x, before), x
+        return x
+
+
+def test_a_sum_with_what_another_layer_reads_does_not():
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(MixesTheLast(), torch.arange(14).view(2, 7)))
+
+    nodes = [node for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
+    assert not [node for node in nodes if "with what the first layer reads" in node.told]
+
+
 class NormBeside(nn.Module):
     """Queries made of a waist, and of the same after a norm beside it (A.X K2)."""
 

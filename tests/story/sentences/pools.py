@@ -85,6 +85,14 @@ def make_anatomy(*branches, head=None, links=(), **tower):
     return Anatomy((make_tower(*branches, **tower),), links, head, None, None)
 
 
+COLUMNS = EntrancePart("table", 19, columns=((0,), (2,)), argument="bbox")
+
+
+def enter_layers(anatomy, *parts):
+    """The same with what stands before its layers."""
+    return replace(anatomy, towers=(replace(anatomy.towers[0], entrance=parts),))
+
+
 def bridge_layers(anatomy, *bridges):
     """The same with what stands between its layers."""
     return replace(anatomy, towers=(replace(anatomy.towers[0], bridges=bridges),))
@@ -148,6 +156,7 @@ MODELS = {
     "above a threshold": make_anatomy(FALSE, replace(GATED, threshold=True)),
     "rows to one within": make_anatomy(FALSE, replace(PLAIN, joined=4)),
     "rows from beside": make_anatomy(FALSE, replace(PLAIN, gates_beside=True)),
+    "tables of columns": enter_layers(make_anatomy(FALSE), COLUMNS),
     "no places": make_anatomy(replace(FALSE, causal=True)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
@@ -460,6 +469,8 @@ TOWERS = {
     "not known": replace(TOWER, reads=None),
     "learned rows": replace(TOWER, reads=None, entrance=(EntrancePart("learned rows", 5, learned=True),)),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
+    "columns of ids": replace(TOWER, reads=None, entrance=(COLUMNS,)),
+    "put among": replace(TOWER, among="image"),
     "attention first": replace(TOWER, before="attention"),
     "rows looked at": replace(TOWER, looked_at=True),
     "memory": make_tower(replace(FALSE, source="encoder")),
@@ -467,12 +478,15 @@ TOWERS = {
     "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
 }
 READ_IDS = {"ids", "places", "attention first", "rows looked at", "memory", "sampled memory", "some memory"}
+READ_IDS |= {"put among"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
     "image": {"image", "image and ids", "video"},
     "audio": {"audio"},
     "vectors": {"vectors"},
     "noise": {"noise"},
+    "columns of ids": {"columns of ids"},
+    "put among": {"put among"},
     "ids beside": {"image and ids"},
     "learned rows": {"learned rows"},
     "entrance": {"not known"},

@@ -109,7 +109,8 @@ class EntrancePart:
     others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
     `beside` is true of places that only rows get which are put among those of words. `kernel` is how large patches are,
     in pixels, with pictures of a video first. `sines` is true of places whose numbers were known, and are sines: of a
-    table whose columns all are (FSMT's, be it that it may be trained).
+    table whose columns all are (FSMT's, be it that it may be trained). `columns` are those of an `argument` with
+    several ids for each place that are looked up in a table, from 0; of two it is the first less the second.
     """
 
     part: Literal[
@@ -130,6 +131,8 @@ class EntrancePart:
     beside: bool = False
     kernel: tuple[int, ...] = ()
     sines: bool | None = None
+    columns: tuple[tuple[int, ...], ...] = ()
+    argument: str = ""
 
 
 @dataclass(frozen=True)
@@ -175,7 +178,7 @@ class Tower:
     gated (DiT).
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
     gives each its share (hyper-connections), or whose layers mix them (AltUp). `also` is what it reads besides, in rows
-    beside the others (ViLT).
+    beside the others (ViLT), `among` what rows are made of that are put in the place of some of these (Fuyu).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
@@ -218,6 +221,7 @@ class Tower:
     boxes: Boxes | None = None
     weights_of: str | None = None
     some_weights_of: str | None = None
+    among: Reads | None = None
 
     @property
     def turns(self) -> tuple[int, ...]:

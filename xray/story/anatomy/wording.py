@@ -144,7 +144,7 @@ def describe_tower(tower: Tower) -> str:
     """A tower in one line: what it reads, how wide and deep it is, and which way it looks."""
     causal = {True: "causal", False: "sees both ways", None: ""}[tower.causal]
     return join(
-        tower.reads and f"reads {' and '.join(filter(None, (tower.reads, tower.also)))}",
+        tower.reads and f"reads {' and '.join(filter(None, (tower.reads, tower.also, tower.among)))}",
         tower.vocab and count(tower.vocab, "word"),
         tower.d_model and f"d_model {tower.d_model:,}",
         tower.streams and f"{tower.streams} streams side by side",

@@ -13,7 +13,14 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, count_readers, find_joined_scores, is_gated, list_made
+from xray.story.attention.made_beside import (
+    Beside,
+    count_readers,
+    describe_tables,
+    find_joined_scores,
+    is_gated,
+    list_made,
+)
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
 from xray.story.branches.distinctions import list_other_scores
@@ -267,7 +274,9 @@ def score_node(
     label = OTHER_SCORES if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
-    shared = (ONE_TABLE.format(many=many),) if many > 1 else ()
+    brought = [maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored]
+    tables = [text for maker in brought if (text := describe_tables(flow, maker))][:1]
+    shared = (*tables, *([ONE_TABLE.format(many=many)] if many > 1 else []))
     meant = record if not told and lies_over(record, out) else None
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=shared)
 

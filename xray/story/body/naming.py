@@ -14,6 +14,8 @@ from xray.story.passages.conditions import name_source
 
 NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
+BOX = "box"
+"""The name of an argument holds it that says where on a page each place stands: a tower of its ids is of the layout."""
 WHOSE_IDS = re.compile(r"([a-z]+)_input_ids")
 """How a model names ids that it is given beside its own, the decoder's or a protein's."""
 UNNAMED = "#"
@@ -136,7 +138,10 @@ def name_tower(one: Towering, is_memory: bool, crosses: bool) -> str:
         return "decoder"
     if is_memory:
         return "encoder"
-    return "stack" if one.tower.also or one.is_told else NAMES.get(one.tower.reads or "", "stack")
+    if one.tower.also or one.is_told:
+        return "stack"
+    boxed = one.tower.reads is None and any(BOX in part.argument for part in one.tower.entrance)
+    return "layout" if boxed else NAMES.get(one.tower.reads or "", "stack")
 
 
 def name_by_ids(flow: Flow, one: Towering) -> str:

@@ -190,6 +190,7 @@ def read_tower(
         d_model=widths.pop() if len(widths) == 1 else None,
         vocab=entrance.vocab,
         also=entrance.also,
+        among=entrance.among,
         entrance=parts,
         groups=tuple(groups),
         final_norm=None if final is None else name_norm(flow, final),

@@ -1,9 +1,10 @@
 """The sum at the end of a stage: what the stream goes through past it, what is bent behind it; or it alone, closed."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, PLACING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
 from xray.story.anatomy.branches import (
     Attention,
     Convolution,
@@ -29,10 +30,19 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.stage_names import name_stage
+from xray.story.entrance.tables import table_rows
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.recognition.norms import Norm
-from xray.story.sentences.of_parts import describe_added, describe_box, describe_past, describe_taken
+from xray.story.sentences.of_parts import (
+    FIRST_READ,
+    LOOKED_UP,
+    describe_added,
+    describe_box,
+    describe_past,
+    describe_taken,
+)
 from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
 from xray.story.wording import plural
@@ -226,3 +236,55 @@ def describe_sizes(branch: object) -> str:
 def spell_kernel(branch: Convolution | PoolMixing) -> str:
     """The size of the widest convolution of a part, or of its pool."""
     return "×".join(map(str, branch.kernel or ()))
+
+
+def tell_recalled(flow: Flow, chart: Chart, start: int | None, every: Sequence[Staging]) -> Chart:
+    """The chart of a sublayer whose sums say what they add that was made before all layers; `every` layer has it."""
+    begun = flow.carried_from(start)
+    told = tuple(set.intersection(*(set(list_told(flow, one.nodes, begun)) for one in every))) if every else ()
+    if not told:
+        return chart
+    return replace(chart, nodes=tuple(tell_node(flow, node, begun, told, every) for node in chart.nodes))
+
+
+def tell_node(flow: Flow, node: Node, begun: int | None, told: Sequence[str], every: Sequence[Staging]) -> Node:
+    """A box of a sum with what is told of it in all layers; in the first one alone all begins with its input."""
+    if not node.label.startswith(ADDED_UP):
+        return node
+    own = [text for text in list_told(flow, {flow.places[step.id] for step in node.steps}, begun) if text in told]
+    own = [text for text in own if text != FIRST_READ or any(one.joints[0].region.start != begun for one in every)]
+    counted = (node.extra,) if own and node.extra else ()
+    return replace(node, told=(*node.told, *own, *counted), extra="" if own else node.extra)
+
+
+def list_told(flow: Flow, nodes: Collection[int], begun: int | None) -> list[str]:
+    """What some sums add that was made before all layers."""
+    found = dict.fromkeys(text for node in nodes if flow.op(node) in SUMS for text in spell_added(flow, node, begun))
+    return list(found)
+
+
+def spell_added(flow: Flow, node: int, begun: int | None) -> Iterator[str]:
+    """What a sum adds, be it moved or multiplied by one number, that the first layer reads or a table holds."""
+    for maker in flow.makers[node]:
+        origin = walk_back(flow, maker)
+        if origin is None or begun is None:
+            continue
+        if origin == begun:
+            yield FIRST_READ
+        elif flow.op(origin) in LOOKUPS and (rows := table_rows(flow, origin)) is not None:
+            yield LOOKED_UP.format(rows=rows)
+
+
+def walk_back(flow: Flow, place: int | None) -> int | None:
+    """The step whose numbers others only move, or multiply by one number."""
+    while place is not None:
+        if flow.op(place) in SCALINGS:
+            rows = [maker for record, maker in flow.given(place) if record.shape]
+            if len(rows) != 1:
+                return place
+            place = rows[0]
+        elif flow.op(place) in CARRYING and flow.makers[place]:
+            place = flow.makers[place][0]
+        else:
+            return place
+    return None

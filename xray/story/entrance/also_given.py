@@ -9,12 +9,13 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
-from xray.story.entrance.inputs import name_argument
+from xray.story.entrance.inputs import is_named_picture, name_argument
+from xray.story.entrance.shared_ids import find_given_rows
 from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
-VECTORS, IDS, PICTURE = "VECTORS", "IDS", "INPUT"
+VECTORS, IDS, PICTURE, IMAGE = "VECTORS", "IDS", "INPUT", "IMAGE"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
 MOST_BESIDE, MOST_BEHIND = 4, 40
@@ -39,7 +40,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
         # whoever reads the like of an argument that is the only one reads the same
-        is_one = label in (VECTORS, IDS, PICTURE) and count_arguments(flow, record) == 1
+        is_one = label in (VECTORS, IDS, PICTURE, IMAGE) and count_arguments(flow, record) == 1
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
@@ -122,7 +123,8 @@ def list_asked(flow: Flow, lookup: int, key: str = "") -> list[TensorRecord]:
 
 def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     """What a box works on that came in with the other arguments, or learned rows that it leads on, and what it is."""
-    place = flow.places[node.steps[0].id]
+    places = [flow.places[step.id] for step in node.steps]
+    place = next((one for one in places if flow.op(one) in LOOKUPS), places[0])
     drawn = find_drawn_by_chance(flow, place)
     if drawn is not None:
         return flow.output(drawn), "DRAWN BY CHANCE"
@@ -131,6 +133,9 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         for record in list_asked(flow, place)
         if record.role == "ids" and not looks_up_more(flow, place, record)
     }
+    whole = find_given_rows(flow, place) if flow.op(place) in LOOKUPS and not asked else None
+    if whole is not None and count_arguments(flow, whole) == 1:
+        return whole, IDS
     if len(asked) == 1:
         return next(iter(asked.values())), IDS
     if flow.op(place) in FINDINGS:
@@ -146,7 +151,9 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     if record.role == "parameter":
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
-    return (record, VECTORS) if len(record.shape) in (2, 3) and count_arguments(flow, record) else None
+    if len(record.shape) not in (2, 3) or not count_arguments(flow, record):
+        return None
+    return record, IMAGE if is_named_picture(name_argument(flow, record)) else VECTORS
 
 
 def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterator[Edge]:
@@ -170,7 +177,8 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
     told = told if are_known else {}
     for one in nodes:
-        name = name_argument(flow, one.record) if one.label == IDS and one.record is not None else ""
+        is_named = one.label == IDS or (one.label == IMAGE and one.key.startswith("also"))
+        name = name_argument(flow, one.record) if is_named and one.record is not None else ""
         yield replace(one, extra=one.extra or told.get(one.key, ""), told=(*one.told, *filter(None, [name])))
 
 

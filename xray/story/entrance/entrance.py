@@ -22,7 +22,8 @@ from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
 from xray.story.body.stages import find_any_norm
-from xray.story.entrance.inputs import name_input, reads_vectors, source_of
+from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
+from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
     find_lone_rows,
     judge_training,
@@ -68,6 +69,7 @@ class Entrance:
     also: Reads | None = None
     resamplers: tuple[Resampler, ...] = ()
     unread: frozenset[int] = frozenset()
+    among: Reads | None = None
 
 
 def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[int]) -> Entrance:
@@ -80,7 +82,9 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         return Entrance(frozenset(), "vectors", (), None)
     nodes = walk_back(flow, start, stops) | steps_between(flow, start, first)
     tables = [node for node in sorted(nodes) if flow.op(node) in LOOKUPS and len(flow.output(node).shape) >= 2]
-    places = [node for node in tables if looks_up_places(flow, node)]
+    columns = {node: (one, own) for one in find_id_columns(flow, nodes) for node, own in one.list_read()}
+    counted = [node for node in tables if node not in columns or not columns[node][0].is_given]
+    places = [node for node in counted if looks_up_places(flow, node)]
     given = [node for node in tables if node not in places]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     norms = list_norms(flow, nodes)
@@ -101,7 +105,9 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
             name, rows = "learned rows", flow.output(node).shape[-2]
         learned = judge_training(flow, trains(flow, node), nodes)
         sines = (name == "positions" and flow.steps[node].settings.get("sines") is True) or None
-        part = EntrancePart(name, rows, learned=learned, sines=sines)  # type: ignore[arg-type]  # one of four
+        alike = [own for other, (_, own) in columns.items() if name_table(flow, other) == name_table(flow, node)]
+        argument = columns[node][0].name if node in columns else ""
+        part = EntrancePart(name, rows, learned=learned, sines=sines, columns=tuple(alike), argument=argument)  # type: ignore[arg-type]  # one of four
         parts.append((node, part))
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes}
@@ -133,7 +139,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         in_order.insert(0, EntrancePart("learned rows", count_learned(flow, start), learned=trained))
     also: Reads | None = "ids" if word is not None and reads != "ids" else None
     whole = frozenset(nodes | list_scoring(flow, nodes, stops))
-    return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers)
+    among = None if word is None or others else find_put_in(flow, nodes)
+    return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers, among=among)
 
 
 def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:

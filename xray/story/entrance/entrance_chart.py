@@ -28,6 +28,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
 from xray.story.entrance.place_tables import count_tables, list_put_together
+from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
@@ -67,6 +68,10 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
         folded |= {node: (node, *own) for node in nodes if (own := list_of_one_number(flow, node))}
+        columns = find_id_columns(flow, nodes)
+        for one in columns:
+            labels |= label_columns(flow, one)
+            folded |= one.list_folded()
         chosen = {node: own for node in nodes if (own := list_by_highest(flow, node))}
         labels |= dict.fromkeys(chosen, "CHOOSE BY EACH ROW'S HIGHEST")
         folded |= chosen
@@ -82,11 +87,26 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         end = next((node for node in copies if flow.carried_from(flow.makers[node][0]) == start), start)
         chart = chart_operations(flow, nodes, end, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, add_halves(flow, count_tables(flow, chart)), nodes)
+        chart = None if chart is None else name_columns(flow, chart, columns)
     if chart is None:
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
     return chart if has_words else add_given(flow, towering, chart)
+
+
+def name_columns(flow: Flow, chart: Chart, columns: Collection[IdColumns]) -> Chart:
+    """The chart whose boxes of lookups of several columns say of which argument these are, and what all tables hold."""
+    named = {flow.steps[node].id: one for one in columns for node in [*one.list_folded()][:1]}
+    nodes = []
+    for node in chart.nodes:
+        own = next((named[step.id] for step in node.steps if step.id in named), None)
+        if own is not None:
+            held = describe_params(flow, *own.lookups)
+            told = (f"of {own.name}", held) if own.name else ()
+            node = replace(node, told=told, extra="" if told else held)
+        nodes.append(node)
+    return replace(chart, nodes=tuple(nodes))
 
 
 def tell_smaller(flow: Flow, lookups: Sequence[int]) -> dict[int, str]:

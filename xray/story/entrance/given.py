@@ -19,7 +19,7 @@ from xray.story.charts.chart import (
     count_given,
     name_learned,
 )
-from xray.story.entrance.also_given import add_others, find_behind_others
+from xray.story.entrance.also_given import IDS, add_others, find_behind_others
 from xray.story.entrance.inputs import list_worked_out, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
@@ -86,7 +86,7 @@ def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: in
         return "IDS, DRAWN BY CHANCE"
     if kind is None and (own := name_own(flow, maker)):
         return own
-    return INPUTS.get(kind or "", "INPUT")
+    return INPUTS.get(kind or "", IDS if record.role == "ids" else "INPUT")
 
 
 def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CHANCE, LOOKUPS, SIDE_BY_SIDE, ZEROS
+from xray.ir.flow.operation_kinds import CHANCE, LOOKUPS, PLACING, SIDE_BY_SIDE, ZEROS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.visible import FILLED
@@ -73,6 +73,21 @@ def name_argument(flow: Flow, source: TensorRecord) -> str:
 def is_named_picture(name: str) -> bool:
     """Whether an argument is called after a picture, and not after what a model has made of one (`image_embeds`)."""
     return any(word in name for word in PICTURING) and not any(word in name for word in MADE)
+
+
+def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
+    """What rows are made of, by the name of its argument, that steps put in the place of others (Fuyu, NeoMME)."""
+    makers = [
+        made for node in nodes if flow.op(node) in PLACING for one, made in [*flow.given(node)][1:] if one.is_float
+    ]
+    behind = flow.behind(*makers, within=lambda here: here in nodes and flow.op(here) not in LOOKUPS)
+    taken = [one for here in behind for one, made in flow.taken(here) if made is None and one.role != "parameter"]
+    names = {name_argument(flow, one) for one in taken if one.is_float} - {""}
+    if len(names) != 1:
+        return None
+    (name,) = names
+    sounds = any(word in name for word in SOUNDING) and not any(word in name for word in MADE)
+    return "image" if is_named_picture(name) else "audio" if sounds else "vectors"
 
 
 def is_code(source: TensorRecord, name: str) -> bool:

@@ -1,10 +1,17 @@
 """Ids of which several tables look up a part each, or what is worked out of each: codes of a sound, hashes (CANINE)."""
 
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DIFFERENCES, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart
+from xray.story.entrance.inputs import name_argument
 from xray.story.entrance.tables import LEFT_OVER, looks_up_places
+from xray.story.recognition.between import list_reading_data
+from xray.story.wording import plural
 
 CUTS = CARRYING | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
 WORKING = SUMS | SCALINGS | LEFT_OVER
@@ -12,16 +19,16 @@ WORKING = SUMS | SCALINGS | LEFT_OVER
 
 def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord, list[str]] | None:
     """The ids of which a lookup and others read a part each, and the boxes of all of them; None where none does."""
-    ways = {
-        node.key: list_way(flow, place)
+    ways = [
+        (node.key, list_way(flow, place))
         for node in chart.nodes
         for place in (flow.places[step.id] for step in node.steps)
         if flow.op(place) in LOOKUPS and not looks_up_places(flow, place)
-    }
+    ]
     for origin, record in list_way(flow, reader).items():
-        sharing = [key for key, way in ways.items() if origin in way]
+        sharing = [key for key, way in ways if origin in way]
         if len(sharing) > 1:
-            return record, sharing
+            return record, list(dict.fromkeys(sharing))
     return None
 
 
@@ -47,3 +54,162 @@ def is_worked_out_alone(flow: Flow, node: int) -> bool:
     """Whether a step makes ids of the ids of one tensor, each by itself."""
     inputs, output = flow.steps[node].inputs, flow.output(node)
     return flow.op(node) in WORKING and len(inputs) == 1 and inputs[0].role == output.role == "ids"
+
+
+HOLDING = CARRYING | CLAMPS | {"long", "int"}
+ALONE = HOLDING | SCALINGS
+Cut = tuple[TensorRecord, int | None, tuple[int, ...]]
+"""The tensor that ids are a column of, its maker, and the columns: two where it is how far apart they are."""
+
+
+@dataclass(frozen=True)
+class IdColumns:
+    """Lookups of columns of one tensor, which columns each reads, and the steps that put together what is found.
+
+    These come one behind the other; `is_apart` where they read nothing else. `name` is the argument as which a module
+    was handed the tensor, or what it was worked out of alone; `is_given` where that came in, or was made of what did.
+    """
+
+    lookups: tuple[int, ...]
+    columns: tuple[tuple[int, ...], ...]
+    joins: tuple[int, ...]
+    is_apart: bool
+    name: str
+    is_given: bool
+
+    def list_read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
+        """Each lookup with the columns that it reads."""
+        return zip(self.lookups, self.columns, strict=True)
+
+    def list_folded(self) -> dict[int, tuple[int, ...]]:
+        """The steps that boxes stand for, each by its last: one for all, or one for the lookups and one for sums."""
+        if self.is_apart:
+            return {self.joins[-1]: (*self.lookups, *self.joins)}
+        return {self.lookups[-1]: self.lookups, self.joins[-1]: self.joins}
+
+
+def find_id_columns(flow: Flow, nodes: Collection[int]) -> list[IdColumns]:
+    """The lookups among some steps of several columns of one tensor, by tensor."""
+    groups: dict[object, dict[int, Cut]] = {}
+    for node in sorted(nodes):
+        cut = read_columns(flow, node) if flow.op(node) in LOOKUPS else None
+        if cut is not None:
+            record, maker, _ = cut
+            groups.setdefault((record.shape, record.dtype) if maker is None else maker, {})[node] = cut
+    found = (put_together(flow, nodes, cuts) for cuts in groups.values())
+    return [one for one in found if one is not None]
+
+
+def read_columns(flow: Flow, lookup: int) -> Cut | None:
+    """The columns that a step looks up; None where its ids are none, or more was done to them than held in bounds."""
+    asked = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
+    here = back_to(flow, asked, HOLDING)
+    if here is None or flow.op(here) not in DIFFERENCES:
+        return None if here is None else cut_column(flow, here)
+    cuts = [cut_column(flow, back_to(flow, maker, HOLDING)) for maker in flow.makers[here]]
+    first, last = cuts if len(cuts) == 2 else (None, None)
+    if first is None or last is None or (first[0].shape, first[1]) != (last[0].shape, last[1]):
+        return None
+    return (*first[:2], first[2] + last[2])
+
+
+def back_to(flow: Flow, place: int | None, ops: Collection[str]) -> int | None:
+    """The step before those that do no more than some operations, and cut no column."""
+    while place is not None and flow.op(place) in ops and flow.makers[place] and cut_column(flow, place) is None:
+        place = flow.makers[place][0]
+    return place
+
+
+def cut_column(flow: Flow, place: int | None) -> Cut | None:
+    """The one column of ids, along the last axis, that a step takes; None where it does not."""
+    if place is None or flow.op(place) != "index" or len(flow.steps[place].inputs) != 1:
+        return None
+    (record, maker), made = next(flow.given(place)), flow.output(place)
+    *rows, last = str(flow.steps[place].settings.get("index", "")).split(", ")
+    is_cut = len(record.shape) > 2 and made.shape == record.shape[:-1] and record.role == "ids"
+    if not is_cut or not rows or not set(rows) <= {":", "..."} or not last.removeprefix("-").isdecimal():
+        return None
+    return record, maker, (int(last) % record.shape[-1],)
+
+
+def put_together(flow: Flow, nodes: Collection[int], cuts: Mapping[int, Cut]) -> IdColumns | None:
+    """Lookups of columns with the steps that put together what they find; None where these do not end in one.
+
+    Arguments of one shape cannot be told apart.
+    """
+    lookups, read = tuple(cuts), tuple(columns for *_, columns in cuts.values())
+    record, maker, _ = cuts[lookups[0]]
+    alike = sum((one.shape, one.dtype) == (record.shape, record.dtype) for one in flow.one_pass.arguments)
+    joins = list_joins(flow, nodes, lookups)
+    if len(set(read)) < 2 or (maker is None and alike != 1) or not joins:
+        return None
+    is_apart = all(made in {*lookups, *joins} for one in joins for made in flow.makers[one])
+    if flow.op(joins[0]) in SIDE_BY_SIDE and not is_apart:
+        return None
+    is_given = maker is None or maker in list_reading_data(flow)
+    return IdColumns(lookups, read, joins, is_apart, name_handed(flow, lookups[0], record, maker), is_given)
+
+
+def list_joins(flow: Flow, nodes: Collection[int], lookups: Collection[int]) -> tuple[int, ...]:
+    """The sums, one of the other, or the one step that puts side by side what lookups find; none where it is more."""
+    readers = {node: [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)] for node in lookups}
+    joins = sorted({one for own in readers.values() for one in own})
+    ops = {flow.op(one) for one in joins}
+    is_one_kind = ops <= SUMS or (ops <= SIDE_BY_SIDE and len(joins) == 1)
+    if not is_one_kind or not set(nodes).issuperset(joins) or any(len(own) != 1 for own in readers.values()):
+        return ()
+    follows = pairwise(joins)
+    is_chain = all([one for one in flow.readers.get(one, ()) if flow.is_leaf(one)] == [after] for one, after in follows)
+    return tuple(joins) if is_chain else ()
+
+
+def name_handed(flow: Flow, lookup: int, record: TensorRecord, maker: int | None) -> str:
+    """The argument of the model, or else of the innermost module around a lookup, that a tensor is made of alone."""
+    while maker is not None:
+        handed = (
+            one.name
+            for parent in flow.parents(lookup)
+            for one, before in flow.given(parent)
+            if before == maker and one.shape == record.shape
+        )
+        if name := next(handed, ""):
+            return name
+        if flow.op(maker) not in ALONE or len(flow.makers[maker]) != 1:
+            return ""
+        record, maker = next(flow.given(maker))
+    return name_argument(flow, record)
+
+
+def find_given_rows(flow: Flow, lookup: int) -> TensorRecord | None:
+    """The ids of the model's arguments that a lookup reads a column of, be others put beside their rows (UDOP)."""
+    record, maker, _ = read_columns(flow, lookup) or (None, None, ())
+    if record is None:
+        return None
+    many = record.shape[-1:]
+    ways = flow.behind(maker, within=lambda here: flow.output(here).shape[-1:] == many)
+    taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
+    given = {one.shape: one for one, made in taken if made is None and one.role == "ids" and one.shape[-1:] == many}
+    return next(iter(given.values())) if len(given) == 1 else None
+
+
+def count_tables(flow: Flow, lookups: Collection[int]) -> int:
+    """How many tables some steps look into."""
+    return len({name_table(flow, node) for node in lookups})
+
+
+def name_table(flow: Flow, lookup: int) -> object:
+    """What a table is known by: its module, or the step that took it out of a larger one."""
+    if flow.steps[lookup].params:
+        return flow.steps[lookup].path
+    return next(((record.shape, maker) for record, maker in flow.given(lookup) if record.is_float), None)
+
+
+def label_columns(flow: Flow, found: IdColumns) -> dict[int, str]:
+    """What the boxes of such lookups are called."""
+    tables = count_tables(flow, found.lookups)
+    told = f"{len(found.lookups):,} LOOKUPS"
+    told += f" IN {plural(tables, 'table').upper()}" if tables < len(found.lookups) else ""
+    joined = "ADDED UP" if flow.op(found.joins[-1]) in SUMS else "SIDE BY SIDE"
+    if found.is_apart:
+        return {found.joins[-1]: f"{told}, {joined}"}
+    return {found.lookups[-1]: told, found.joins[-1]: joined}

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from xray.config import EOS, SPECIAL_TOKENS
-from xray.story.anatomy.tree import EntrancePart, Head, Tower
+from xray.story.anatomy.tree import Anatomy, EntrancePart, Head, Tower
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
-from xray.story.wording import plural
+from xray.story.wording import join_words, plural
 
 OF_VIDEO = len(("pictures", "height", "width"))
 
@@ -83,6 +83,11 @@ def describe_image(tower: Tower) -> str:
     return f"{what} vectors{patches}." if what else ""
 
 
+def describe_among(tower: Tower) -> str:
+    what = {"image": "an image", "audio": "a signal", "vectors": "vectors that come in"}.get(tower.among or "")
+    return f"Rows made of {what} take the place of some." if what else ""
+
+
 def describe_rows(tower: Tower) -> str:
     first = list(takewhile(lambda part: part.part == "learned rows", tower.entrance))
     rows = sum(part.size or 0 for part in first)
@@ -92,10 +97,20 @@ def describe_rows(tower: Tower) -> str:
 
 
 def describe_other(tower: Tower) -> str:
-    if tower.reads is not None or describe_rows(tower):
+    if tower.reads is not None or describe_rows(tower) or describe_looked_up(tower):
         return ""
     own = "Nothing comes in here: it begins with the model's own numbers."
     return own if tower.own_numbers else "What goes in."
+
+
+def describe_looked_up(tower: Tower) -> str:
+    """How many rows are looked up for each place by several ids of an argument (LayoutLM's boxes)."""
+    counts: dict[str, int] = {}
+    for part in tower.entrance:
+        if part.columns:
+            counts[part.argument] = counts.get(part.argument, 0) + len(part.columns)
+    told = (f"{plural(rows, 'row')} by ids of {name}" if name else plural(rows, "row") for name, rows in counts.items())
+    return f"Looked up for each place: {', '.join(told)}." if counts else ""
 
 
 def describe_places(tower: Tower) -> str:
@@ -112,9 +127,11 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("audio", "A signal becomes vectors.", lambda tower: tower.reads == "audio"),
     fixed("vectors", "Vectors come in.", lambda tower: tower.reads == "vectors"),
     fixed("ids beside", "Beside them stand vectors of ids.", lambda tower: tower.also == "ids"),
+    Sentence("put among", describe_among),
     fixed("noise", "Noise is drawn by chance.", lambda tower: tower.reads == "noise"),
     Sentence("learned rows", describe_rows),
     Sentence("entrance", describe_other),
+    Sentence("columns of ids", describe_looked_up),
     Sentence("places", describe_places),
     fixed("rows looked at", "What they look at is made beside them.", lambda tower: tower.looked_at),
     fixed(
@@ -252,3 +269,29 @@ OF_LOOPS: tuple[Sentence[Again], ...] = (
     Sentence("turn", lambda again: f"The word is appended; decode again{again.until}." if again.is_looped else ""),
 )
 """What begins anew, the first that is proven."""
+
+
+MINUS = " − "
+
+
+def describe_columns(anatomy: Anatomy) -> str:
+    """In which tables columns of ids are looked up of which each place has several, by argument."""
+    tables: dict[str, list[EntrancePart]] = {}
+    for part in (part for tower in anatomy.towers for part in tower.entrance if part.columns):
+        tables.setdefault(part.argument, []).append(part)
+    return " ".join(spell_tables(name, parts) for name, parts in tables.items())
+
+
+def spell_tables(name: str, parts: list[EntrancePart]) -> str:
+    """The tables in which columns of one argument are looked up, and how large they are."""
+    sizes = [f"{part.size:,}" for part in parts if part.size]
+    rows = sizes[0] if len(set(sizes)) == 1 else join_words(sizes)
+    held = f"{plural(len(parts), 'table')} of {rows} rows" if len(sizes) == len(parts) else plural(len(parts), "table")
+    told = f"{name or 'One tensor'} holds several ids for each place, looked up by column in {held}"
+    is_one_each = all(len(part.columns) == len(part.columns[0]) == 1 for part in parts)
+    return f"{told}." if is_one_each else f"{told}: {'; '.join(map(spell_columns, parts))}."
+
+
+def spell_columns(part: EntrancePart) -> str:
+    """The columns that are looked up in one table, each by its number, from 0."""
+    return join_words([MINUS.join(map(str, own)) for own in part.columns])

@@ -40,6 +40,7 @@ from xray.story.sentences.of_attentions import (
     describe_unscaled,
     describe_window,
 )
+from xray.story.sentences.of_ends import describe_columns
 from xray.story.sentences.of_feed_forwards import (
     describe_experts,
     describe_gate,
@@ -86,7 +87,7 @@ from xray.story.sentences.of_states import (
     describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
-from xray.story.wording import plural
+from xray.story.wording import join_words, plural
 
 MOST_UNSAID = 3
 EARLIER = "behind earlier layers"
@@ -157,7 +158,7 @@ def describe_blocks(anatomy: Anatomy) -> str:
         own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
         if tower.blocks:
             what = "adds nothing: it stands" if tower.idle_blocks == 1 else "add nothing: they stand"
-            where = " and ".join(filter(None, (", ".join(tower.idle_at[:-1]), *tower.idle_at[-1:])))
+            where = join_words(tower.idle_at)
             told.append(f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} {where} the layers.")
         if tower.apart:
             what = "is a sum" if len(tower.apart) == 1 else "are sums"
@@ -278,6 +279,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("slopes of places", describe_alibi),
     Sentence("relative places", describe_relative),
     Sentence("added places", describe_added),
+    Sentence("tables of columns", describe_columns),
     Sentence("no places", describe_no_places),
     Sentence("numbers that are turned", describe_turned),
     Sentence("numbers of a place", describe_place_numbers),

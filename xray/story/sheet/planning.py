@@ -22,7 +22,7 @@ from xray.story.charts.bridge_chart import chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.charts.sum_chart import chart_closed
+from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
@@ -251,6 +251,7 @@ def chart_panel(flow: Flow, towering: Towering, group: Group, place: int, towers
     """The chart of a stage of a group's first layer: its numbers are those of all its layers, its width the group's."""
     every = [towering.layers[layer][place] for layer in group.layers]
     chart = blur_numbers(flow, chart_stage(flow, every[0]), every[0], every)
+    chart = tell_recalled(flow, chart, towering.start, every)
     return tell_own_width(name_kept(flow, towering, towers, chart), group.d_model)
 
 

@@ -1,0 +1,60 @@
+"""What is added to scores as the sum of tables: by how far apart places are, and by how far their boxes (UDOP)."""
+
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+HEADS, FAR = 3, 7
+
+
+class Attends(nn.Module):
+    """Attention whose scores have a bias that was made before all layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, bias):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        weights = (q @ k.mT + bias).softmax(-1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+class Biased(nn.Module):
+    """A table for places, and one for the left ends of boxes; `second` is whether there is that."""
+
+    def __init__(self, *, second):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(31, WIDTH), nn.ModuleList(Attends() for _ in range(3))
+        self.thinks = nn.ModuleList(FeedForwardPart() for _ in range(3))
+        self.places, self.ends, self.second = nn.Embedding(2 * FAR, HEADS), nn.Embedding(2 * FAR, HEADS), second
+
+    def forward(self, ids, bbox):
+        places, ends = torch.arange(ids.shape[1]).expand_as(ids), bbox[:, :, 0]
+        bias = self.look_up(self.places, places)
+        bias = bias + self.look_up(self.ends, ends) if self.second else bias
+        x = self.words(ids)
+        for attends, thinks in zip(self.layers, self.thinks, strict=True):
+            x = thinks(attends(x, bias))
+        return x
+
+    def look_up(self, table, places):
+        apart = places.unsqueeze(-2) - places.unsqueeze(-1)
+        return table((apart + FAR).clamp(0, 2 * FAR - 1)).permute(0, 3, 1, 2)
+
+
+def bias_of(*, second):
+    ids, bbox = torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6
+    (column,) = read_columns(xray.trace(Biased(second=second).eval(), ids, bbox))
+    return next(node for node in column.frames[0].panels[0].chart.nodes if node.label.startswith("+"))
+
+
+def test_a_bias_that_is_the_sum_of_two_tables_says_so_and_by_what_one_is_asked():
+    assert "2 tables added up, 1 of them by bbox" in bias_of(second=True).told
+
+
+def test_a_bias_of_one_table_has_no_sum():
+    assert not [text for text in bias_of(second=False).told if "added up" in text]

@@ -1,0 +1,168 @@
+"""Several ids of each place, each looked up in a table: a box for all of an argument, and their tables on the card."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.anatomy.tree import EntrancePart
+from xray.story.body.whole import anatomy
+from xray.story.sentences.of_models import list_sentences
+from xray.story.sheet.columns import read_columns
+
+ROWS, KINDS = 19, 13
+
+
+class Paged(nn.Module):
+    """Words, and where the box of each begins and ends across, and how wide it is (LayoutLM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(31, WIDTH), nn.Embedding(2, WIDTH)
+        self.across, self.wide = nn.Embedding(ROWS, WIDTH), nn.Embedding(ROWS, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids, bbox):
+        x = self.words(ids) + self.across(bbox[:, :, 0]) + self.across(bbox[:, :, 1])
+        x = x + self.wide(bbox[:, :, 1] - bbox[:, :, 0])
+        return self.layers(x + self.kinds(torch.zeros_like(ids)))
+
+
+class Laid(Paged):
+    """The same, where what is looked up is put side by side and is all that goes in (LiLT's layout)."""
+
+    def forward(self, ids, bbox):
+        found = (self.across(bbox[..., 0]), self.across(bbox[..., 1]), self.wide(bbox[..., 1] - bbox[..., 0]))
+        return self.layers(torch.cat(found, dim=-1).unflatten(-1, (3, WIDTH)).mean(-2))
+
+
+class OwnKinds(nn.Module):
+    """Kinds of words that a module is handed, five a place, each with a table of its own (TAPAS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.tables = nn.Embedding(31, WIDTH), nn.ModuleList(nn.Embedding(KINDS, WIDTH) for _ in range(5))
+
+    def forward(self, ids, kinds):
+        x = self.words(ids)
+        for column, table in enumerate(self.tables):
+            x = x + table(kinds[:, :, column])
+        return x
+
+
+class Tabled(nn.Module):
+    """It makes these kinds itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.layers = OwnKinds(), nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        return self.layers(self.enter(ids, torch.zeros((*ids.shape, 5), dtype=torch.long)))
+
+
+class OneTable(Paged):
+    """Both columns are looked up in parts of one parameter, x in the first and y in the second (Gemma 4's patches)."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.rand(2, ROWS, WIDTH))
+
+    def forward(self, ids, bbox):
+        found = functional.embedding(bbox[..., 0], self.places[0]) + functional.embedding(bbox[..., 1], self.places[1])
+        return self.layers(self.words(ids) + found)
+
+
+class PutTwice(Paged):
+    """What one column finds goes elsewhere too: these are several ways, not one."""
+
+    def forward(self, ids, bbox):
+        begins = self.across(bbox[:, :, 0])
+        return self.layers(self.words(ids) + begins + self.across(bbox[:, :, 1])) + begins
+
+
+IDS, BOXES = torch.arange(10).view(2, 5), torch.tensor([3, 11]).expand(2, 5, 2).contiguous()
+
+
+def record(model, *given):
+    return xray.trace(model.eval(), *given)
+
+
+def labels_of(trace):
+    (column,) = read_columns(trace)
+    return [node.label for node in column.entrance.nodes]
+
+
+def box_of(trace):
+    (column,) = read_columns(trace)
+    return next(node for node in column.entrance.nodes if " LOOKUPS" in node.label)
+
+
+def test_columns_that_are_added_to_words_have_one_box_and_one_sum():
+    labels = labels_of(record(Paged(), IDS, BOXES))
+
+    assert labels.count("3 LOOKUPS IN 2 TABLES") == 1
+    assert labels.count("ADDED UP") == 2
+    assert labels.count("TABLE LOOKUP") == 1
+
+
+def test_the_box_of_columns_names_the_argument_and_counts_each_table_once():
+    assert box_of(record(Paged(), IDS, BOXES)).told == ("of bbox", f"{2 * ROWS * WIDTH:,} parameters")
+
+
+def test_the_box_of_columns_is_led_to_from_the_argument_alone():
+    trace = record(Paged(), IDS, BOXES)
+    (column,) = read_columns(trace)
+
+    names = {node.key: node for node in column.entrance.nodes}
+    below = [names[edge.source] for edge in column.entrance.edges if edge.target == box_of(trace).key]
+    assert [(node.label, node.told) for node in below] == [("IDS", ("bbox",))]
+
+
+def test_columns_that_are_put_side_by_side_are_one_box():
+    assert "3 LOOKUPS IN 2 TABLES, SIDE BY SIDE" in labels_of(record(Laid(), IDS, BOXES))
+
+
+def test_ids_that_a_module_is_handed_have_its_name_for_them():
+    assert box_of(record(Tabled(), IDS)).told == ("of kinds", f"{5 * KINDS * WIDTH:,} parameters")
+
+
+def test_columns_of_parts_of_one_parameter_count_it_once():
+    assert box_of(record(OneTable(), IDS, BOXES)).told == ("of bbox", f"{2 * ROWS * WIDTH:,} parameters")
+
+
+def test_columns_that_go_several_ways_have_a_box_each():
+    assert not [label for label in labels_of(record(PutTwice(), IDS, BOXES)) if "LOOKUPS" in label]
+
+
+def test_the_anatomy_has_the_columns_of_each_table():
+    (tower,) = anatomy(record(Paged(), IDS, BOXES)).towers
+
+    assert [(part.size, part.columns, part.argument) for part in tower.entrance if part.columns] == [
+        (ROWS, ((0,), (1,)), "bbox"),
+        (ROWS, ((1, 0),), "bbox"),
+    ]
+    assert EntrancePart("table", 2, True) in tower.entrance
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "text"),
+    [
+        (
+            Paged,
+            (IDS, BOXES),
+            f"bbox holds several ids for each place, looked up by column in 2 tables of {ROWS} rows: 0 and 1; 1 − 0.",
+        ),
+        (Tabled, (IDS,), f"kinds holds several ids for each place, looked up by column in 5 tables of {KINDS} rows."),
+    ],
+)
+def test_the_card_says_which_columns_are_looked_up_in_which_tables(model, given, text):
+    assert text in list_sentences(anatomy(record(model(), *given)))
+
+
+def test_a_tower_of_boxes_is_that_of_the_layout():
+    (tower,) = anatomy(record(Laid(), IDS, BOXES)).towers
+
+    assert (tower.name, tower.reads) == ("layout", None)
