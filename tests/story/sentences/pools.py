@@ -143,6 +143,7 @@ MODELS = {
     "layer scale": make_anatomy(FALSE, scale="learned"),
     "gates by tanh": make_anatomy(FALSE, scale="tanh"),
     "weighed sums": make_anatomy(FALSE, scale="gates"),
+    "rows set to 0": change_stages(make_anatomy(FALSE), cleared=True),
     "stream scale": change_stages(make_anatomy(FALSE), stream_scale="after"),
     "no sum": change_stages(make_anatomy(FALSE), replaces=True),
     "above a threshold": make_anatomy(FALSE, replace(GATED, threshold=True)),

@@ -55,7 +55,8 @@ class Stage:
     convolution and a norm in the first layer of a ResNet's stage. `since` is how many other sums stand between where
     the branches read the stream and where they are added (the experts of LongCat). Where some sublayers of a layer work
     on a part of the rows alone, and these stand beside the others again behind the last of them, `others` is what those
-    go through meanwhile: nothing, or a branch of their own (InstructBLIP).
+    go through meanwhile: nothing, or a branch of their own (InstructBLIP). `cleared` is True where rows that a mask
+    names are set to 0 in all that goes on from the sum (Gemma 3n's sounds).
     """
 
     branches: tuple[Branch, ...]
@@ -68,6 +69,7 @@ class Stage:
     past: tuple[str, ...] | None = None
     since: int | None = None
     others: tuple[Branch, ...] | None = None
+    cleared: bool | None = None
 
     def is_beside(self, number: int) -> bool:
         """Whether a branch stands beside the one before it."""

@@ -68,6 +68,7 @@ from xray.story.sentences.of_links import (
 from xray.story.sentences.of_norms import (
     describe_adaptive,
     describe_bare_norms,
+    describe_cleared,
     describe_inner_norm,
     describe_norm,
     describe_scale,
@@ -291,6 +292,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
     Sentence("stream scale", describe_stream_scale),
+    Sentence("rows set to 0", describe_cleared),
     fixed(
         "gates by tanh",
         "Gates by tanh: what some sublayers give is multiplied by tanh of a learned number, then added.",

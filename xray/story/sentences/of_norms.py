@@ -113,6 +113,12 @@ def describe_since(anatomy: Anatomy) -> str:
     return f"A shortcut: sublayers read the stream, and what they give is added to it {sums}." if known else ""
 
 
+def describe_cleared(anatomy: Anatomy) -> str:
+    found = {bool(stage.cleared) for stage in stages(anatomy)}
+    where = "behind each sum" if found == {True} else "behind some of its sums"
+    return f"Rows of the stream that a mask names are set to 0 {where}." if True in found else ""
+
+
 def describe_stream_scale(anatomy: Anatomy) -> str:
     found = {stage.stream_scale for stage in stages(anatomy)}
     ways = found - {None}
