@@ -115,6 +115,7 @@ def change_stages(anatomy, **facts):
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
+    "scaled first": make_anatomy(FALSE, norm=Norm("rms", "both", "branch", adaptive=False, weighs_first=True)),
     "bare norms": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=False, learned=False)),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
@@ -227,7 +228,7 @@ OF_MODELS["chosen keys"] |= {"no key chosen"}
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
-OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
+OF_MODELS["norm"] |= {"adaptive norm", "bare norms", "scaled first"}
 OF_MODELS["heads of a state"] |= {
     "queries and keys of length 1",
     "delta rule",

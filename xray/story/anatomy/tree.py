@@ -24,7 +24,8 @@ class Norm:
     that stands after normalises: the branch before it is added, the stream after the sum, or both, each by one of its
     own (Gemma 4 Audio). `adaptive` ones are scaled or shifted by something that is worked out of data, and not learned
     alone (DiT). `times` says how many the stream goes through one behind the other, where it is not one (Grounding
-    DINO). `learned` is False where none of them has numbers of its own (OLMo).
+    DINO). `learned` is False where none of them has numbers of its own (OLMo). `weighs_first` is True where one
+    multiplies by its numbers before it divides (Muse Spark).
     """
 
     kind: NormKind | None
@@ -33,6 +34,7 @@ class Norm:
     adaptive: bool | None = None
     times: int | None = None
     learned: bool | None = None
+    weighs_first: bool | None = None
 
     @property
     def is_behind_sum(self) -> bool:

@@ -74,6 +74,7 @@ from xray.story.sentences.of_norms import (
     describe_scale,
     describe_since,
     describe_stream_scale,
+    describe_weighing,
     stages,
 )
 from xray.story.sentences.of_states import (
@@ -258,6 +259,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     Sentence("adaptive norm", describe_adaptive),
     Sentence("bare norms", describe_bare_norms),
+    Sentence("scaled first", describe_weighing),
     Sentence("parallel", describe_parallel),
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),

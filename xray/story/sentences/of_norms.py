@@ -73,6 +73,12 @@ def describe_bare_norms(anatomy: Anatomy) -> str:
     return "Norms of sublayers learn nothing: no numbers of their own multiply or shift what they give." if bare else ""
 
 
+def describe_weighing(anatomy: Anatomy) -> str:
+    found = {bool(norm.weighs_first) for norm in norms(anatomy)}
+    what = "norms multiply" if found == {True} else "some norms multiply"
+    return f"Scaled first: {what} by learned numbers before they divide, and not behind that." if True in found else ""
+
+
 def describe_many_normed(towers: Sequence[Tower]) -> str:
     """Whether each sublayer is known to have a norm, or most of them, or some."""
     found = [

@@ -264,7 +264,7 @@ class Count:
         return sum(self.run_within({self.key(place): place for place in self.blocks(nodes)}.values()))
 
     def run_within(self, places: Iterable[int]) -> Iterator[int]:
-        """For each step the parameters that it works with: those of its modules, and of its own no more than are read."""
+        """For each step the parameters that it works with: its modules', and of its own no more than are read."""
         for place in places:
             held = self.inside.get(place)
             if held is None:
