@@ -7,6 +7,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention, softmax
 
 import xray
 from xray.story.anatomy.branches import Attention
+from xray.story.sentences.of_attentions import describe_chosen_heads
 from xray.story.sheet.columns import read_columns
 
 EXPERTS, CHOSEN, D_K, PLACES = 5, 2, 4, 7
@@ -49,7 +50,10 @@ def trace_of():
 def test_among_how_many_experts_heads_are_chosen_is_told():
     (attention,) = {one for one in xray.anatomy(trace_of()).towers[0].branches if isinstance(one, Attention)}
 
-    assert attention.query_experts == EXPERTS
+    assert (attention.query_chosen, attention.query_experts) == (CHOSEN, EXPERTS)
+    assert describe_chosen_heads(xray.anatomy(trace_of())) == (
+        "Heads are chosen: for each place a router takes 2 of 5 experts, and these make its queries."
+    )
 
 
 def test_what_the_chosen_experts_make_is_drawn_as_one_box_before_the_scores_and_one_behind():
@@ -65,6 +69,14 @@ def test_the_box_of_the_chosen_experts_counts_the_weights_of_all():
     (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "CHOSEN EXPERTS' LINEAR O"]
 
     assert box.extra == f"{EXPERTS * WIDTH * D_K} parameters"
+
+
+def test_the_box_of_the_queries_says_how_many_experts_are_chosen_and_counts_them_and_their_router():
+    (column,) = read_columns(trace_of())
+    (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "EXPERTS MAKE Q"]
+
+    assert box.told == (f"{CHOSEN} of {EXPERTS} chosen",)
+    assert box.extra == f"{EXPERTS * WIDTH * D_K + EXPERTS * WIDTH} parameters"
 
 
 def test_a_learned_row_that_is_added_behind_them_is_told_and_counted():
