@@ -5,8 +5,7 @@ from collections.abc import Collection
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.story.branches.operands import Side
-from xray.story.experts.choice import find_choice
-from xray.story.experts.experts import count_chosen
+from xray.story.experts.choice import count_chosen, find_choice
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import Region, is_linear, width_out
 
