@@ -3,13 +3,14 @@
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
-from torch.nn.functional import linear, scaled_dot_product_attention, softmax
+from torch.nn.functional import linear, scaled_dot_product_attention, silu, softmax
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.branches import Attention, Experts
+from xray.story.sentences.of_attentions import describe_chosen_heads
 from xray.story.sheet.columns import read_columns
 
-EXPERTS, CHOSEN, D_K, PLACES = 5, 2, 4, 7
+EXPERTS, CHOSEN, D_K, PLACES, WIDE = 5, 2, 4, 7, 11
 
 
 class ChosenHeads(nn.Module):
@@ -40,6 +41,37 @@ class ChosenHeads(nn.Module):
         return x + (torch.zeros_like(flat).index_add(0, places, given).view(x.shape) + self.bias)
 
 
+class GatedExperts(ChosenHeads):
+    """Gated experts, each of which multiplies rows of its own by its part of all weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.ask = nn.Parameter(torch.randn(EXPERTS, 2 * WIDE, WIDTH))
+        self.back = nn.Parameter(torch.randn(EXPERTS, WIDTH, WIDE))
+
+    def forward(self, x):
+        flat = self.norm(x).reshape(-1, WIDTH)
+        shares, names = self.router(flat).topk(CHOSEN, dim=1)
+        order = names.flatten().argsort()
+        places, counts = order // CHOSEN, names.flatten().bincount(minlength=EXPERTS).tolist()
+        gate, up = self.each(flat[places], self.ask, counts).chunk(2, dim=-1)
+        given = self.each(silu(gate) * up, self.back, counts) * softmax(shares, dim=1).flatten()[order][:, None]
+        return x + torch.zeros_like(flat).index_add(0, places, given).view(x.shape)
+
+
+def test_what_experts_are_that_share_a_stack_of_weights_is_told_and_drawn():
+    torch.manual_seed(0)
+    model = nn.Sequential(ChosenHeads(), GatedExperts(), ChosenHeads(), GatedExperts())
+    trace = xray.trace(model.eval(), torch.randn(2, PLACES, WIDTH))
+
+    (experts,) = {one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Experts)}
+    assert (experts.chosen, experts.experts, experts.d_ff) == (CHOSEN, EXPERTS, WIDE)
+    assert (experts.activation, experts.gated) == ("silu", True)
+    (column,) = read_columns(trace)
+    labels = [node.label for node in column.frames[0].panels[1].chart.nodes]
+    assert "IN EACH: GATE + SiLU, × UP, AND BACK" in labels
+
+
 def trace_of():
     torch.manual_seed(0)
     model = nn.Sequential(ChosenHeads(), FeedForwardPart(), ChosenHeads(), FeedForwardPart())
@@ -49,7 +81,10 @@ def trace_of():
 def test_among_how_many_experts_heads_are_chosen_is_told():
     (attention,) = {one for one in xray.anatomy(trace_of()).towers[0].branches if isinstance(one, Attention)}
 
-    assert attention.query_experts == EXPERTS
+    assert (attention.query_chosen, attention.query_experts) == (CHOSEN, EXPERTS)
+    assert describe_chosen_heads(xray.anatomy(trace_of())) == (
+        "Heads are chosen: for each place a router takes 2 of 5 experts, and these make its queries."
+    )
 
 
 def test_what_the_chosen_experts_make_is_drawn_as_one_box_before_the_scores_and_one_behind():
@@ -65,6 +100,14 @@ def test_the_box_of_the_chosen_experts_counts_the_weights_of_all():
     (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "CHOSEN EXPERTS' LINEAR O"]
 
     assert box.extra == f"{EXPERTS * WIDTH * D_K} parameters"
+
+
+def test_the_box_of_the_queries_says_how_many_experts_are_chosen_and_counts_them_and_their_router():
+    (column,) = read_columns(trace_of())
+    (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "EXPERTS MAKE Q"]
+
+    assert box.told == (f"{CHOSEN} of {EXPERTS} chosen",)
+    assert box.extra == f"{EXPERTS * WIDTH * D_K + EXPERTS * WIDTH} parameters"
 
 
 def test_a_learned_row_that_is_added_behind_them_is_told_and_counted():

@@ -2,13 +2,17 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from story.sentences.pools import FALSE, make_anatomy
 from torch import nn
 
 import xray
 from xray import anatomy
+from xray.story.anatomy.tree import Group
+from xray.story.cards.pattern import describe_rows_added
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told, list_unsaid
@@ -91,6 +95,48 @@ def test_rows_that_are_added_behind_the_norm_of_a_layer_are_told():
 
     assert sorted(tower.rows_added for tower in found.towers) == [(), (0, 1, 2)]
     assert [link.behind for link in found.links] == [(1, 2, 3)]
+
+
+class BridgedByKind(Bridged):
+    """The same, whose last two layers have fewer heads: one row for all is added to those of the image."""
+
+    def __init__(self):
+        super().__init__()
+        last = (Layer(WIDTH, Attention(WIDTH, 1), norm="after") for _ in range(2))
+        self.read, self.kinds = nn.ModuleList([*self.read[:2], *last]), nn.Embedding(2, WIDTH)
+
+    def forward(self, pixel_values, ids):
+        seen, x = self.project(pixel_values), self.words(ids)
+        kind = self.kinds(torch.zeros(1, dtype=torch.long))
+        for number, (see, read) in enumerate(zip(self.see, self.read, strict=True)):
+            seen = see(seen)
+            x = read(self.norms[number - 1](x + (self.adapt(seen) + kind)) if number else x)
+        return x
+
+
+def test_rows_that_are_added_before_each_of_some_layers_are_drawn_before_the_first_of_these():
+    with torch.no_grad():
+        columns = read_columns(xray.trace(BridgedByKind(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
+    first, second = next(column for column in columns if len(column.frames) > 1).frames
+
+    assert (first.group.layers, second.group.layers) == ((0,), (1, 2))
+    assert first.bridge is None
+    assert [(node.label, node.told) for node in second.bridge.nodes] == [
+        ("ROWS OF THE VISION TOWER", ("behind its layer 3",)),
+        ("LINEAR", ()),
+        ("+ A ROW LOOKED UP BEFORE", ()),
+        ("ADD + LAYER NORM", ("as behind layer 2",)),
+    ]
+    assert list_undrawn(list_told(columns)) == ()
+
+
+@pytest.mark.parametrize(
+    ("added", "told"), [((0, 1), "; rows added behind 1–2"), ((0, 1, 2), "; rows added"), ((3,), "")]
+)
+def test_the_card_says_behind_which_layers_of_a_kind_rows_are_added(added, told):
+    tower = make_anatomy(FALSE).towers[0]
+
+    assert describe_rows_added(Group((0, 1, 2), ()), replace(tower, rows_added=added)) == told
 
 
 def test_rows_that_no_tower_made_are_none_of_another_one():

@@ -45,6 +45,33 @@ def test_what_is_divided_by_no_root_of_squares_is_no_norm_that_has_a_name(change
     assert labels_of(Written(change), rows(8)) == ["LINEAR", told, "LINEAR"]
 
 
+class ScaledFirst(nn.Module):
+    """An RMS norm whose learned numbers multiply rows before these are divided (Muse Spark)."""
+
+    def __init__(self, *, once=True):
+        super().__init__()
+        self.weight, self.once = nn.Parameter(torch.zeros(8)), once
+
+    def forward(self, x):
+        scaled = x * (1.0 + self.weight)
+        normed = scaled * (scaled.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt()
+        return normed if self.once else normed + scaled
+
+
+def test_a_norm_that_multiplies_by_learned_numbers_first_has_them_in_its_box():
+    nodes = chart_of(Written(ScaledFirst()), rows(8)).nodes
+
+    assert [(node.label, node.extra) for node in nodes][1] == ("× LEARNED NUMBERS + RMS NORM", "8 parameters")
+    assert [node.label for node in nodes] == ["LINEAR", "× LEARNED NUMBERS + RMS NORM", "LINEAR"]
+
+
+def test_rows_that_are_read_beside_a_norm_too_are_not_multiplied_by_it():
+    labels = labels_of(Written(ScaledFirst(once=False)), rows(8))
+
+    assert "RMS NORM" in labels
+    assert not any(label.startswith("× LEARNED NUMBERS +") for label in labels)
+
+
 def test_how_long_each_channel_of_a_map_is_has_a_box():
     labels = labels_of(Written(respond), torch.rand(2, 4, 4, 8))
 

@@ -123,6 +123,7 @@ def change_stages(anatomy, **facts):
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
+    "scaled first": make_anatomy(FALSE, norm=Norm("rms", "both", "branch", adaptive=False, weighs_first=True)),
     "bare norms": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=False, learned=False)),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
@@ -151,6 +152,7 @@ MODELS = {
     "layer scale": make_anatomy(FALSE, scale="learned"),
     "gates by tanh": make_anatomy(FALSE, scale="tanh"),
     "weighed sums": make_anatomy(FALSE, scale="gates"),
+    "rows set to 0": change_stages(make_anatomy(FALSE), cleared=True),
     "stream scale": change_stages(make_anatomy(FALSE), stream_scale="after"),
     "no sum": change_stages(make_anatomy(FALSE), replaces=True),
     "above a threshold": make_anatomy(FALSE, replace(GATED, threshold=True)),
@@ -235,7 +237,7 @@ OF_MODELS["chosen keys"] |= {"no key chosen"}
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
-OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
+OF_MODELS["norm"] |= {"adaptive norm", "bare norms", "scaled first"}
 OF_MODELS["heads of a state"] |= {
     "queries and keys of length 1",
     "delta rule",

@@ -141,6 +141,45 @@ def test_layers_that_share_a_part_say_so_and_count_it_once():
     assert "3 layers share one set of weights, and each has others" in " ".join(texts)
 
 
+class TwoSets(nn.Module):
+    """A feed-forward behind a norm, in two halves, each with a scale and a shift of its own in rows of one table."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * 17), nn.Linear(2 * 17, WIDTH)
+        self.scales, self.shifts = nn.Parameter(torch.ones(2, 17)), nn.Parameter(torch.zeros(2, 17))
+
+    def forward(self, x):
+        halves = self.wide(self.norm(x)).chunk(2, dim=-1)
+        bent = [torch.relu(half) * self.scales[place] + self.shifts[place] for place, half in enumerate(halves)]
+        return x + self.back(torch.cat(bent, dim=-1))
+
+
+class SharesBeside(nn.Module):
+    """Three layers of one attention for all and such a feed-forward for each."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.attention, self.norm = nn.Embedding(31, WIDTH), Attention(WIDTH, 3), nn.LayerNorm(WIDTH)
+        self.own: Any = nn.ModuleList(TwoSets() for _ in range(3))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for own in self.own:
+            normed = self.norm(x)
+            x = own(x + self.attention(normed, normed))
+        return x
+
+
+def test_what_a_block_holds_beside_its_modules_is_counted_in_full_in_layers_that_share_a_part():
+    model = SharesBeside()
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+
+    (column,) = read_columns(trace)
+    assert [frame.group.shared_in_part for frame in column.frames] == [True]
+    assert column.frames[0].panels[-1].params == sum(one.numel() for one in model.own[0].parameters())
+
+
 class InTurn(SharesAttention):
     """A reader whose layers share two parts in turn."""
 

@@ -63,10 +63,10 @@ class Attention(Looking):
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
     such score is of, where it is of several, and `none_chosen` where the rows of this pass are too few for any
-    (GLM-5.3). `turned` is how many numbers of a
-    head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a router chooses
-    those that make the queries of a place (JetMoe). `turned_by_head` is True where queries and keys are turned by an
-    angle of each head, the same at every place (NeuCodec). `place_numbers` is how many numbers tell each place where
+    (GLM-5.3). `turned` is how many numbers of a head are turned by its place, where not all are (GPT-NeoX),
+    `query_experts` among how many experts a router chooses the `query_chosen` that make the queries of a place
+    (JetMoe). `turned_by_head` is True where queries and keys are turned by an angle of each head, the same at every
+    place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
     `within_a_kind` is True where a number for how far apart two places are is added to their score if both are of one
     kind, and else one for their two kinds, whatever lies between them (the segments of CPM-Ant).
@@ -114,6 +114,7 @@ class Attention(Looking):
     chosen_together: int | None = None
     none_chosen: bool | None = None
     query_experts: int | None = None
+    query_chosen: int | None = None
     turned: int | None = None
     turned_by_head: bool | None = None
     place_numbers: int | None = None

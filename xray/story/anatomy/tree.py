@@ -24,7 +24,8 @@ class Norm:
     that stands after normalises: the branch before it is added, the stream after the sum, or both, each by one of its
     own (Gemma 4 Audio). `adaptive` ones are scaled or shifted by something that is worked out of data, and not learned
     alone (DiT). `times` says how many the stream goes through one behind the other, where it is not one (Grounding
-    DINO). `learned` is False where none of them has numbers of its own (OLMo).
+    DINO). `learned` is False where none of them has numbers of its own (OLMo). `weighs_first` is True where one
+    multiplies by its numbers before it divides (Muse Spark).
     """
 
     kind: NormKind | None
@@ -33,6 +34,7 @@ class Norm:
     adaptive: bool | None = None
     times: int | None = None
     learned: bool | None = None
+    weighs_first: bool | None = None
 
     @property
     def is_behind_sum(self) -> bool:
@@ -55,7 +57,8 @@ class Stage:
     convolution and a norm in the first layer of a ResNet's stage. `since` is how many other sums stand between where
     the branches read the stream and where they are added (the experts of LongCat). Where some sublayers of a layer work
     on a part of the rows alone, and these stand beside the others again behind the last of them, `others` is what those
-    go through meanwhile: nothing, or a branch of their own (InstructBLIP).
+    go through meanwhile: nothing, or a branch of their own (InstructBLIP). `cleared` is True where rows that a mask
+    names are set to 0 in all that goes on from the sum (Gemma 3n's sounds).
     """
 
     branches: tuple[Branch, ...]
@@ -68,6 +71,7 @@ class Stage:
     past: tuple[str, ...] | None = None
     since: int | None = None
     others: tuple[Branch, ...] | None = None
+    cleared: bool | None = None
 
     def is_beside(self, number: int) -> bool:
         """Whether a branch stands beside the one before it."""

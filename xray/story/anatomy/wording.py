@@ -403,7 +403,7 @@ def describe_attention(branch: Attention) -> str:
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
         branch.chosen_together and f"{branch.chosen_together:,} at once",
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
-        branch.query_experts and f"queries of {branch.query_experts:,} experts",
+        branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",
         branch.sinks and "sinks",
         branch.gate and "gated",

@@ -35,6 +35,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
+from xray.story.experts.chosen_heads import count_chosen_in
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.streams.asides import list_carried_readers
@@ -221,6 +222,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     scaling = [node for node in part.nodes if flow.op(node) not in CARRYING] if part.kind == "scale" else []
     factors = {name_factor(flow, node, width) for node in scaling}
     factor = factors.pop() if len(factors) == 1 else ""
+    chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
     return Node(
         key,
         f"DOWN {letter}"
@@ -234,6 +236,8 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         lane.place,
         steps_with_block(flow, *reversed(part.nodes)),
         part.record,
+        "" if chosen is None else describe_params(flow, *part.nodes),
+        told=() if chosen is None else ("{:,} of {:,} chosen".format(*chosen),),
     )
 
 

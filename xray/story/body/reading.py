@@ -80,7 +80,9 @@ def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towerin
     ends = {layer[-1].joints[-1].add: number for other in towers for number, layer in enumerate(other.layers)}
     groups = part_groups(one.tower.groups, [rows.layer for rows in added if is_worked_out(flow, rows)])
     told = replace(one.tower, rows_added=tuple(rows.layer for rows in added), groups=groups)
-    named = (replace(rows, of=names[rows.source], behind=ends.get(rows.source)) for rows in added)
+    layers = {node for other in towers for staging in other.stagings for node in staging.nodes}
+    ways = (replace(rows, nodes=tuple(node for node in rows.nodes if node not in layers)) for rows in added)
+    named = (replace(rows, of=names[rows.source], behind=ends.get(rows.source)) for rows in ways)
     return replace(one, tower=told, added=tuple(named))
 
 

@@ -339,7 +339,8 @@ def describe_norm(
     adaptive = any(is_modulated(flow, norm) for norm in (*before, *ends))
     learned = None if any(has_learned(flow, norm) for norm in (*before, *ends)) else False
     many = len(after) if len(after) > 1 else None
-    return Norm(kind, place, on, adaptive, many, learned)  # type: ignore[arg-type]
+    first = any(norm.weighs_first for norm in (*before, *ends)) or None
+    return Norm(kind, place, on, adaptive, many, learned, first)  # type: ignore[arg-type]
 
 
 def has_learned(flow: Flow, norm: FoundNorm) -> bool:

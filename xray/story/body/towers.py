@@ -36,7 +36,7 @@ from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
 from xray.story.streams.corrected import Correction
 from xray.story.streams.put_back import list_put_back
-from xray.story.streams.scaled_streams import find_factor_behind, list_learned_behind
+from xray.story.streams.scaled_streams import find_cleared, find_factor_behind, list_learned_behind
 from xray.story.streams.taps import Tap
 
 MOST_BEHIND = 200
@@ -357,6 +357,9 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         learned = [] if after else list_learned_behind(flow, together[-1].add)
         if learned:
             stage = replace(stage, stage=replace(stage.stage, stream_scale="learned after"), behind=tuple(learned))
+        cleared = find_cleared(flow, after[-1].end if after else together[-1].add)
+        if cleared is not None and (following or any(one.stage.cleared for one in found)):
+            stage = replace(stage, stage=replace(stage.stage, cleared=True), behind=(*stage.behind, cleared))
         found.append(stage)
         place += 1
     return found

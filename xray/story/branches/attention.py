@@ -76,6 +76,7 @@ def describe_attention(
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
+    experts = count_query_experts(flow, query, region)
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
@@ -121,7 +122,8 @@ def describe_attention(
         chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
         chosen_together=choice.together if choice is not None and choice.together > 1 else None,
         none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
-        query_experts=count_query_experts(flow, query, region),
+        query_experts=None if experts is None else experts[1],
+        query_chosen=None if experts is None else experts[0],
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,

@@ -44,7 +44,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 text = ", ".join(parts[kind])
                 text += f" (before it: {tower.before})" if tower.before and group.layers == (0,) else ""
                 text += f"; stack {tower.turns[kind]}" if tower.turns else ""
-                text += "; rows added" * ({*group.layers} <= {*tower.rows_added})
+                text += describe_rows_added(group, tower)
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:
                     text += f"; d_model {group.d_model:,}"
@@ -102,6 +102,13 @@ def tells_widths(groups: Sequence[Group], parts: Sequence[list[str]]) -> bool:
     for group, own in zip(groups, parts, strict=True):
         widths.setdefault(tuple(own), set()).add(group.d_model)
     return any(len(one) > 1 for one in widths.values())
+
+
+def describe_rows_added(group: Group, tower: Tower) -> str:
+    """Whether rows of another tower are added behind the layers of a group, or behind which of them."""
+    own = [one for one in group.layers if one in tower.rows_added]
+    few = f" behind {spell_layers(own)}" if len(own) < len(group.layers) else ""
+    return f"; rows added{few}" if own else ""
 
 
 def list_parts(tower: Tower, group: Group) -> list[str]:

@@ -7,10 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DIFFERENCES, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, LOOKUPS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Stage
-from xray.story.body.stages import Branching, Staging, find_any_norm
+from xray.story.body.stages import Branching, Staging, find_any_norm, name_norm
 from xray.story.branches.caps import label_scale, read_factor
 from xray.story.charts.chart import (
     BROAD,
@@ -238,25 +238,43 @@ def label_plumbing(flow: Flow, one: Branching, node: int) -> str:
     return f"BESIDE WORDS AS LOOKED UP: {widths}" if flow.op(node) in SIDE_BY_SIDE and is_words else ""
 
 
-def chart_added(flow: Flow, added: Sequence[RowsBetween], layer: int) -> Chart | None:
-    """What is added before a layer, where nothing is before the next: the rows, what works them out, and the sum.
+def chart_added(flow: Flow, added: Sequence[RowsBetween], layers: Sequence[int]) -> Chart | None:
+    """What is added before the first of some layers: the rows, what works them out, and the sum, with a norm behind it.
 
-    The stream comes by on the left. None where no rows are added there for the last time.
+    The stream comes by on the left. None where rows are added before some of these layers alone, or before none.
     """
-    rows = added[-1] if added else None
-    if rows is None or rows.layer + 1 != layer or not is_worked_out(flow, rows):
+    behind = {one.layer: one for one in added}
+    rows = behind.get(layers[0] - 1)
+    if rows is None or not is_worked_out(flow, rows):
         return None
-    labels = label_joined_rows(flow, rows.nodes)
-    chart = chart_operations(flow, rows.nodes, rows.nodes[-1], labels, f"added{layer}_")
+    if rows is not added[-1] and any(layer - 1 not in behind for layer in layers):
+        return None
+    kept = {node for node in rows.nodes if node < rows.source}  # a row that was looked up for all layers
+    own = [node for node in rows.nodes if node not in kept]
+    layer, labels = layers[0], label_joined_rows(flow, own) | label_kept_rows(flow, own, kept)
+    chart = chart_operations(flow, own, own[-1], labels, f"added{layer}_", begins=kept)
     if chart is None or not chart.is_one_lane:
         return None
-    told = describe_elsewhere([one.layer for one in added[:-1]])
+    told = describe_elsewhere([one.layer for one in added if one is not rows])
     label, source = f"ROWS OF THE {rows.of.upper()} TOWER", describe_source(rows.behind)
     first = Node(f"rows{layer}", label, 0, RIGHT_HALF, steps_at(flow, rows.source), flow.output(rows.source))
     first = replace(first, told=(source,) if source else ())
-    steps, out = steps_at(flow, *dict.fromkeys((rows.end, rows.add))), flow.output(rows.end)
-    last = Node(f"sum{layer}", "ADDED TO SOME ROWS", 0, BROAD, steps, out, told=(told,) if told else ())
-    return join_right(first, chart, last)
+    norm = find_any_norm(flow, rows.end)
+    normed = () if norm is None or flow.carried_from(norm.origin) != rows.add else norm.nodes
+    kind = name_norm(flow, norm) if norm is not None and normed else None
+    label = "ADD" if flow.output(rows.add).shape == flow.output(rows.end).shape else "ADDED TO SOME ROWS"
+    label += f" + {kind.upper()} NORM" if kind else " + NORM" * bool(normed)
+    steps, out = steps_at(flow, *dict.fromkeys((rows.end, *normed, rows.add))), flow.output(rows.end)
+    extra, said = describe_params(flow, *normed), (told,) if told else ()
+    return join_right(first, chart, Node(f"sum{layer}", label, 0, BROAD, steps, out, extra, told=said))
+
+
+def label_kept_rows(flow: Flow, own: Collection[int], kept: Collection[int]) -> dict[int, str]:
+    """The sums among some steps that add a row of a table which others looked up before, with what they are called."""
+    sums = ((node, [one for one in flow.makers[node] if one in kept]) for node in own if flow.op(node) in SUMS)
+    begun = {node: {flow.carried_from(one, CARRYING | REPEATS) for one in before} for node, before in sums}
+    looked_up = {one for one in kept if flow.op(one) in LOOKUPS}
+    return {node: "+ A ROW LOOKED UP BEFORE" for node, before in begun.items() if before & looked_up}
 
 
 def chart_left_out(flow: Flow, layers: str, end: int) -> Chart:

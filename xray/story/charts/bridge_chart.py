@@ -21,11 +21,12 @@ from xray.story.wording import spell_layers
 KEPT = "+ WHAT CAME BEFORE THE LAYERS"
 
 
-def chart_bridge(flow: Flow, towering: Towering, layer: int) -> Chart | None:
-    """What the stream goes through before a layer; None where it goes on as it is."""
+def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart | None:
+    """What the stream goes through before the first of some layers alike; None where it goes on as it is."""
+    layer = layers[0]
     found = next((one for one in towering.bridges if one.bridge.before == layer), None)
     if found is None:
-        return chart_added(flow, towering.added, layer)
+        return chart_added(flow, towering.added, layers)
     if found.rows is not None:
         ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
         return chart_put_beside(flow, found.rows, layer, ends)

@@ -88,6 +88,10 @@ def name_factors(flow: Flow, norm: Norm) -> str:
     return "".join(", × ONE NUMBER" if one is None else f", {name_times(one)}" for one in factors if one != 1)
 
 
+WEIGHED_FIRST = "× LEARNED NUMBERS + "
+"""What stands before the name of a norm that multiplies by its learned numbers before it divides."""
+
+
 def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     """What one step is called, where others are `drawn`."""
     norm = find_any_norm(flow, node)
@@ -98,7 +102,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         twice = " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
         if not kind:
             return label_division(flow, norm)
-        return f"{kind.upper()} NORM{tell_groups(flow, norm)}{twice}{name_factors(flow, norm)}"
+        first = WEIGHED_FIRST * norm.weighs_first
+        return f"{first}{kind.upper()} NORM{tell_groups(flow, norm)}{twice}{name_factors(flow, norm)}"
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"

@@ -74,7 +74,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     if staging.stage.stream_scale in STREAM_FACTORS:
         label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
     elif staging.behind:
-        label = f"{label}, {name_learned_behind(staging.behind)}"
+        label = f"{label}, {name_behind(staging)}"
         end, places = staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
         label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
@@ -104,6 +104,14 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def name_behind(staging: Staging) -> str:
+    """What is done to all that goes on from a stage's sum, in the words of boxes."""
+    cleared = staging.behind[-1:] if staging.stage.cleared else ()
+    learned = staging.behind[: len(staging.behind) - len(cleared)]
+    told = [name_learned_behind(learned)] if learned else []
+    return ", ".join([*told, *(["ROWS OF A MASK SET TO 0"] if cleared else [])])
 
 
 def find_drawn_bend(flow: Flow, towering: Towering, number: int) -> int | None:

@@ -41,6 +41,22 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     return found if found is not None and flow.op(found[0]) in ("topk", "argmax", "max") else find_listed(flow, nodes)
 
 
+def count_chosen(flow: Flow, choice: int) -> int:
+    """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
+    if flow.op(choice) in ("topk", "gather"):
+        return flow.output(choice).shape[-1]
+    todo, seen = [choice], {choice}
+    widest = 1
+    while todo:
+        for reader in flow.readers.get(todo.pop(), ()):
+            joins = flow.op(reader) in ("cat", "concat", "stack")
+            if reader not in seen and (joins or flow.op(reader) in CARRYING):
+                seen.add(reader)
+                todo.append(reader)
+                widest = max(widest, flow.output(reader).shape[-1] if joins else 1)
+    return widest
+
+
 def find_listed(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     """The step that picks the scores of experts that a table names for each word, and the router that gives them.
 

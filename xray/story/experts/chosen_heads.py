@@ -1,22 +1,29 @@
 """Heads that are chosen: for each place a router takes the experts that make its queries (JetMoe)."""
 
+from collections.abc import Collection
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.story.branches.operands import Side
-from xray.story.experts.choice import find_choice
+from xray.story.experts.choice import count_chosen, find_choice
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import Region, is_linear, width_out
 
 
-def count_query_experts(flow: Flow, query: Side, region: Region) -> int | None:
-    """Among how many experts a router chooses those that make the queries of a place; None where none does."""
+def count_query_experts(flow: Flow, query: Side, region: Region) -> tuple[int, int] | None:
+    """How many experts a router chooses that make the queries of a place, and among how many; None where none does."""
     if not query.nodes:
         return None
-    nodes = set(flow.behind(max(query.nodes), within=region.inner.__contains__))
-    choice = find_choice(flow, nodes)
-    experts = None if choice is None else width_out(flow, choice[1])
+    return count_chosen_in(flow, set(flow.behind(max(query.nodes), within=region.inner.__contains__)))
+
+
+def count_chosen_in(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The same of steps that hold the router with its experts."""
     stacks = [stack for node in nodes if (stack := find_stack(flow, node)) is not None]
-    return experts if len(stacks) > 1 and all(stack.shape[0] == experts for stack in stacks) else None
+    choice = find_choice(flow, nodes) if len(stacks) > 1 else None
+    if choice is None or any(stack.shape[0] != width_out(flow, choice[1]) for stack in stacks):
+        return None
+    return count_chosen(flow, choice[0]), width_out(flow, choice[1])
 
 
 def find_stack(flow: Flow, node: int) -> TensorRecord | None:

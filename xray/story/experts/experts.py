@@ -10,12 +10,14 @@ from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
 from xray.story.experts.choice import (
     STACKED,
+    count_chosen,
     count_routers,
     find_choice,
     list_routers,
     list_routing,
     list_stacks,
 )
+from xray.story.experts.chosen_heads import find_gathering, find_stack
 from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.routing import read_capacity, read_routing
 from xray.story.experts.sets import list_sets
@@ -107,22 +109,6 @@ def may_choose_none(flow: Flow, choice: int, experts: int) -> bool:
     return flow.steps[choice].inputs[0].shape[-1:] == (experts + 1,)
 
 
-def count_chosen(flow: Flow, choice: int) -> int:
-    """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
-    if flow.op(choice) in ("topk", "gather"):
-        return flow.output(choice).shape[-1]
-    todo, seen = [choice], {choice}
-    widest = 1
-    while todo:
-        for reader in flow.readers.get(todo.pop(), ()):
-            joins = flow.op(reader) in ("cat", "concat", "stack")
-            if reader not in seen and (joins or flow.op(reader) in CARRYING):
-                seen.add(reader)
-                todo.append(reader)
-                widest = max(widest, flow.output(reader).shape[-1] if joins else 1)
-    return widest
-
-
 def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
     """How many places chose each expert, by the recorded choice; empty where its values were not kept."""
     choice = find_choice(flow, nodes)
@@ -154,6 +140,9 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
         gated = width_out(flow, products[0]) == 2 * d_ff or len(products) == 3
         stop = gates[-1] if gates and gated else last
         return FeedForward(d_ff, name_activation(flow, [n for n in between if n < stop], products[:1]), gated)
+    apart = describe_gathered(flow, nodes, experts)
+    if apart is not None:
+        return apart
     own = [node for node in projections_in(flow, nodes) if node != router]
     for group in group_by_parent(flow, own):
         inner = {node for node in nodes if min(group) <= node <= max(group)}
@@ -161,6 +150,22 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
         if found is not None:
             return found
     return None
+
+
+def describe_gathered(flow: Flow, nodes: Collection[int], experts: int) -> FeedForward | None:
+    """The same of experts that each multiply rows of their own by their part of one stack of weights (JetMoe)."""
+    held = {node: stack for node in sorted(nodes) if (stack := find_stack(flow, node)) is not None}
+    gathered = (find_gathering(flow, node) for node, stack in held.items() if stack.shape[0] == experts)
+    together = list(dict.fromkeys(gathered))
+    if len(together) != 2 or together[0] is None or together[1] is None:
+        return None
+    first, last = together[0], min(node for node in held if node > together[0])
+    d_ff = flow.steps[last].inputs[0].shape[-1]
+    between = [node for node in sorted(nodes) if first < node < last]
+    gated = flow.output(first).shape[-1] == 2 * d_ff
+    gates = [node for node in between if is_product_of_two(flow, node)]
+    stop = gates[-1] if gates and gated else last
+    return FeedForward(d_ff, name_activation(flow, [node for node in between if node < stop], [first]), gated)
 
 
 def is_product_of_two(flow: Flow, node: int) -> bool:

@@ -23,12 +23,16 @@ MAP = len(("batch", "channels", "height", "width"))
 
 @dataclass(frozen=True)
 class Norm:
-    """A normalisation: the step that ends it, all its steps, and the maker of what it reads (None: from outside)."""
+    """A normalisation: the step that ends it, all its steps, and the maker of what it reads (None: from outside).
+
+    One that `weighs_first` multiplies by its learned numbers before it divides (Muse Spark).
+    """
 
     end: int
     nodes: tuple[int, ...]
     origin: int | None
     centred: bool
+    weighs_first: bool = False
 
 
 def find_norm(flow: Flow, place: int | None) -> Norm | None:
@@ -37,7 +41,8 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
         return None
     known = keep_norms(flow)
     if place not in known:
-        known[place] = seek_norm(flow, place)
+        found = seek_norm(flow, place)
+        known[place] = None if found is None else take_weights_before(flow, found)
     return known[place]
 
 
@@ -120,6 +125,29 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         if maker is not None and flow.op(maker) == "sub" and statistics.union((origin,)).issuperset(flow.makers[maker])
     }
     return Norm(place, tuple(sorted({*nodes, *statistics, *spread})), origin, centred)
+
+
+def take_weights_before(flow: Flow, norm: Norm) -> Norm:
+    """A norm without learned numbers, with the step before that multiplies by such what it alone reads; else itself."""
+    weighed = flow.carried_from(norm.origin, CASTING)
+    shape = () if weighed is None else flow.output(weighed).shape
+    if weighed is None or flow.op(weighed) not in ("mul", "mul_") or norm.centred or has_weights(flow, norm.nodes):
+        return norm
+    rows = [maker for record, maker in flow.given(weighed) if record.shape == shape]
+    held = [(record, maker) for record, maker in flow.given(weighed) if record.shape == shape[-1:]]
+    ahead = flow.ahead(weighed, within=lambda one: one == weighed or flow.op(one) in CASTING)
+    own = {one for one in ahead if flow.is_leaf(one)}
+    readers = {reader for one in own for reader in flow.readers.get(one, ()) if flow.is_leaf(reader)}
+    if len(rows) != 1 or len(held) != 1 or not is_of_weights(flow, *held[0]) or not readers <= own.union(norm.nodes):
+        return norm
+    made = () if held[0][1] is None else flow.behind(held[0][1])
+    return Norm(norm.end, tuple(sorted({*norm.nodes, *own, *made})), rows[0], norm.centred, weighs_first=True)
+
+
+def has_weights(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether some steps work with learned numbers."""
+    given = (one for node in nodes for one in flow.given(node))
+    return any(flow.steps[node].params for node in nodes) or any(is_of_weights(flow, *one) for one in given)
 
 
 def tells_of(flow: Flow, origin: int | None, statistics: Collection[int]) -> bool:

@@ -131,6 +131,15 @@ def lets_neighbours_in(branch: Branch) -> bool:
     return isinstance(branch, Convolution) or has_one or (isinstance(branch, Experts) and branch.neighbours)
 
 
+def describe_chosen_heads(anatomy: Anatomy) -> str:
+    found = {(one.query_chosen, one.query_experts) for one in attentions(anatomy) if one.query_experts}
+    if not found:
+        return ""
+    chosen, experts = found.pop() if len(found) == 1 else (None, None)
+    some = f"{chosen or 'some'} of {experts or 'several'} experts"
+    return f"Heads are chosen: for each place a router takes {some}, and these make its queries."
+
+
 def describe_chosen_keys(anatomy: Anatomy) -> str:
     some = tell_where(anatomy, lambda branch: branch.chosen_keys)
     if some is None:

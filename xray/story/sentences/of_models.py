@@ -12,6 +12,7 @@ from xray.story.sentences.of_attentions import (
     describe_alibi,
     describe_beside,
     describe_cap,
+    describe_chosen_heads,
     describe_chosen_keys,
     describe_coarse,
     describe_convolved,
@@ -69,11 +70,13 @@ from xray.story.sentences.of_links import (
 from xray.story.sentences.of_norms import (
     describe_adaptive,
     describe_bare_norms,
+    describe_cleared,
     describe_inner_norm,
     describe_norm,
     describe_scale,
     describe_since,
     describe_stream_scale,
+    describe_weighing,
     stages,
 )
 from xray.story.sentences.of_states import (
@@ -258,6 +261,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     Sentence("adaptive norm", describe_adaptive),
     Sentence("bare norms", describe_bare_norms),
+    Sentence("scaled first", describe_weighing),
     Sentence("parallel", describe_parallel),
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),
@@ -268,11 +272,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
         "Keys and values are, in some layers, those that an earlier layer made.",
         lambda whole: any(branch.earlier_keys for branch in attentions(whole)),
     ),
-    fixed(
-        "chosen heads",
-        "Heads are chosen: for each place a router takes some of several experts, and these make its queries.",
-        lambda whole: any(branch.query_experts for branch in attentions(whole)),
-    ),
+    Sentence("chosen heads", describe_chosen_heads),
     Sentence("chosen keys", describe_chosen_keys),
     Sentence("no key chosen", describe_none_chosen),
     Sentence("rotary places", describe_rotary),
@@ -293,6 +293,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
     Sentence("stream scale", describe_stream_scale),
+    Sentence("rows set to 0", describe_cleared),
     fixed(
         "gates by tanh",
         "Gates by tanh: what some sublayers give is multiplied by tanh of a learned number, then added.",

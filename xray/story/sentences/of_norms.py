@@ -73,6 +73,12 @@ def describe_bare_norms(anatomy: Anatomy) -> str:
     return "Norms of sublayers learn nothing: no numbers of their own multiply or shift what they give." if bare else ""
 
 
+def describe_weighing(anatomy: Anatomy) -> str:
+    found = {bool(norm.weighs_first) for norm in norms(anatomy)}
+    what = "norms multiply" if found == {True} else "some norms multiply"
+    return f"Scaled first: {what} by learned numbers before they divide, and not behind that." if True in found else ""
+
+
 def describe_many_normed(towers: Sequence[Tower]) -> str:
     """Whether each sublayer is known to have a norm, or most of them, or some."""
     found = [
@@ -111,6 +117,12 @@ def describe_since(anatomy: Anatomy) -> str:
         return f"A shortcut: experts read the stream, and what they give is added to it {sums}."
     known = any(stage.since for stage in stages(anatomy))
     return f"A shortcut: sublayers read the stream, and what they give is added to it {sums}." if known else ""
+
+
+def describe_cleared(anatomy: Anatomy) -> str:
+    found = {bool(stage.cleared) for stage in stages(anatomy)}
+    where = "behind each sum" if found == {True} else "behind some of its sums"
+    return f"Rows of the stream that a mask names are set to 0 {where}." if True in found else ""
 
 
 def describe_stream_scale(anatomy: Anatomy) -> str:

@@ -250,9 +250,9 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
     bridges = [(frame.bridge, frame.group.layers[0]) for frame in column.frames]
     between = [(one, describe_weights_between(SAME_WEIGHTS, number)) for one, number in bridges]
     begun = [(one.entrance, describe_weights_of_entrance(SAME_WEIGHTS)) for one in (*others, column)]
-    return replace(
-        column, entrance=tell_chart(column.entrance, drawn), exit=tell_chart(column.exit, [*begun, *layers, *between])
-    )
+    frames = tuple(replace(frame, bridge=tell_chart(frame.bridge, [*drawn, *begun])) for frame in column.frames)
+    leaving = tell_chart(column.exit, [*begun, *layers, *between])
+    return replace(column, entrance=tell_chart(column.entrance, drawn), frames=frames, exit=leaving)
 
 
 def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:

@@ -138,9 +138,10 @@ def list_drawn_once(phase: Column) -> set[int]:
     charts = [*(frame.bridge for frame in phase.frames), phase.exit]
     nodes = (node for chart in charts if chart is not None for node in chart.nodes)
     drawn = {flow.places[step.id] for node in nodes for step in node.steps}
-    added = [{*rows.nodes, rows.add} for rows in phase.towering.added]
+    added = [{*rows.nodes, rows.add, rows.end} for rows in phase.towering.added]
     handed = [set(tap.nodes) for tap in phase.towering.taps if tap.nodes]
-    groups = [steps for steps in (added, handed) if steps and not drawn.isdisjoint(steps[-1])]
+    is_drawn = any(rows.add in drawn for rows in phase.towering.added)
+    groups = [added] * is_drawn + [handed] * (bool(handed) and not drawn.isdisjoint(handed[-1]))
     return {place for steps in groups for own in steps for place in own}
 
 

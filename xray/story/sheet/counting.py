@@ -1,7 +1,7 @@
 """How many parameters belong to some steps: counted at the outermost blocks that hold nothing else, each once."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -261,12 +261,20 @@ class Count:
 
         So a shared block holds what each layer has of its own (Zamba 2's adapters).
         """
-        total = 0
-        for block in {self.key(place): place for place in self.blocks(nodes)}.values():
-            leaves = [place for place in range(block, self.flow.ends[block]) if self.flow.is_leaf(place)]
-            ran = {self.key(place): self.params(place) for place in leaves if self.is_learned(place)}
-            total += min(self.params(block), sum(ran.values()))
-        return total
+        return sum(self.run_within({self.key(place): place for place in self.blocks(nodes)}.values()))
+
+    def run_within(self, places: Iterable[int]) -> Iterator[int]:
+        """For each step the parameters that it works with: its modules', and of its own no more than are read."""
+        for place in places:
+            held = self.inside.get(place)
+            if held is None:
+                yield self.params(place)
+                continue
+            modules = {self.flow.steps[one].path: one for one in held if self.flow.steps[one].params}
+            loose = [one for one in held if not self.flow.steps[one].params]
+            leaves = [leaf for one in loose for leaf in range(one, self.flow.ends[one]) if self.flow.is_leaf(leaf)]
+            read = sum(self.params(leaf) for leaf in leaves if self.is_learned(leaf))
+            yield sum(self.run_within(modules.values())) + min(max(0, self.own_params(place)), read)
 
     def paths(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
         """The parameters of several groups of steps by the path of the block that counts them; shared ones once."""

@@ -172,7 +172,7 @@ def plan_frames(
         params = each[0]
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
-        bridge = chart_bridge(flow, towering, groups[number].layers[0])
+        bridge = chart_bridge(flow, towering, groups[number].layers)
         bridge = add_left_out(flow, towering, groups[number].layers[0], drawn, bridge)
         earlier = tuple((name, one) for _, name, one in list_adding(flow, towering, groups[number].layers[0]))
         most = max(each) if len(set(each)) > 1 else None

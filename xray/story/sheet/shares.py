@@ -135,7 +135,7 @@ def list_shares(
             add(count, f"{name}{kind.lower()}", own, groups, len(groups))
         between = [set(bridge.nodes) for bridge in column.towering.bridges]
         add(count, f"{name}between layers", own, between, len(between))
-        ways = [set(rows.nodes) - theirs for rows in column.towering.added]
+        ways = [{*rows.nodes, rows.end} - theirs for rows in column.towering.added]
         ways = [nodes for nodes in ways if any(map(count.is_learned, nodes))]
         add(count, f"{name}rows added", own, ways, len(ways))
         end, places = find_end(column, columns, count, staged[id(flow)], beside)

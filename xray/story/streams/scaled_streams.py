@@ -10,6 +10,7 @@ from xray.story.recognition.between import is_scale, is_shift
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import Joint
+from xray.story.streams.shortcuts import before_mask
 
 MOST_MOVES = 12
 
@@ -93,6 +94,12 @@ def list_learned_behind(flow: Flow, add: int) -> list[int]:
         here = readers[0]
         found.append(here)
     return found
+
+
+def find_cleared(flow: Flow, end: int) -> int | None:
+    """The step that sets rows to 0 that a mask names, in all that goes on from a sum (Gemma 3n); None if none does."""
+    readers = [reader for reader in flow.readers.get(end, ()) if flow.is_leaf(reader)]
+    return readers[0] if len(readers) == 1 and before_mask(flow, readers[0]) == end else None
 
 
 def name_learned_behind(behind: Sequence[int]) -> str:

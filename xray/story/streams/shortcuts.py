@@ -5,8 +5,9 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS
+from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
-from xray.story.recognition.norms import find_norm
+from xray.story.recognition.norms import INVERTING, find_norm
 
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax", "unfold"})
@@ -77,7 +78,26 @@ def step_back(flow: Flow, here: int) -> int | None:
         return strip_plain(flow, here)
     if flow.op(here) in CARRYING | CLAMPS | DROPOUTS | CURVES | POOLS:
         return next((maker for maker in flow.makers[here] if maker is not None), None)
-    return is_batch_norm(flow, here)
+    return is_batch_norm(flow, here) or before_mask(flow, here)
+
+
+def before_mask(flow: Flow, here: int) -> int | None:
+    """The step whose rows a step multiplies by 0 or 1 each, as a mask says; None if it does not."""
+    given, shape = list(flow.given(here)), flow.output(here).shape
+    if flow.op(here) not in ("mul", "mul_", "multiply") or len(given) != 2:
+        return None
+    rows = [maker for record, maker in given if record.shape == shape]
+    masks = [one for one in given if one[0].shape[1:] == (*shape[1:-1], 1) != shape[1:]]
+    return rows[0] if len(rows) == 1 == len(masks) and is_mask(flow, *masks[0]) else None
+
+
+def is_mask(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether numbers are a mask's, moved, inverted and brought to another type at most."""
+    for _ in range(LONGEST_SHORTCUT):
+        if record.dtype == "bool" or maker is None or flow.op(maker) not in CARRYING | INVERTING:
+            break
+        record, maker = next(iter(flow.given(maker)), (record, None))
+    return record.dtype == "bool" or record.role == "mask"
 
 
 def before_places(flow: Flow, here: int | None) -> int | None:

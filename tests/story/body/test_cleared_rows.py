@@ -1,0 +1,46 @@
+"""Rows that a mask names, and that are set to 0 between the sublayers of each layer (Gemma 3n's sounds)."""
+
+import torch
+from story.body.test_mistaken import BATCH, PLACES, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+
+
+class Clearing(Reader):
+    """Layers behind whose attention rows are multiplied by what a mask says, or by numbers worked out of no mask."""
+
+    def __init__(self, *, hides):
+        super().__init__(*(part() for part in 3 * (AttentionPart, FeedForwardPart)))
+        self.hides = hides
+
+    def forward(self, x, mask):
+        x = self.project(x)
+        for number, layer in enumerate(self.layers):
+            x = layer(x)
+            if number % 2 == 0:
+                x = x * ((~mask).to(x.dtype) if self.hides else mask.sigmoid()).unsqueeze(-1)
+        return x
+
+
+def clears(*, hides):
+    mask = torch.arange(PLACES) >= torch.tensor([[PLACES], [PLACES - 2]])
+    return Clearing(hides=hides), rows(), mask[:BATCH] if hides else torch.randn(BATCH, PLACES)
+
+
+def test_rows_that_a_mask_sets_to_0_behind_a_sum_are_told_of_that_stage():
+    (tower,) = read(*clears(hides=True)).towers
+
+    assert [stage.cleared for group in tower.groups for stage in group.stages] == [True, None]
+    assert [group.count for group in tower.groups] == [3]
+
+
+def test_what_sets_rows_to_0_is_drawn_in_the_box_of_the_sum():
+    labels = [node.label for node in draw(*clears(hides=True))]
+
+    assert labels.count("ADD, ROWS OF A MASK SET TO 0") == 3
+    assert labels.count("ADD") == 3
+
+
+def test_numbers_of_places_that_are_no_mask_set_no_row_to_0():
+    (tower,) = read(*clears(hides=False)).towers
+
+    assert not any(stage.cleared for group in tower.groups for stage in group.stages)
+    assert not any("SET TO 0" in node.label for node in draw(*clears(hides=False)))
