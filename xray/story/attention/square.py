@@ -13,7 +13,14 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
-from xray.story.attention.made_beside import Beside, count_readers, find_joined_scores, is_gated, list_made
+from xray.story.attention.made_beside import (
+    Beside,
+    count_readers,
+    find_joined_scores,
+    find_origin,
+    is_gated,
+    list_made,
+)
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
 from xray.story.branches.distinctions import list_other_scores
@@ -23,6 +30,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     Place,
+    count_given,
     describe_dropout,
     describe_params,
     list_dropouts,
@@ -30,7 +38,8 @@ from xray.story.charts.chart import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
-from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, PIECES, describe_box
+from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, PIECES, describe_box, tell_origin
+from xray.story.wording import plural
 
 SQUARE: Place = (0.46, 0.9)
 
@@ -268,8 +277,21 @@ def score_node(
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
     shared = (ONE_TABLE.format(many=many),) if many > 1 else ()
+    names, ways = ([], []) if others else find_origin(flow, site, part)
+    if names:
+        ways = [node for node in ways if node not in made]
+        held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)
+        counted = describe_params(flow, *ways) or (plural(held, "parameter") if held else "")
+        shared = (*shared, tell_origin(names, counted, by_query=meets_query(flow, site, beside)))
+        steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
     meant = record if not told and lies_over(record, out) else None
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=shared)
+
+
+def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:
+    """Whether one of some steps is a product of the queries."""
+    asked = {*site.query.nodes}
+    return any(is_product(flow, node) and not asked.isdisjoint(flow.makers[node]) for node in nodes)
 
 
 def lies_over(record: TensorRecord | None, scores: TensorRecord) -> bool:

@@ -100,9 +100,9 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
     What a network of convolutions adds to its stream are its residual layers: it may have others; it has channels.
-    Heads are those that have a d_k, where some have: deformable attention has no keys. Its words are those that it gives scores, as many as
-    are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others
-    (Gemma 3n).
+    Heads are those that have a d_k, where some have: deformable attention has no keys. Its words are those that it
+    gives scores, as many as are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is
+    no d_ff beside others (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
