@@ -52,7 +52,8 @@ class Segments(nn.Module):
     def __init__(self, *, neck=True, finer=True, heads=MASKS, lost=True):
         super().__init__()
         wide = WIDE if neck else WIDTH
-        self.neck = nn.Sequential(nn.Conv2d(wide, WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)) if neck else None
+        made = nn.Sequential(nn.Conv2d(wide, WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1))
+        self.neck: nn.Module | None = made if neck else None
         self.begun = nn.Parameter(torch.rand(WIDTH, 1, 1))
         self.patches = nn.Conv2d(3, wide, 4, stride=4)
         self.eye = nn.ModuleList(Layer(wide, Attention(wide, 3), norm="before") for _ in range(2))
