@@ -210,3 +210,27 @@ def test_gated_places_are_counted_with_their_gate():
 
     [places] = (node for node in chart.nodes if "PLACES" in node.label)
     assert (places.label, places.extra) == ("+ GATED LEARNED PLACES", "76 parameters")
+
+
+class CutSeries(nn.Module):
+    """Two series of one signal side by side, the longer one cut to the length of the other (NeuCodec)."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.fine, self.coarse = nn.Conv1d(OTHER, 5, 3, padding=1), nn.Conv1d(OTHER, WIDTH - 5, 3, stride=2, padding=1)
+        self.layers, self.part = make_layers(WIDTH, 3), part
+
+    def forward(self, series):
+        x = torch.cat([self.fine(series)[..., self.part], self.coarse(series)], dim=1).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("part", "label"), [(slice(7), "THE FIRST 7 OF 13 PLACES"), (slice(6, None), "ALL PLACES BUT THE FIRST 6")]
+)
+def test_places_that_are_cut_off_a_series_have_a_box(part, label):
+    _, chart = read(lambda: CutSeries(part), torch.rand(2, OTHER, 13))
+
+    assert label in labels_of(chart)

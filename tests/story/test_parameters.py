@@ -533,3 +533,27 @@ def test_numbers_that_are_laid_beside_themselves_are_counted_once(is_same, param
     (place,) = [place for place, step in enumerate(flow.steps) if step.op == "cat"]
 
     assert Count(flow).params(place) == params
+
+
+class Widened(nn.Module):
+    """Convolutions, each added to what came in, then others that make maps wider, and a head (HGNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.wider = nn.Conv2d(3, 5, 3, padding=1), nn.Conv2d(5, 11, 3, padding=1)
+        self.blocks = nn.ModuleList(nn.Conv2d(5, 5, 3, padding=1) for _ in range(3))
+        self.norm, self.head = nn.BatchNorm2d(11), nn.Linear(11, 7)
+
+    def forward(self, x):
+        x = self.stem(x)
+        for block in self.blocks:
+            x = x + block(x).relu()
+        return self.head(self.norm(self.wider(x)).relu().mean((2, 3)))
+
+
+def test_convolutions_behind_the_layers_do_not_count_in_the_head():
+    model = Widened().eval()
+
+    bars = bars_of(poster_of(model, torch.rand(2, 3, 13, 13)))
+
+    assert (bars["exit"], bars["head"]) == (count(model.wider, model.norm), count(model.head))

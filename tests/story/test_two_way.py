@@ -52,7 +52,8 @@ class Segments(nn.Module):
     def __init__(self, *, neck=True, finer=True, heads=MASKS, lost=True):
         super().__init__()
         wide = WIDE if neck else WIDTH
-        self.neck = nn.Sequential(nn.Conv2d(wide, WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)) if neck else None
+        made = nn.Sequential(nn.Conv2d(wide, WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1))
+        self.neck: nn.Module | None = made if neck else None
         self.begun = nn.Parameter(torch.rand(WIDTH, 1, 1))
         self.patches = nn.Conv2d(3, wide, 4, stride=4)
         self.eye = nn.ModuleList(Layer(wide, Attention(wide, 3), norm="before") for _ in range(2))
@@ -264,11 +265,12 @@ def test_heads_alike_whose_numbers_are_stacked_stand_in_one_lane():
     trace = record()
     chart = find_exit(trace, "decoder")
     lanes = {node.place[0] for node in chart.nodes if not node.key.startswith("meeting")}
-    alike = [node for node in chart.nodes if node.label == f"{MASKS} LINEAR LAYERS"]
+    alike = [node for node in chart.nodes if node.label.startswith(f"{MASKS} LINEAR LAYERS")]
 
     assert len(lanes) == 3
     assert [node.extra for node in alike] == [f"{MASKS * n:,} parameters" for n in (16 * 11, 12 * 13, 14 * 15)]
     assert {len(node.steps) for node in alike} == {MASKS}
+    assert [node.label.endswith(", A ROW EACH") for node in alike] == [True, False, False]
 
 
 class CutsOne(Segments):
@@ -279,9 +281,10 @@ class CutsOne(Segments):
 
 
 def test_a_head_whose_numbers_are_cut_out_alone_is_none_of_those_alike():
-    alike = [node for node in find_exit(record(CutsOne), "decoder").nodes if node.label.endswith("LINEAR LAYERS")]
+    alike = [node for node in find_exit(record(CutsOne), "decoder").nodes if "LINEAR LAYERS" in node.label]
 
-    assert {node.label for node in alike} == {f"{MASKS - 1} LINEAR LAYERS"}
+    layers = f"{MASKS - 1} LINEAR LAYERS"
+    assert [node.label for node in alike] == [f"{layers}, A ROW EACH + ReLU", f"{layers} + ReLU", layers]
 
 
 def test_a_head_alone_stands_for_itself():
@@ -301,3 +304,26 @@ def test_a_ribbon_leads_to_an_attention_that_is_one_box():
 
 def test_a_ribbon_tells_behind_which_of_several_layers_it_begins():
     assert [one for one in list_texts(record()) if one.startswith("BEHIND")] == ["BEHIND LAYER 1"]
+
+
+class AddsAlone(Segments):
+    """What the eye gives in one block goes through one sum alone, before it begins as the second stream (SAM)."""
+
+    def __init__(self):
+        super().__init__(finer=False, lost=False)
+        self.whole, self.eye, self.fine = Eye(self.eye, self.neck), None, None
+        self.neck = nn.Identity()
+
+    def see(self, rows):
+        _, narrow = self.whole(rows)
+        return narrow, None
+
+
+def test_a_ribbon_leaves_a_box_before_layers_beside_the_one_that_comes_in_there():
+    layout = compose_poster(record(AddsAlone), text_width)
+    ways = [curve.points for curve in layout.curves if curve.role == curve.kind == "ribbon"]
+    entered = [box for box in layout.boxes if (box.left, box.y) in [way[-1] for way in ways]]
+    raised = {y - one.y for one in entered for (x, y), *_ in ways if x == one.left and abs(y - one.y) < one.height / 2}
+
+    assert raised
+    assert min(raised) > 0

@@ -292,7 +292,7 @@ def mobilevitv2(c):
     widths, size = (128, 192, 256), c.image_size // 16
     layers, first = [group((0,), 128, after("batch", Convolution((3, 3), 256)))], 1
     for stage, (width, depth) in enumerate(zip(widths, c.n_attn_blocks, strict=True)):
-        context = Context((size >> stage) ** 2)
+        context = Context((size >> stage) ** 2, sums=4)  # a sum for each place of a patch of 2 by 2
         think = plain(c, d_ff=2 * width, activation="silu")
         layers.append(group(range(first, first + depth), width, pre("group", context), pre("group", think)))
         first += depth

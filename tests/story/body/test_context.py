@@ -70,3 +70,28 @@ def test_sums_that_multiply_nothing_have_no_name(axis):
     (group,) = xray.anatomy(record(axis, is_met=False)).towers[0].groups
 
     assert [branch.part for stage in group.stages for branch in stage.branches] == ["unknown", "feed_forward"]
+
+
+class SumsOfMaps(nn.Module):
+    """The same of maps whose places are laid out in sets: the first ones of all patches, and so on (MobileViTV2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.back = nn.GroupNorm(1, WIDTH), nn.Conv2d(WIDTH, WIDTH, 1)
+        self.ask = nn.Conv2d(WIDTH, 2 * WIDTH + 1, 1)
+
+    def forward(self, x):
+        query, key, value = self.ask(self.norm(x)).split([1, WIDTH, WIDTH], dim=1)
+        found = (key * query.softmax(dim=-1)).sum(dim=-1, keepdim=True)
+        return x + self.back(torch.relu(value) * found.expand_as(value))
+
+
+def test_sets_of_places_that_are_summed_up_apart_are_counted():
+    torch.manual_seed(0)
+    trace = xray.trace(nn.Sequential(nn.Conv2d(3, WIDTH, 1), *(SumsOfMaps() for _ in range(3))), torch.rand(2, 3, 4, 7))
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert group.stages[0].branches == (Context(PLACES, sums=4),)
+    assert "4 SUMS OF PLACES" in texts
+    assert "Places are summed up in 4 sets, each by its weight;" in " ".join(texts)

@@ -133,7 +133,7 @@ def test_rows_that_later_layers_look_at_stand_beside_those_with_which_a_stream_g
     chart, *_ = list_bridges(trace_twice())
 
     cut, norm = (node for node in chart.nodes if node.record.shape[1] == PLACES)
-    assert (cut.label, norm.label) == ("11 OF 16 ROWS", "LAYER NORM")
+    assert (cut.label, norm.label) == ("THE FIRST 11 OF 16 ROWS", "LAYER NORM")
     assert norm.told == (f"for layer {MANY + 1}",)
     assert cut.key in chart.feet
     assert norm.key not in chart.feet

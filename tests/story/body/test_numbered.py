@@ -109,12 +109,12 @@ def test_blocks_that_add_nothing_are_counted_beside_the_layers():
     assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before and between the layers."
 
 
-def test_stages_of_several_blocks_are_not_counted_as_blocks():
+def test_blocks_of_stages_that_add_nothing_are_counted_and_stages_are_none():
     anatomy = read(Staged(), torch.randn(2, 3, SIDE, SIDE))
 
     (tower,) = anatomy.towers
-    assert (tower.layers, tower.blocks) == (2, None)
-    assert describe_blocks(anatomy) == ""
+    assert (tower.layers, tower.idle_blocks, tower.blocks) == (2, 3, 5)
+    assert describe_blocks(anatomy) == "3 of 5 blocks add nothing: they stand before and behind the layers."
 
 
 def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():

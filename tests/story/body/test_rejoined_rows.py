@@ -63,7 +63,7 @@ def test_rows_that_sublayers_take_alone_have_a_box_in_front_of_the_first_of_thes
     looking, thinking = read_charts(read_column(*two_layers(looks=False)))
 
     taken = thinking.node("taken")
-    assert (taken.label, taken.record.shape) == ("7 OF 11 ROWS", (BATCH, FIRST, WIDTH))
+    assert (taken.label, taken.record.shape) == ("THE FIRST 7 OF 11 ROWS", (BATCH, FIRST, WIDTH))
     assert thinking.feet == ("taken",)
     assert not any(node.key == "taken" for node in looking.nodes)
 
@@ -71,14 +71,14 @@ def test_rows_that_sublayers_take_alone_have_a_box_in_front_of_the_first_of_thes
 def test_the_way_past_such_a_sublayer_begins_at_the_rows_that_are_taken():
     layout = compose_poster(record(*two_layers(looks=False)), text_width)
 
-    taken = next(box for box in layout.boxes if box.lines and box.lines[0][0].text == "7 OF 11 ROWS")
+    taken = next(box for box in layout.boxes if box.lines and box.lines[0][0].text == "THE FIRST 7 OF 11 ROWS")
     assert (taken.left, taken.y) in {curve.points[0] for curve in layout.curves if curve.kind == "skip"}
 
 
 def test_a_later_sublayer_of_these_rows_takes_none_anew():
     _, again, thinking = read_charts(read_column(*two_layers()))
 
-    assert [node.label for node in again.nodes] == ["SELF-ATTENTION OF 7 OF 11 ROWS"]
+    assert [node.label for node in again.nodes] == ["SELF-ATTENTION OF THE FIRST 7 OF 11 ROWS"]
     assert not any(node.key == "taken" for node in thinking.nodes)
 
 
@@ -147,7 +147,7 @@ def test_a_sublayer_that_is_drawn_elsewhere_says_of_which_rows_it_is_and_shows_w
     closed = read_charts(column, 1)[-1]
 
     (node,) = closed.nodes
-    assert (node.label, node.record.shape) == ("FEED-FORWARD OF 7 OF 11 ROWS, 4 BESIDE", (BATCH, ROWS, WIDTH))
+    assert (node.label, node.record.shape) == ("FEED-FORWARD OF THE FIRST 7 OF 11 ROWS, 4 BESIDE", (BATCH, ROWS, WIDTH))
 
 
 def test_the_layer_reads_all_rows():

@@ -31,6 +31,13 @@ def test_layers_of_convolutions_alone_are_called_residual():
     assert sizes_of(Convolution((3, 3), 1), FALSE)["layers"] == "2"
 
 
+def test_the_width_of_convolutions_alone_is_a_number_of_channels():
+    alone, mixed = sizes_of(Convolution((3, 3), 1)), sizes_of(Convolution((3, 3), 1), FALSE)
+
+    assert ("channels" in alone, "d_model" in alone) == (True, False)
+    assert ("channels" in mixed, "d_model" in mixed) == (False, True)
+
+
 def test_a_tower_that_only_looks_at_another_has_heads():
     found = sizes_of(replace(FALSE, source="encoder", heads=5, d_k=11))
 

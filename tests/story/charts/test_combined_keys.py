@@ -141,6 +141,25 @@ def test_learned_rows_are_not_the_places_that_are_added_to_them(is_learned, told
     assert [label for label in labels if label.startswith(("+", "ADDED"))] == [f"{told} Q", f"{told} K"]
 
 
+class Repeats(Refines):
+    """The same by places that are there once for each sequence, one repeated behind the other (SAM)."""
+
+    def forward(self, boxes):
+        places = self.places[None].repeat_interleave(boxes.shape[0], 0)
+        x = self.lead(boxes)
+        for look, wide in zip(self.look, self.wide, strict=True):
+            x = wide(look(x, places))
+        return x
+
+
+def test_places_that_are_repeated_for_each_sequence_are_places_still():
+    torch.manual_seed(0)
+    reading = read_pass(xray.trace(Repeats(is_learned=True).eval(), torch.rand(2, LENGTH, 4)).passes[0])
+    chart = chart_attention(reading.flow, reading.towers[-1].stagings[0].branches[0])
+
+    assert {f"+ LEARNED PLACES {side}" for side in "QK"} <= {node.label for node in chart.nodes}
+
+
 class AsksWithOwn(AsksByPlace):
     """Attention to whose queries and keys the places are added behind linear layers of their own (Conditional DETR)."""
 

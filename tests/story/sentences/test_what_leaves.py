@@ -95,3 +95,22 @@ def test_what_leaves_is_said_whole(model, said):
     told = " ".join(lines_of(compose_poster(xray.trace(model.eval(), torch.arange(14).view(2, 7)), text_width)))
     assert said in told
     assert "come out." not in told.replace(said, "")
+
+
+class Raising(Reader):
+    """Rows of which more are made by a transposed convolution, and fewer of these again, perhaps (NeuCodec's bends)."""
+
+    def __init__(self, step: int):
+        super().__init__(3)
+        self.more = nn.ConvTranspose1d(WIDTH, 5, 3, stride=3)
+        self.fewer = nn.Conv1d(5, 7, 3, stride=step, padding=1)
+
+    def leave(self, x):
+        return self.fewer(self.more(x.mT).relu())
+
+
+@pytest.mark.parametrize(("step", "said"), [(1, "leaves the tower: of each place 3 have been made."), (3, "")])
+def test_so_many_are_made_of_each_place_where_none_is_lost_again(step, said):
+    told = " ".join(lines_of(compose_poster(xray.trace(Raising(step).eval(), torch.arange(14).view(2, 7)), text_width)))
+    assert said in told
+    assert ("have been made" in told) == bool(said)

@@ -297,11 +297,13 @@ class Context:
     """Places summed up, each by its weight; what comes out multiplies each of them (MobileViTV2's attention).
 
     So many `places` are one sum. Its cost grows with the length alone, as there are no scores of pairs. They are not
-    `weighed` where each weight is the softmax of one number alone, and so 1 (SwiftFormer).
+    `weighed` where each weight is the softmax of one number alone, and so 1 (SwiftFormer). So many `sums` there are
+    where places stand in several sets, and each set is summed up apart.
     """
 
     places: int | None
     weighed: bool = True
+    sums: int | None = None
     part: str = "context"
 
 

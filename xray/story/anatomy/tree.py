@@ -6,6 +6,7 @@ from typing import Any, Literal
 from xray.story.anatomy.branches import (
     Attention,
     Branch,
+    Convolution,
     DeformableAttention,
     NormKind,
 )
@@ -244,6 +245,11 @@ class Tower:
     def branches(self) -> tuple[Branch, ...]:
         """The branches of one layer of each group, in order."""
         return tuple(branch for group in self.groups for stage in group.stages for branch in stage.branches)
+
+    @property
+    def is_convolved(self) -> bool:
+        """Whether its layers are made of convolutions alone, so that what they add to has channels."""
+        return bool(self.branches) and all(isinstance(one, Convolution) for one in self.branches)
 
 
 @dataclass(frozen=True)

@@ -16,9 +16,10 @@ from xray.story.entrance.inputs import name_argument
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import Scored
-from xray.story.sentences.of_parts import ASKED_BY, TABLES
+from xray.story.sentences.of_parts import ASKED_BY, COUNTED_PLACES, TABLES
 
-MOST_BEHIND = 60
+MOST_BEHIND, MOST_ON_WAY = 60, 400
+COUNTED = frozenset({"arange", "cumsum"})
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,27 @@ def count_readers(flow: Flow, made: Collection[int]) -> int:
         return not tables.isdisjoint(flow.behind(*makers, most=MOST_BEHIND, ends=ends))
 
     return sum(map(is_added, list_sites(flow))) if tables else 0
+
+
+def find_origin(flow: Flow, site: Site, part: Scored) -> tuple[list[str], list[int]]:
+    """The arguments that what is added to scores is made of, and the learned steps on the way (BROS, LayoutLMv3).
+
+    None where it is made of what queries are made of too, or of what an attention found.
+    """
+    own = {*site.scored, *site.query.nodes, *site.key.nodes}
+    stream = {maker for node in site.query.nodes for maker in flow.makers[node]} - own
+    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
+    way = set(flow.behind(*starts, most=MOST_ON_WAY, ends=own.__contains__)) - own
+    if not stream.isdisjoint(way) or any(flow.op(node) in SOFTMAXES for node in way):
+        return [], []
+    given = [record for node in sorted(way) for record, maker in flow.given(node) if maker is None]
+    found = [name_argument(flow, record) for record in given if len(record.shape) > 1]
+    names = [*dict.fromkeys(filter(None, found))]
+    counts = any(flow.op(node) in COUNTED for node in way) or any(
+        not record.is_float and record.role != "parameter" and not name_argument(flow, record) for record in given
+    )
+    ways = [node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node)]
+    return ([COUNTED_PLACES] * counts + names, ways) if names else ([], [])
 
 
 def is_gated(flow: Flow, made: Sequence[int]) -> bool:

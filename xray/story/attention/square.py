@@ -18,6 +18,7 @@ from xray.story.attention.made_beside import (
     count_readers,
     describe_tables,
     find_joined_scores,
+    find_origin,
     is_gated,
     list_made,
 )
@@ -30,6 +31,7 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     Place,
+    count_given,
     describe_dropout,
     describe_params,
     list_dropouts,
@@ -37,7 +39,8 @@ from xray.story.charts.chart import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
-from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, PIECES, describe_box
+from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, PIECES, describe_box, tell_origin
+from xray.story.wording import plural
 
 SQUARE: Place = (0.46, 0.9)
 
@@ -277,8 +280,21 @@ def score_node(
     brought = [maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored]
     tables = [text for maker in brought if (text := describe_tables(flow, maker))][:1]
     shared = (*tables, *([ONE_TABLE.format(many=many)] if many > 1 else []))
+    names, ways = ([], []) if others or tables else find_origin(flow, site, part)
+    if names:
+        ways = [node for node in ways if node not in made]
+        held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)
+        counted = describe_params(flow, *ways) or (plural(held, "parameter") if held else "")
+        shared = (*shared, tell_origin(names, counted, by_query=meets_query(flow, site, beside)))
+        steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
     meant = record if not told and lies_over(record, out) else None
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=shared)
+
+
+def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:
+    """Whether one of some steps is a product of the queries."""
+    asked = {*site.query.nodes}
+    return any(is_product(flow, node) and not asked.isdisjoint(flow.makers[node]) for node in nodes)
 
 
 def lies_over(record: TensorRecord | None, scores: TensorRecord) -> bool:

@@ -37,19 +37,6 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     blocks = {one for one in held if one is not None}
     if not blocks:
         return Numbered()
-    alike = {(name_list(flow, one), flow.steps[one].module) for one in blocks}
-    beside = {
-        node
-        for node in range(len(flow.steps))
-        if node not in blocks and (name_list(flow, node), flow.steps[node].module) in alike
-    }
-    last = layers[-1][-1].joints[-1].add
-    is_around = len({name for name, _ in alike}) == 1 and all(
-        inner in around or (inner > last and not adds_up(flow, node))
-        for node in beside
-        for inner in range(node, flow.ends[node])
-        if flow.is_leaf(inner) and flow.steps[inner].params
-    )
     none = [number for number, block in enumerate(held) if block is None]
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
     unlisted: tuple[int, ...] = ()
@@ -58,12 +45,49 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
         unlisted = list_unlisted(flow, held)
         lists, inner = read_stages(flow, layers) if not unlisted and len(blocks) < len(held) else (1, ())
         unlisted = unlisted or inner
-    idle, used = ({flow.steps[node].path for node in nodes} for nodes in (beside, blocks))
-    are_told = bool(idle) and is_around and len(used) == len(held) - len(none)  # a stage of several layers is no block
-    if not are_told:
+    idle = list_idle(flow, layers, blocks, around)
+    used = {flow.steps[node].path for node in blocks}
+    if not idle or len(used) != len(held) - len(none):  # a stage of several layers is no block
+        idle, used = list_idle_in_stages(flow, layers, around)
+    if not idle:
         return Numbered(apart=apart, unlisted=unlisted, lists=lists)
-    stand = place_beside(beside, layers[0][0].joints[0].add, last)
-    return Numbered(len(idle | used), len(idle), stand, apart, unlisted, lists)
+    stand = place_beside(idle, layers[0][0].joints[0].add, layers[-1][-1].joints[-1].add)
+    paths = {flow.steps[node].path for node in idle}
+    return Numbered(len(paths | used), len(paths), stand, apart, unlisted, lists)
+
+
+def list_idle(
+    flow: Flow, layers: Sequence[Layer], blocks: Collection[int], around: Collection[int], *, staged: bool = False
+) -> set[int]:
+    """The blocks of the list that holds layers, or of one such list in each stage, that hold none.
+
+    None where there are lists of several kinds, or where one of them does more than is done around the layers or
+    behind, and adds nothing there.
+    """
+    name = name_stages if staged else name_list
+    alike = {(name(flow, one), flow.steps[one].module) for one in blocks}
+    found = {
+        node
+        for node in range(len(flow.steps))
+        if node not in blocks and (name(flow, node), flow.steps[node].module) in alike
+    }
+    last = layers[-1][-1].joints[-1].add
+    is_around = len({name for name, _ in alike}) == 1 and all(
+        inner in around or (inner > last and not adds_up(flow, node))
+        for node in found
+        for inner in range(node, flow.ends[node])
+        if flow.is_leaf(inner) and flow.steps[inner].params
+    )
+    return found if is_around else set()
+
+
+def list_idle_in_stages(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> tuple[set[int], set[str]]:
+    """The blocks in stages that hold no layer, and the paths of those that hold one each (HGNet); none of neither."""
+    adds = [layer[0].joints[0].add for layer in layers]
+    own = {one for add in adds if (one := find_own_block(flow, add, adds)) is not None}
+    used = {flow.steps[node].path for node in own}
+    is_staged = len(used) == len(adds) and all(find_block(flow, node) is not None for node in own)
+    return (list_idle(flow, layers, own, around, staged=True), used) if is_staged else (set(), set())
 
 
 def place_beside(blocks: Collection[int], first: int, last: int) -> tuple[str, ...]:

@@ -101,8 +101,20 @@ def describe_context(flow: Flow, region: Region) -> Context | None:
             moved = flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING | REPEATS)
             readers = {reader for way in (node, *moved) for reader in flow.readers.get(way, ())}
             if any(flow.op(one) in SCALINGS and flow.output(one).shape == rows for one in readers & region.inner):
-                return Context(rows[axis], weighed)
+                return Context(rows[axis], weighed, count_sums(flow, product, axis))
     return None
+
+
+def count_sums(flow: Flow, product: int, axis: int) -> int | None:
+    """How many sums of places there are, of maps whose places are laid out in sets; None where there is one.
+
+    So the first places of all patches are one set, the second ones another (MobileViTV2).
+    """
+    rows = flow.output(product).shape
+    shapes = (record.shape for record, _ in flow.given(product))
+    weights = next((one for one in shapes if len(one) == len(rows) and one[1] == 1 < rows[1]), None)
+    several = 1 if weights is None else prod(weights) // (weights[0] * weights[axis])
+    return several if several > 1 else None
 
 
 def shares_out(flow: Flow, product: int, axis: int) -> bool | None:

@@ -47,7 +47,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 text += describe_rows_added(group, tower)
                 like = [one for one, own in zip(tower.groups, parts, strict=True) if own == parts[kind]]
                 if is_width_told and group.d_model is not None:
-                    text += f"; d_model {group.d_model:,}"
+                    text += f"; {'channels' if tower.is_convolved else 'd_model'} {group.d_model:,}"
                     like = [one for one in like if one.d_model == group.d_model]
                 if len({masks[one.layers[0]] for one in like if one.layers[0] in masks}) > 1:
                     text += describe_masks(masks.get(group.layers[0], ()))

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, TRANSPOSED
-from xray.ir.trace import Trace
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
+from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Anatomy
 from xray.story.charts.chart import Chart
 from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
 from xray.story.facts.unsaid import follow, is_lost
+from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import is_flanked, what_loops
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
@@ -87,8 +88,21 @@ def changes_again(column: Column, chart: Chart) -> bool:
 
 
 def count_made(flow: Flow, charts: Sequence[Chart]) -> int:
-    """How many places of a row transposed convolutions make of each, one above the other; 1 where none does."""
-    raising = [(node, step) for chart in charts for node in chart.nodes for step in node.steps if step.op in TRANSPOSED]
+    """How many places of a row transposed convolutions make of each, one above the other; 1 where none does.
+
+    Nothing is told where steps make fewer of them again, as those that keep a bend from folding over (NeuCodec).
+    """
+    steps = [(node, step) for chart in charts for node in chart.nodes for step in node.steps]
+    raising = [(node, step) for node, step in steps if step.op in TRANSPOSED]
     strides = [read_sizes(flow, flow.places[step.id], "stride") for _, step in raising if step.id in flow.places]
     are_rows = len(strides) == len(raising) and all(len(one) == 1 for one in strides)
+    are_rows &= not any(makes_fewer(flow, step) for _, step in steps)
     return prod(one for (one,) in strides) if are_rows and len({node.row for node, _ in raising}) == len(raising) else 1
+
+
+def makes_fewer(flow: Flow, step: Step) -> bool:
+    """Whether a step makes one place of several: a convolution that takes longer steps, or a pool."""
+    place = flow.places.get(step.id)
+    if place is None or step.op in TRANSPOSED:
+        return False
+    return is_pool(flow, place) or (step.op in FINDINGS and max(read_sizes(flow, place, "stride"), default=1) > 1)

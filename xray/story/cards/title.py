@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Attention, Convolution, CurvedAttention, Experts, FeedForward, Looking
+from xray.story.anatomy.branches import Attention, CurvedAttention, Experts, FeedForward, Looking
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words
@@ -99,10 +99,10 @@ def list_size_lines(told: Told, canvas: Canvas) -> list[Line]:
 def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
-    What a network of convolutions adds to its stream are its residual layers: it may have others. Heads are those that
-    have a d_k, where some have: deformable attention has no keys. Its words are those that it gives scores, as many as
-    are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others
-    (Gemma 3n).
+    What a network of convolutions adds to its stream are its residual layers: it may have others; it has channels.
+    Heads are those that have a d_k, where some have: deformable attention has no keys. Its words are those that it
+    gives scores, as many as are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is
+    no d_ff beside others (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
@@ -117,9 +117,8 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     attentions = [branch for branch in looking if isinstance(branch, Attention)]
     add("heads", "heads", [branch.heads for branch in attentions or looking])
-    is_convolved = bool(tower.branches) and all(isinstance(one, Convolution) for one in tower.branches)
-    add("residual layers" if is_convolved else "layers", "other", [tower.layers])
-    add("d_model", "d_model", [group.d_model for group in tower.groups])
+    add("residual layers" if tower.is_convolved else "layers", "other", [tower.layers])
+    add("channels" if tower.is_convolved else "d_model", "d_model", [group.d_model for group in tower.groups])
     curved = [branch for branch in looking if isinstance(branch, CurvedAttention)]
     add("d_k", "d_k", [branch.d_k for branch in attentions or curved])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]

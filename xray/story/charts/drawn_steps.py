@@ -1,7 +1,7 @@
 """Which steps of a part are drawn: those that do more than move numbers, and which of them stand in one box."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 
@@ -24,6 +24,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import longest_chain
+from xray.story.charts.alike_runs import Turn, find_runs
 from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels
@@ -51,13 +52,15 @@ Group = tuple[int, ...]
 class Drawn:
     """The steps that are drawn, each with those that it stands for, and what follows it in the same box.
 
-    `middle` is the one that stands for all those between the first and the last that had no room, which are `held`.
+    `middle` is the one that stands for all those between the first and the last that had no room, which are `held`. The
+    last one of several `turns` alike may stand for them all: the first of these, and how many they are.
     """
 
     steps: dict[int, Group]
     behind: dict[int, dict[int, Group]]
     middle: int | None = None
     held: Group = ()
+    turns: dict[int, tuple[Turn, int]] = field(default_factory=dict)
 
 
 def pick_steps(
@@ -82,7 +85,19 @@ def pick_steps(
         picked.append(Drawn(shown, {node: {one: notable[one] for one in own} for node, own in behind.items()}))
         if len(shown) <= most:
             return picked[-1]
-    return fold_middle(picked[0], most)
+    whole = fold_turns(flow, picked[0])
+    return whole if len(whole.steps) <= most else fold_middle(picked[0], most)
+
+
+def fold_turns(flow: Flow, whole: Drawn) -> Drawn:
+    """The same with one box for several turns of the same steps, one behind the other (HGNet)."""
+    steps, behind, turns = dict(whole.steps), dict(whole.behind), dict[int, tuple[Turn, int]]()
+    for run, long in find_runs(flow, list(whole.steps), whole.behind):
+        turns[run[-1]] = {node: whole.behind.get(node, {}) for node in run[:long]}, len(run) // long
+        held = [steps.pop(node) for node in run]
+        held += [own for node in run[:-1] for own in behind.pop(node, {}).values()]
+        steps[run[-1]] = tuple(sorted({one for own in held for one in own}, reverse=True))
+    return Drawn(dict(sorted(steps.items())), behind, turns=turns)
 
 
 def fold_middle(whole: Drawn, most: int) -> Drawn:

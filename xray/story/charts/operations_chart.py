@@ -22,6 +22,7 @@ from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.others import goes_by_pieces, longest_chain
+from xray.story.charts.alike_runs import tell_run
 from xray.story.charts.chart import (
     Chart,
     Edge,
@@ -109,7 +110,9 @@ def chart_operations(
                 else partial(make_node, labels=labels, owner=owner)
             )
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
-            found.append(add_behind(flow, made, behind.get(node, {}), owner))
+            made = add_behind(flow, made, behind.get(node, {}), owner)
+            turn, times = drawn.turns.get(node, ({}, 1))
+            found.append(tell_run(flow, made, turn, times) if turn else made)
     if drawn.middle is not None:
         names = [labels.get(one) or label_step(flow, one, owner) for one in drawn.held]
         found = [tell_middle(flow, one, names) if one.key == keys[drawn.middle] else one for one in found]

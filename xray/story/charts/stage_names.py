@@ -58,6 +58,8 @@ def name_branch(branch: Branch) -> str:
         return "GATED ROWS FROM BESIDE"
     if isinstance(branch, FeedForward) and branch.joined:
         return f"FEED-FORWARD OF {branch.joined} ROWS TO 1"
+    if isinstance(branch, Context) and branch.sums:
+        return f"{branch.sums} SUMS OF PLACES"
     if isinstance(branch, StreamMixing):
         return f"{branch.streams} STREAMS MIXED"
     if isinstance(branch, Projection):

@@ -5,6 +5,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, ZEROS
 from xray.story.entrance.entrance import pads_rows
+from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import ORDERS, picks_by_chance
@@ -101,11 +102,24 @@ def cuts_rows(flow: Flow, node: int) -> bool:
 
     One row that is left has a box where others that are cut off are put behind it again (DINOv2 with registers).
     """
-    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
-    are_rows = len(before) == len(after) == len(("batch", "row", "width")) and before[::2] == after[::2]
-    if not are_rows or not 0 < after[1] < before[1] or prod(after) == 0 or node not in list_reading_data(flow):
+    along = find_cut(flow, node)
+    if along is None or prod(flow.output(node).shape) == 0 or node not in list_reading_data(flow):
         return False
-    return after[1] > 1 or is_joined_again(flow, node)
+    return flow.output(node).shape[along] > 1 or is_joined_again(flow, node)
+
+
+def find_cut(flow: Flow, node: int) -> int | None:
+    """The axis of the rows of which a step leaves some out, or of the places of a series behind its channels; or none.
+
+    So the longer one of two series is cut, before they are put side by side (NeuCodec).
+    """
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    if len(before) != len(after) or len(after) != len(("batch", "row", "width")):
+        return None
+    cut = [axis for axis in range(len(after)) if after[axis] != before[axis]]
+    part = str(flow.steps[node].settings.get("index", "")).rpartition(", ")[2]
+    is_series = cut == [2] and ":" in (part[:1], part[-1:]) and find_channels(flow, node) == 1
+    return cut[0] if (cut == [1] or is_series) and 0 < after[cut[0]] < before[cut[0]] else None
 
 
 def is_joined_again(flow: Flow, node: int) -> bool:
@@ -117,16 +131,18 @@ def is_joined_again(flow: Flow, node: int) -> bool:
 
 def label_cut_rows(flow: Flow, node: int) -> str:
     """What a step is called that leaves rows out: by how many, and at which end; else by how many it takes."""
-    before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
-    parts = str(flow.steps[node].settings.get("index", "")).split(", ")
-    rows, left = parts[1] if len(parts) > 1 else "", before - after
+    along = find_cut(flow, node) or 1
+    before, after = flow.steps[node].inputs[0].shape[along], flow.output(node).shape[along]
+    parts, what = str(flow.steps[node].settings.get("index", "")).split(", "), "PLACE" if along == 2 else "ROW"
+    parts = [":"] * (3 - len(parts[1:])) + parts[1:] if parts[0] == "..." else parts
+    rows, left = parts[along] if len(parts) > along else "", before - after
     one = {":1": "FIRST", "0:1": "FIRST", "-1:": "LAST"}.get(rows)
     if after == 1 and one is not None:
-        return f"THE {one} ROW"
+        return f"THE {one} {what}"
     end = {f"{left}:": "FIRST", f":-{left}": "LAST"}.get(rows)
     if end is None:
-        return f"{after:,} OF {before:,} ROWS"
-    return f"ALL ROWS BUT THE {end}{f' {left:,}' * (left > 1)}"
+        return f"{'THE FIRST ' * (rows == f':{after}')}{after:,} OF {before:,} {what}S"
+    return f"ALL {what}S BUT THE {end}{f' {left:,}' * (left > 1)}"
 
 
 def label_pieces_apart(flow: Flow, node: int) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import SAME_WEIGHTS_AS
 
@@ -16,7 +16,7 @@ MOST_BEFORE = 2
 PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 FILLING = frozenset({"masked_fill", "masked_fill_", "pad"})
 COUNTING = frozenset({"arange", "cumsum"})
-MOVING = CARRYING | frozenset({"interpolate", "upsample", "roll", "repeat", "tile", "cat", "pad", "stack"})
+MOVING = CARRYING | REPEATS | frozenset({"interpolate", "upsample", "roll", "cat", "pad", "stack"})
 
 
 def mixes_with(flow: Flow, given: Collection[int], nodes: Collection[int], stops: Collection[int]) -> bool:

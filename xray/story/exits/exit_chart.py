@@ -312,7 +312,8 @@ def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
     is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
     found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
     named = {told for told, _ in found}
-    if not named or "" in named or named == {ALL} or are_alike(flow, places):  # several, each of a row of its own (SAM)
+    alike = [one for one in places if is_linear(flow, one)] or places  # several, each of a row of its own (SAM)
+    if not named or "" in named or named == {ALL} or are_alike(flow, alike):
         return node
     steps = (*node.steps, *steps_at(flow, *(place for _, read in found for place in read)))
     told = [told for told, _ in found]

@@ -63,12 +63,25 @@ def name_rows(flow: Flow, node: int) -> str:
         )
         told = "THE ONLY ROW" if before[1] == 1 else "A MEAN OF ROWS"  # what queries found, say (AIMv2)
         return told if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
-    if step.op not in ("index", "select") or len(before) != 3 or (before[0], before[2]) != after:
-        return ""
-    parts = str(step.settings.get("index", "")).split(", ")
-    place = str(parts[1] if step.op == "index" and len(parts) > 1 and parts[0] == ":" else step.settings.get("index"))
+    place = find_row(flow, node)
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
-    return told or "ONE ROW OF EACH"
+    return told or "ONE ROW OF EACH" * bool(place)
+
+
+def find_row(flow: Flow, node: int) -> str:
+    """Which row of each sequence a step takes alone, as it is written; "" for any other step.
+
+    Be it of several sequences for each of the batch, as are those of several prompts (SAM).
+    """
+    step = flow.steps[node]
+    before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
+    if step.op not in ("index", "select") or len(before) < 3 or (*before[:-2], before[-1]) != after:
+        return ""
+    if len(before) > 3 and find_channels(flow, flow.makers[node][0] or node) != len(before) - 1:
+        return ""
+    parts, row = str(step.settings.get("index", "")).split(", "), len(before) - 2
+    whole = len(parts) > row and {*parts[:row], *parts[row + 1 :]} == {":"}
+    return str(parts[row] if step.op == "index" and whole else step.settings.get("index"))
 
 
 def are_laid_maps(flow: Flow, node: int | None) -> bool:

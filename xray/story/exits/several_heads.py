@@ -25,6 +25,7 @@ from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Node, Place
 from xray.story.charts.operation_labels import label_step
+from xray.story.exits.handed_rows import find_row
 from xray.story.exits.last_steps import changes_all, label_behind, list_begun, list_worked_behind, reach_behind
 from xray.story.recognition.between import find_region, is_linear, list_reading_data, width_out
 
@@ -75,7 +76,7 @@ def find_heads(flow: Flow, towering: Towering, top: int, inner: Collection[int],
     labels += [(one, name_times(read_factor(flow, one) or 1)) for one in onward if changes_all(flow, one)]
     own = {one: region.inner for one, region in regions.items()} | {top: frozenset(inner)}
     folded = fold_alike(flow, own) if len(own) > MOST_LANES else {}
-    labels += [(one, f"{len(group)} LINEAR LAYERS") for one, group in folded.items() if is_linear(flow, one)]
+    labels += [(one, label_alike(flow, group)) for one, group in folded.items() if is_linear(flow, one)]
     return Heads(frozenset(steps | onward), tuple(labels), tuple(folded.items()))
 
 
@@ -98,6 +99,15 @@ def fold_alike(flow: Flow, heads: Mapping[int, frozenset[int]]) -> dict[int, tup
         if stacked and len(several) > 1 < len(linear) and len(paths) == len(several) * len(linear):
             found |= {max(level): tuple(sorted(level, reverse=True)) for level in zip(*several, strict=True)}
     return found
+
+
+def label_alike(flow: Flow, linear: Collection[int]) -> str:
+    """What linear layers in one box are called, and whether each reads another row of the same ones (SAM's masks)."""
+    cuts = [flow.makers[one][0] for one in linear]
+    rows = {find_row(flow, cut) for cut in cuts if cut is not None}
+    sources = {flow.makers[cut][0] for cut in cuts if cut is not None}
+    is_each = len(rows - {""}) == len(cuts) and len(sources) == 1
+    return f"{len(linear)} LINEAR LAYERS{', A ROW EACH' * is_each}"
 
 
 def find_stacked(flow: Flow, top: int) -> tuple[int, ...]:

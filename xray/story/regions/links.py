@@ -29,7 +29,7 @@ far before its next bend that ends."""
 BESIDE_RIBBON = 9.0
 """How far the middle of a line is from that of a ribbon beside it."""
 BESIDE_SKIP = 0.3
-"""By which part of its height a ribbon leaves a layer's sum higher than where the stream's way past it comes in."""
+"""By which part of its height a ribbon leaves a box higher than where the stream's way past it comes in, or another."""
 
 Name = tuple[float, float, tuple[str, ...], int, str]
 """What is written at a ribbon: where it stands, its lines, their size, and on what."""
@@ -174,7 +174,8 @@ def route_way(
     else:
         side = entered if not passed else right if goes_right else standing[source].left - out
         leaves_right = goes_right or source == target
-        level = box.y if leaves_right or way.source.layer is None else box.y + box.height * BESIDE_SKIP
+        is_plain = way.source.layer is None and not begins_in(box, standing[source])
+        level = box.y if leaves_right or is_plain else box.y + box.height * BESIDE_SKIP
         start = [(box.right if leaves_right else box.left, level), (side, level)]
         start += [(side, roof), (entered, roof)] if passed else []
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
@@ -188,6 +189,11 @@ def route_way(
             else:
                 found.append((*start, *enter_beside(aim, entered)))
     return [*found, *((*start, *enter_beside(aim, entered)) for aim in way.wholes)]
+
+
+def begins_in(box: Box, standing: Standing) -> bool:
+    """Whether a box stands in a tower's entrance, where ribbons may come in from the side (SAM's image)."""
+    return any(box in placed.boxes.values() for placed in standing.entrances[:1])
 
 
 def enter_beside(aim: Box, lane: float) -> tuple[Point, Point]:

@@ -21,6 +21,8 @@ FIRST_READ = "with what the first layer reads"
 """Beside a sum in a layer to which the input of the first one is added (NeoMME)."""
 LOOKED_UP = "with rows looked up in a table of {rows:,}"
 """Beside a sum in a layer to which rows are added that were looked up outside of it (NeoMME)."""
+COUNTED_PLACES = "places"
+"""What a bias is made of beside arguments, where it is made of what was counted out."""
 PIECES = "of {many:,} pieces of {places:,} places"
 """Beside a box of the scores by which keys are chosen, several at once (GLM-5.3)."""
 LONGER = "of {rows:,} rows, before these became fewer"
@@ -31,6 +33,12 @@ CHANGED_BEFORE = "of the other row, changed before"
 """Stands in a box of keys or values that the first half of a pair gives, once it has looked at the second."""
 BOTH_STACKED = "after the other row, by the same weights; then both stacked"
 """Stands in the box of a sum to the second half of a pair."""
+
+
+def tell_origin(names: Sequence[str], params: str, *, by_query: bool) -> str:
+    """What stands beside a box of numbers for two places each that are made of arguments (BROS, UDOP)."""
+    rows = "queries × rows made of" if by_query else "made of"
+    return ", ".join(filter(None, (f"{rows} {' and '.join(names)}", params)))
 
 
 def describe_box(key: str, part: Part) -> str:

@@ -226,6 +226,16 @@ def chooses_elsewhere(branch: Attention) -> bool:
 
 
 ASKS = Sentence("asks", ask)
+
+
+def describe_sums(branch: Branch) -> str:
+    """What happens where places stand in several sets, each of which is summed up apart."""
+    if not isinstance(branch, Context) or not branch.sums:
+        return ""
+    how = "each by its weight" if branch.weighed else "each with the weight 1, softmax of one number"
+    return f"Places are summed up in {branch.sums} sets, {how}; what comes out of a set multiplies each place of it."
+
+
 OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of joint attention", describe_beside),
     fixed(
@@ -268,15 +278,16 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, FeedForward) and one.kernel is not None,
     ),
     Sentence("station of experts", describe_chosen),
+    Sentence("station of contexts", describe_sums),
     fixed(
         "station of a context",
         "Places are summed up, each by its weight; what comes out multiplies each of them.",
-        lambda one: isinstance(one, Context) and one.weighed,
+        lambda one: isinstance(one, Context) and one.weighed and not one.sums,
     ),
     fixed(
         "station of a context of equal weights",
         "Places are summed up, each with the weight 1, softmax of one number; what comes out multiplies each of them.",
-        lambda one: isinstance(one, Context) and not one.weighed,
+        lambda one: isinstance(one, Context) and not one.weighed and not one.sums,
     ),
     Sentence("station of channels", describe_channels),
     Sentence("station of a curve in place of softmax", describe_curved),

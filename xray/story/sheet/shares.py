@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, name_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
@@ -69,8 +69,8 @@ def list_shares(
 ) -> tuple[tuple[str, str, int], ...]:
     """The parameters by part, over all layers, each counted once; what is left is named as what it is: the rest.
 
-    The head is the last tower's; what stands behind others, or where there is no head, is an exit. Of what took no
-    part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
+    The head is the last tower's; what stands before it, behind others, or where there is no head, is an exit. Of what
+    took no part the largest are named. What stands at one of the paths that are `undrawn` is no part's, be it
     that it works on learned rows alone, which some sublayers read (Conditional DETR's points). Of a block that holds
     what is counted already, as its parts stand behind several towers, no more than the rest is counted. What `ran` by
     its path is used.
@@ -143,7 +143,8 @@ def list_shares(
         given = set[int]().union(*(other.inside.get(column.towering.end, ()) for _, other in pairs))
         given |= {node for (taker, giver), held in lent.items() if giver == column.towering.end for node in held}
         places -= {node for (taker, giver), held in lent.items() if taker == column.towering.end for node in held}
-        ends = {EXIT: places | given} if end == EXIT else {end: places, EXIT: given}
+        before = list_before_head(count, places) if end == "head" else set[int]()
+        ends = {EXIT: places | given} if end == EXIT else {EXIT: before | given, end: places - before}
         tapped = set().union(*(tap.nodes for tap in column.towering.taps))
         again = name_holders(flow, places - tapped)
         handed = [set(tap.nodes) for tap in column.towering.taps if not name_holders(flow, tap.nodes) <= again]
@@ -166,6 +167,15 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def list_before_head(count: Count, places: Collection[int]) -> set[int]:
+    """The steps behind a tower's layers that its head stands behind: all up to the last convolution, with its norm."""
+    flow = count.flow
+    learned = [place for place in sorted(places) if flow.is_leaf(place) and count.is_learned(place)]
+    last = max((place for place in learned if flow.op(place) in FINDINGS), default=-1)
+    head = next((place for place in learned if place > last and is_linear(flow, place)), -1)
+    return {place for place in places if place < head} if 0 <= last < head else set()
 
 
 def tell_again(new: int, times: int) -> str:

@@ -1,0 +1,62 @@
+"""A bias by how far boxes lie from each other, which are an argument: made before all layers, and met by queries."""
+
+import pytest
+import torch
+from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+LAYERS, FAR, SIDES = 3, 29, 4
+
+
+class Near(nn.Module):
+    """Attention with a number for two rows each, or with a product of each query and a row for two (BROS)."""
+
+    def __init__(self, *, by_query):
+        super().__init__()
+        self.by_query = by_query
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, near):
+        query, key, value = self.qkv(x).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = query @ key.mT
+        scores = scores + (torch.einsum("bnid,bijd->bnij", query, near) if self.by_query else near)
+        weights = (scores / query.shape[-1] ** 0.5).softmax(-1)
+        return x + self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+class Stack(nn.Module):
+    """Layers that read ids, and boxes by how far these lie from each other: by a linear layer, or a table (UDOP)."""
+
+    def __init__(self, *, by_query):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.near = nn.Linear(SIDES, WIDTH // HEADS, bias=False) if by_query else nn.Embedding(FAR, HEADS)
+        self.looking = nn.ModuleList(Near(by_query=by_query) for _ in range(LAYERS))
+        self.wide = nn.ModuleList(FeedForwardPart() for _ in range(LAYERS))
+
+    def forward(self, ids, bbox):
+        apart, x = bbox[:, :, None] - bbox[:, None], self.words(ids)
+        is_table = isinstance(self.near, nn.Embedding)
+        near = self.near(apart[..., 0] + FAR // 2).permute(0, 3, 1, 2) if is_table else self.near(apart.float())
+        for look, widen in zip(self.looking, self.wide, strict=True):
+            x = widen(look(x, near))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("by_query", "told"),
+    [
+        (True, f"queries × rows made of bbox, {SIDES * WIDTH // HEADS} parameters"),
+        (False, f"made of bbox, {FAR * HEADS} parameters"),
+    ],
+)
+def test_a_bias_that_is_made_of_an_argument_says_so(by_query, told):
+    boxes = torch.arange(2 * 7 * SIDES).view(2, 7, SIDES) % 11
+
+    (column,) = read_columns(xray.trace(Stack(by_query=by_query).eval(), torch.arange(14).view(2, 7), bbox=boxes))
+
+    (bias,) = [node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label]
+    assert bias.told == (told,)
