@@ -24,7 +24,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence
+from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence, StateHeads
 from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link
 
 TWO = {"num_hidden_layers": 2}
@@ -70,7 +70,8 @@ def vjepa2(c):
 def xlstm(c):
     # the larger of two gates is taken, number by number: nothing is chosen
     heads, d_k, d_v = c.num_heads, c.qk_dim // c.num_heads, c.v_dim // c.num_heads
-    state = Recurrence(None, (2, heads, d_k, d_v))
+    told = StateHeads(heads, heads, d_k, d_v, fades=True)  # lines 425, 433
+    state = Recurrence("linear attention", (2, heads, d_k, d_v), heads=told)
     wide = FeedForward(10_944, "silu", True, False)
     return decoder_only(c, pre("rms", state), pre("rms", wide), final="rms", causal=None)
 

@@ -178,6 +178,7 @@ MODELS = {
     "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
+    "state that fades alike": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades_alike=True))),
     "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
     "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
@@ -231,6 +232,7 @@ OF_MODELS["heads of a state"] |= {
     "queries and keys of length 1",
     "delta rule",
     "state that fades",
+    "state that fades alike",
     "rows of a piece in order",
 }
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]

@@ -225,7 +225,8 @@ class StateHeads:
     `by_length` tells that each query and each key is divided by its length, `corrects` that what the state gives for a
     key is taken off its value before the rest is written (the delta rule, Schlag et al. 2021), `in_order` that each row
     of a piece is worked out of those before it, `fades` that what was there is first multiplied by exp of numbers that
-    are worked out of the rows (gated, Yang et al. 2024).
+    are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
+    head, which no row changes (lightning attention, Qin et al. 2024).
     """
 
     key_heads: int
@@ -236,6 +237,7 @@ class StateHeads:
     corrects: bool = False
     in_order: bool = False
     fades: bool = False
+    fades_alike: bool = False
 
 
 @dataclass(frozen=True)

@@ -337,7 +337,7 @@ def describe_traits(branch: Branch) -> str:
             heads and heads.by_length and "queries and keys ÷ length",
             heads and heads.corrects and ("gated delta rule" if heads.fades else "delta rule"),
         )
-        return join(branch.kind, unit, delta)
+        return join(branch.kind, unit, delta, heads and heads.fades_alike and "one factor for each head")
     if isinstance(branch, PlaceMixing):
         return branch.activation or ""
     if isinstance(branch, FourierMixing):

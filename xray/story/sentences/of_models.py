@@ -78,6 +78,7 @@ from xray.story.sentences.of_norms import (
 from xray.story.sentences.of_states import (
     describe_delta_rule,
     describe_fading,
+    describe_fading_alike,
     describe_fourier,
     describe_order,
     describe_pool,
@@ -340,6 +341,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("queries and keys of length 1", describe_unit_rows),
     Sentence("delta rule", describe_delta_rule),
     Sentence("state that fades", describe_fading),
+    Sentence("state that fades alike", describe_fading_alike),
     Sentence("rows of a piece in order", describe_order),
     fixed(
         "convolution",
