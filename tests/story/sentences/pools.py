@@ -163,6 +163,7 @@ MODELS = {
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
     "added between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, added=True)),
+    "rows repeated between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, counted=0)),
     "blocks that are no layers": number_blocks(
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")
     ),

@@ -151,6 +151,7 @@ class Bridge:
     heads: int | None = None
     added: bool = False
     beside: int | None = None
+    counted: int | None = None
 
 
 @dataclass(frozen=True)

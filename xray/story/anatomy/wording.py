@@ -208,7 +208,8 @@ def describe_bridge(bridge: Bridge) -> str:
     heads = bridge.heads and f"attention of {bridge.heads} head{'s' * (bridge.heads > 1)}"
     added = bridge.added and "added to the stream"
     beside = bridge.beside and f"{bridge.beside} row{'s' * (bridge.beside > 1)} put beside"
-    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added, beside)
+    counted = bridge.counted is not None and "each row repeated as often as is worked out"
+    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added, beside, counted)
 
 
 def describe_layers(group: Group) -> str:

@@ -45,6 +45,7 @@ from xray.story.passages.pools import (
     measures_channels,
     weighs_rows,
 )
+from xray.story.passages.repeated_rows import ROUNDING
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
@@ -52,7 +53,6 @@ from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 
 MOST_BEHIND, LEAST_ADDED = 12, 0.01
-ROUNDING = frozenset({"round", "round_"})
 COMPARED = {"gt": "ABOVE {}", "ge": "FROM {} UP", "lt": "BELOW {}", "le": "UP TO {}"}
 """Where numbers are compared with one: what those are like that become 1, as others become 0."""
 SCATTERING = frozenset({"scatter", "scatter_"})
