@@ -172,6 +172,7 @@ MODELS = {
     "boxes": number_blocks(make_anatomy(FALSE), boxes=Boxes((0, 1), shared=None)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
+    "router that reads the one before": make_anatomy(replace(EXPERTS, chosen=None, earlier_router=True)),
     "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),
     "routing within groups": make_anatomy(FALSE, replace(EXPERTS, routing=replace(ROUTING, bend=None, groups=(2, 4)))),
     "recurrence": make_anatomy(Recurrence(None, None)),

@@ -195,6 +195,8 @@ class Experts:
     of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
     that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
     takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
+    `chosen_or_none` is how many are chosen where one score more is for none of them, `earlier_router` tells that a
+    router adds what the one before it worked out of its rows (ZAYA).
     """
 
     experts: int | None
@@ -210,6 +212,8 @@ class Experts:
     handing_on: int | None = None
     capacity: int | None = None
     shared_d_ff: int | None = None
+    chosen_or_none: int | None = None
+    earlier_router: bool = False
     part: str = "experts"
 
     @property

@@ -252,6 +252,7 @@ def describe_sizes(branch: Branch) -> str:
         return join(wide, branch.joined and f"{branch.joined} rows to 1")
     if isinstance(branch, Experts):
         few = f"{branch.chosen} of " if branch.chosen else ""
+        few = f"{branch.chosen_or_none} or none of " if branch.chosen_or_none else few
         chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""
         shared = f"{branch.shared} for all" if branch.shared else ""
         chosen += " by a table" if chosen and branch.chosen_by == "table" else ""

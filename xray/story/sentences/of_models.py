@@ -41,6 +41,7 @@ from xray.story.sentences.of_attentions import (
     describe_window,
 )
 from xray.story.sentences.of_feed_forwards import (
+    describe_earlier_router,
     describe_experts,
     describe_gate,
     describe_joined,
@@ -337,6 +338,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),
+    Sentence("router that reads the one before", describe_earlier_router),
     Sentence("recurrence", lambda whole: describe_state(whole, by_pieces=False)),
     Sentence("recurrence by pieces", lambda whole: describe_state(whole, by_pieces=True)),
     Sentence("heads of a state", describe_state_heads),
