@@ -85,6 +85,17 @@ def make_anatomy(*branches, head=None, links=(), **tower):
     return Anatomy((make_tower(*branches, **tower),), links, head, None, None)
 
 
+def norm_layers(anatomy, *norms):
+    """The same with a group of two layers for each norm, in a row, that stands before what they do."""
+    (tower,) = anatomy.towers
+    (stage,), count = tower.groups[0].stages, len(tower.groups[0].layers)
+    groups = (
+        replace(tower.groups[0], layers=(count * place, count * place + 1), stages=(replace(stage, norm=norm),))
+        for place, norm in enumerate(norms)
+    )
+    return replace(anatomy, towers=(replace(tower, groups=tuple(groups)),))
+
+
 def bridge_layers(anatomy, *bridges):
     """The same with what stands between its layers."""
     return replace(anatomy, towers=(replace(anatomy.towers[0], bridges=bridges),))
@@ -114,6 +125,7 @@ def change_stages(anatomy, **facts):
 
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
+    "sublayers without a norm": norm_layers(make_anatomy(FALSE), NO_NORM, Norm("layer", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
     "bare norms": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=False, learned=False)),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
@@ -229,7 +241,7 @@ OF_MODELS["chosen keys"] |= {"no key chosen"}
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
-OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
+OF_MODELS["norm"] |= {"adaptive norm", "bare norms", "sublayers without a norm"}
 OF_MODELS["heads of a state"] |= {
     "queries and keys of length 1",
     "delta rule",

@@ -71,6 +71,7 @@ from xray.story.sentences.of_norms import (
     describe_adaptive,
     describe_bare_norms,
     describe_inner_norm,
+    describe_left_norms,
     describe_norm,
     describe_scale,
     describe_since,
@@ -258,6 +259,7 @@ def reads_one_point(stage: Stage) -> bool:
 
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
+    Sentence("sublayers without a norm", describe_left_norms),
     Sentence("adaptive norm", describe_adaptive),
     Sentence("bare norms", describe_bare_norms),
     Sentence("parallel", describe_parallel),
