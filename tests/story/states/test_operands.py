@@ -206,8 +206,7 @@ class Lightning(nn.Module):
             q, k, v = (one[:, :, start : start + PIECE] for one in (query, key, value))
             found.append(q @ state + (q @ k.transpose(-1, -2) * self.within) @ v)
             state = state * torch.exp(-self.slope * PIECE) + k.transpose(-1, -2) @ v
-        found = torch.cat(found, dim=2).transpose(1, 2).reshape(batch, length, -1)
-        return self.last(found)
+        return self.last(torch.cat(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
 
 
 class Gates(nn.Module):

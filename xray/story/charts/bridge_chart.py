@@ -14,7 +14,7 @@ from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import Bridging, end_of, find_cut, find_earlier, fold_site, label_bridge
-from xray.story.passages.repeated_rows import fold_repeats, label_counts, name_repeated
+from xray.story.passages.ordered_rows import fold_repeats, label_counts, name_repeated
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers

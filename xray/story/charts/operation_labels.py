@@ -35,7 +35,7 @@ from xray.story.passages.channels import find_channels, find_channels_ahead, gat
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
-from xray.story.passages.ordered_rows import name_order, shifts_places, takes_in_order
+from xray.story.passages.ordered_rows import ROUNDING, name_order, shifts_places, takes_in_order
 from xray.story.passages.pools import (
     adds_up_rows,
     is_pool,
@@ -45,7 +45,6 @@ from xray.story.passages.pools import (
     measures_channels,
     weighs_rows,
 )
-from xray.story.passages.repeated_rows import ROUNDING
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors

@@ -34,7 +34,7 @@ from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
-from xray.story.passages.rows_in_turn import list_in_turn
+from xray.story.passages.ordered_rows import list_in_turn
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler

@@ -54,7 +54,7 @@ from xray.story.passages.added_places import label_places
 from xray.story.passages.bridges import label_earlier
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
-from xray.story.passages.rows_in_turn import label_every
+from xray.story.passages.ordered_rows import label_every
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 from xray.story.recognition.mixed_streams import find_end

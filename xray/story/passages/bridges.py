@@ -15,9 +15,15 @@ from xray.story.body.widths import find_width
 from xray.story.branches.others import looks_back
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
-from xray.story.passages.ordered_rows import label_first_row
+from xray.story.passages.ordered_rows import (
+    EACH_REPEATED,
+    RowCounts,
+    find_counts,
+    label_first_row,
+    name_repeated,
+    repeats_rows,
+)
 from xray.story.passages.pools import is_pool
-from xray.story.passages.repeated_rows import EACH_REPEATED, RowCounts, find_counts, name_repeated, repeats_rows
 from xray.story.recognition.between import (
     Region,
     does_mix,
