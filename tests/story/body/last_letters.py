@@ -24,7 +24,7 @@ from story.body.truth import (
     tower,
 )
 
-from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence
+from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence, StateHeads
 from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link
 
 TWO = {"num_hidden_layers": 2}
@@ -70,7 +70,8 @@ def vjepa2(c):
 def xlstm(c):
     # the larger of two gates is taken, number by number: nothing is chosen
     heads, d_k, d_v = c.num_heads, c.qk_dim // c.num_heads, c.v_dim // c.num_heads
-    state = Recurrence(None, (2, heads, d_k, d_v))
+    told = StateHeads(heads, heads, d_k, d_v, fades=True)  # lines 425, 433
+    state = Recurrence("linear attention", (2, heads, d_k, d_v), heads=told)
     wide = FeedForward(10_944, "silu", True, False)
     return decoder_only(c, pre("rms", state), pre("rms", wide), final="rms", causal=None)
 
@@ -81,9 +82,14 @@ def zaya(c):
     # and words before all layers
     look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
-    few = experts(c, c.num_experts, activation="silu", **sizes)
-    stages = [replace(pre("rms", one), scale="learned", stream_scale="learned") for one in (look, few)]
-    return decoder_only(c, *stages, final="rms", parts=("scale",))
+    few = experts(c, c.num_experts, activation="silu", chosen_or_none=c.num_experts_per_tok, **sizes)  # line 558
+    both = (few, replace(few, earlier_router=True))  # lines 521, 544
+    stages = [
+        [replace(pre("rms", one), scale="learned", stream_scale="learned") for one in (look, own)] for own in both
+    ]
+    last = range(1, c.num_hidden_layers)
+    groups = (group((0,), c.hidden_size, *stages[0]), group(tuple(last), c.hidden_size, *stages[1]))
+    return decoder_only(c, groups=groups, final="rms", parts=("scale",))
 
 
 @family("PixtralVisionModel", "pixtral:262, 425, 453", named=True, **TWO)

@@ -62,6 +62,7 @@ ROUTERS: dict[str, Callable[[Any], Routing | set[Routing]]] = {
     "deepseek_v4": listed,
     "mellum": softmaxed("all"),  # 324, 327
     "minimax_m2": bent("sigmoid"),  # 57, 58, 61
+    "zaya": lambda c: Routing("softmax", "all", False, None, None, True),  # 548, 550, 552
     "minimax_m3_vl": unscaled,  # 234, 238
     "aria_text": softmaxed("chosen"),  # 267
     "aria": softmaxed("chosen"),

@@ -84,7 +84,9 @@ def lfm2(c):
 def minimax(c):
     # its norms stand before the branches, and the stream goes on behind them: that is after each sum, and before all
     d_k = c.hidden_size // c.num_attention_heads
-    linear = post("rms", Recurrence("linear attention", (2, c.num_attention_heads, d_k, d_k), by_pieces=True))
+    heads = c.num_attention_heads
+    told = StateHeads(heads, heads, d_k, d_k, fades_alike=True)  # lines 191, 234, 242
+    linear = post("rms", Recurrence("linear attention", (2, heads, d_k, d_k), by_pieces=True, heads=told))
     attend = post("rms", attention(c))
     think = post("rms", experts(c, c.num_local_experts))
     groups = two_kinds(c, (attend, think), (linear, think), every=2)

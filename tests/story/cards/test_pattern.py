@@ -211,3 +211,19 @@ def test_kinds_that_are_not_listed_have_a_colour_of_their_own():
     assert len(named) == MOST_KINDS
     assert {swatch(kind) for kind in range(MOST_KINDS, 3 * MOST_KINDS)} == {OTHERS}
     assert OTHERS not in named
+
+
+class Bare(FeedForwardPart):
+    """A feed-forward that reads the stream as it is (ModernBERT's first layer, whose rows are normed before it)."""
+
+    def forward(self, x):
+        return x + self.back(self.bend(self.wide(x)))
+
+
+def test_layers_say_where_no_norm_stands_before_a_sublayer_that_has_one_in_others():
+    layers = nn.Sequential(*(part for own in (Bare, FeedForwardPart) for part in (Late(turned=True), own())))
+
+    assert tell_card(layers) == [
+        "1: self-attention, feed-forward (without a norm)",
+        "2: self-attention, feed-forward",
+    ]

@@ -1,5 +1,7 @@
 """What changes the stream between layers without a learned number, and what a box of several steps counts."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
@@ -71,6 +73,60 @@ def test_rows_that_are_repeated_between_layers_are_drawn():
 
     (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
     assert [(node.label, node.record.shape) for node in bridge.nodes] == [("EACH ROW REPEATED", (2, 10, WIDTH))]
+
+
+class Predicts(Lasts):
+    """Of what a layer gave is worked out how often each row is repeated, sequence by sequence: the last, or another."""
+
+    def __init__(self, of_last):
+        super().__init__()
+        self.of_last, self.more = of_last, nn.Sequential(AttentionPart(), FeedForwardPart())
+        self.often = nn.Linear(WIDTH, 1)
+        nn.init.zeros_(self.often.weight)
+        nn.init.zeros_(self.often.bias)
+
+    def forward(self, x):
+        earlier = self.before(x)
+        x = self.more(earlier)
+        often = self.often(x if self.of_last else earlier).squeeze(-1).exp() + torch.arange(x.shape[1])
+        often = (often - 1.5).round().clamp(min=0).long()
+        found = torch.zeros(len(x), int(often.sum(1).max()), WIDTH)
+        for number, (rows, times) in enumerate(zip(x, often, strict=True)):
+            found[number, : times.sum()] = rows.repeat_interleave(times, 0)
+        return self.behind(found)
+
+
+def test_what_says_how_often_rows_are_repeated_is_drawn_with_what_it_is_made_of():
+    (column,) = read_columns(xray.trace(Predicts(of_last=False).eval(), torch.rand(2, 5, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    labels = [node.label for node in bridge.nodes]
+    ways = [(bridge.node(edge.source).label, bridge.node(edge.target).label) for edge in bridge.edges]
+    assert labels == ["WHAT LAYER 2 GAVE", "LINEAR", "EXP", "− 1.5", "ROUNDED", "AT LEAST 0", "EACH ROW REPEATED"]
+    assert ways == [*pairwise(labels)]
+    assert [bridge.node(key).label for key in bridge.feet] == ["EACH ROW REPEATED"]
+    assert bridge.nodes[-1].record.shape == (2, 8, WIDTH)
+
+
+@pytest.mark.parametrize(("of_last", "counted"), [(True, 2), (False, 1)])
+def test_an_anatomy_tells_of_which_layer_is_worked_out_how_often_rows_are_repeated(of_last, counted):
+    trace = xray.trace(Predicts(of_last).eval(), torch.rand(2, 5, WIDTH))
+
+    ((bridge,),) = (tower.bridges for tower in xray.anatomy(trace).towers)
+    assert (bridge.before, bridge.counted) == (3, counted)
+
+
+def test_the_stream_is_led_to_what_says_how_often_rows_are_repeated_where_that_is_made_of_it():
+    (column,) = read_columns(xray.trace(Predicts(of_last=True).eval(), torch.rand(2, 5, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [bridge.node(key).label for key in bridge.feet] == ["LINEAR", "EACH ROW REPEATED"]
+
+
+def test_rows_that_are_repeated_as_the_model_says_itself_count_nothing():
+    ((bridge,),) = (tower.bridges for tower in xray.anatomy(xray.trace(Lasts().eval(), torch.rand(2, 4, WIDTH))).towers)
+
+    assert bridge.counted is None
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,13 @@ def test_a_number_by_which_what_was_bent_is_multiplied_stands_behind_the_bend():
     assert labels == ["LINEAR", "SIGMOID × −5", "LINEAR"]
 
 
+@pytest.mark.parametrize(("before", "told"), [(7, "7 · TANH( EACH / 7 )"), (5, "TANH × 7")])
+def test_a_number_that_what_was_bent_cannot_pass_is_told_of_a_cap_alone(before, told):
+    labels = [node.label for node in chart_of(Meets(lambda x, _: 7 * torch.tanh(x / before)), rows()).nodes]
+
+    assert labels == ["LINEAR", told, "LINEAR"]
+
+
 def test_learned_numbers_that_rows_meet_at_each_turn_of_a_loop_have_none():
     flow = read_flow(xray.trace(Meets(lambda x, held: x.tanh() + held).eval(), rows()).passes[0])
     (added,) = [place for place, step in enumerate(flow.steps) if step.op == "add"]

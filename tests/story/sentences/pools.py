@@ -93,6 +93,17 @@ def enter_layers(anatomy, *parts):
     return replace(anatomy, towers=(replace(anatomy.towers[0], entrance=parts),))
 
 
+def norm_layers(anatomy, *norms):
+    """The same with a group of two layers for each norm, in a row, that stands before what they do."""
+    (tower,) = anatomy.towers
+    (stage,), count = tower.groups[0].stages, len(tower.groups[0].layers)
+    groups = (
+        replace(tower.groups[0], layers=(count * place, count * place + 1), stages=(replace(stage, norm=norm),))
+        for place, norm in enumerate(norms)
+    )
+    return replace(anatomy, towers=(replace(tower, groups=tuple(groups)),))
+
+
 def bridge_layers(anatomy, *bridges):
     """The same with what stands between its layers."""
     return replace(anatomy, towers=(replace(anatomy.towers[0], bridges=bridges),))
@@ -122,6 +133,7 @@ def change_stages(anatomy, **facts):
 
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),
+    "sublayers without a norm": norm_layers(make_anatomy(FALSE), NO_NORM, Norm("layer", "before")),
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
     "scaled first": make_anatomy(FALSE, norm=Norm("rms", "both", "branch", adaptive=False, weighs_first=True)),
     "bare norms": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=False, learned=False)),
@@ -174,6 +186,7 @@ MODELS = {
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
     "added between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, added=True)),
+    "rows repeated between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, counted=0)),
     "blocks that are no layers": number_blocks(
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")
     ),
@@ -182,6 +195,7 @@ MODELS = {
     "boxes": number_blocks(make_anatomy(FALSE), boxes=Boxes((0, 1), shared=None)),
     "gate": make_anatomy(FALSE, GATED),
     "experts": make_anatomy(FALSE, EXPERTS),
+    "router that reads the one before": make_anatomy(replace(EXPERTS, chosen=None, earlier_router=True)),
     "routing": make_anatomy(FALSE, replace(EXPERTS, routing=ROUTING)),
     "routing within groups": make_anatomy(FALSE, replace(EXPERTS, routing=replace(ROUTING, bend=None, groups=(2, 4)))),
     "recurrence": make_anatomy(Recurrence(None, None)),
@@ -189,6 +203,7 @@ MODELS = {
     "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
+    "state that fades alike": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades_alike=True))),
     "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
     "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
@@ -237,11 +252,12 @@ OF_MODELS["chosen keys"] |= {"no key chosen"}
 OF_MODELS["experts"] |= {"routing", "routing within groups"}
 OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
-OF_MODELS["norm"] |= {"adaptive norm", "bare norms", "scaled first"}
+OF_MODELS["norm"] |= {"adaptive norm", "bare norms", "scaled first", "sublayers without a norm"}
 OF_MODELS["heads of a state"] |= {
     "queries and keys of length 1",
     "delta rule",
     "state that fades",
+    "state that fades alike",
     "rows of a piece in order",
 }
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]

@@ -72,3 +72,11 @@ def test_a_second_set_of_experts_is_told_behind_the_first() -> None:
     assert describe_experts(with_others(parted)).endswith(
         " Some places go through others, which a router of their own scores."
     )
+
+
+def test_experts_of_which_a_place_may_go_through_none_say_so() -> None:
+    told = make_anatomy(FALSE, replace(EXPERTS, experts=8, chosen=None, chosen_or_none=2, shared=0))
+
+    assert describe_experts(told) == (
+        "Experts: what chooses them sends each place to 2 of 8, or to none: one score more is for none of them."
+    )

@@ -3,7 +3,17 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower, number_blocks
+from story.sentences.pools import (
+    FALSE,
+    NO_NORM,
+    PLAIN,
+    STATE_HEADS,
+    bridge_layers,
+    make_anatomy,
+    make_tower,
+    norm_layers,
+    number_blocks,
+)
 
 from xray.story.anatomy.branches import Convolution, Recurrence, Unknown
 from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Norm, Stage, Untold
@@ -27,6 +37,7 @@ from xray.story.sentences.of_norms import (
     describe_adaptive,
     describe_bare_norms,
     describe_inner_norm,
+    describe_left_norms,
     describe_norm,
     describe_scale,
 )
@@ -334,3 +345,17 @@ BARE = "No places are added or turned in: the mask that hides the future"
 )
 def test_no_places_are_told_only_where_nothing_tells_them(whole, told):
     assert describe_no_places(whole) == told
+
+
+@pytest.mark.parametrize(
+    ("norms", "told"),
+    [
+        ((NO_NORM, BEFORE), "No norm stands before the attention of layers 1, 2."),
+        ((BEFORE, NO_NORM), "No norm stands before the attention of layers 3, 4."),
+        ((AFTER, NO_NORM), ""),
+        ((BEFORE, Norm(None, None)), ""),
+        ((NO_NORM, NO_NORM), ""),
+    ],
+)
+def test_sublayers_before_which_no_norm_stands_are_told_where_others_have_one(norms, told):
+    assert describe_left_norms(norm_layers(make_anatomy(FALSE), *norms)) == told

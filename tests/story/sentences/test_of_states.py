@@ -30,7 +30,14 @@ def hold(heads):
     ],
 )
 def test_heads_of_a_state_are_told_with_how_many_values_each_key_serves(heads, told):
-    assert describe_state_heads(hold(heads)) == f"Linear attention: {told}."
+    assert describe_state_heads(hold(heads)).startswith(f"Linear attention: {told}. The state is ")
+
+
+def test_the_numbers_of_a_state_are_told_of_each_head():
+    one, several = replace(SHARED, key_heads=6, d_v=7), SHARED
+
+    assert describe_state_heads(hold(one)).endswith(" The state is 5 × 7 numbers for each head.")
+    assert describe_state_heads(hold(several)).endswith(" The state is 5 × 5 numbers for each head of values.")
 
 
 def test_heads_that_differ_from_state_to_state_are_not_told():
@@ -56,3 +63,9 @@ def test_an_anatomy_tells_the_heads_of_a_state_beside_its_shape():
 
     assert describe_sizes(state) == "state 2×6×5×7 · 6 heads · 3 of keys · d_k 5 · d_v 7"
     assert describe_traits(state) == "linear attention · queries and keys ÷ length · delta rule"
+
+
+def test_an_anatomy_tells_a_factor_of_each_head_that_no_row_changes():
+    state = Recurrence("linear attention", (2, 6, 5, 7), heads=StateHeads(6, 6, 5, 7, fades_alike=True))
+
+    assert describe_traits(state) == "linear attention · one factor for each head"

@@ -64,6 +64,7 @@ CAPTIONS = (
     "split into heads: no number changes",
     "cut behind layer ",
     " (keys of an earlier choice)",
+    " (without a norm)",
     ", on the way back",
     ", with windows not yet full",
     "on the way back,",

@@ -184,7 +184,83 @@ def test_a_state_is_told_to_fade_where_no_factor_is_above_one(model, fades, piec
 def test_a_state_of_which_no_row_says_how_much_fades_is_not_told_to_fade(pieces):
     *_, branch = read_state(Keeps, pieces)
 
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True)
+    known = {"by_length": True, "corrects": True, "in_order": True}
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, **known, fades_alike=True)
+
+
+class Lightning(nn.Module):
+    """Each head holds a query, a key and a value, and a state shrinks by a number that is held (MiniMax)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.last = nn.Linear(WIDTH, KEYS * 3 * D_K), nn.Linear(KEYS * D_K, WIDTH)
+        self.register_buffer("slope", torch.rand(KEYS, 1, 1))
+        self.register_buffer("within", torch.rand(KEYS, PIECE, PIECE))
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        rows = nn.functional.silu(self.rows(x)).reshape(batch, length, KEYS, 3 * D_K)
+        query, key, value = (one.transpose(1, 2) for one in rows.split(D_K, dim=3))
+        state, found = torch.zeros(batch, KEYS, D_K, D_K), []
+        for start in range(0, length, PIECE):
+            q, k, v = (one[:, :, start : start + PIECE] for one in (query, key, value))
+            found.append(q @ state + (q @ k.transpose(-1, -2) * self.within) @ v)
+            state = state * torch.exp(-self.slope * PIECE) + k.transpose(-1, -2) @ v
+        return self.last(torch.cat(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
+
+
+class Gates(nn.Module):
+    """Each place writes its key times its value, by a gate of its own, less the larger of both (xLSTM)."""
+
+    taken = staticmethod(torch.maximum)
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value = (nn.Linear(WIDTH, KEYS * one) for one in (D_K, D_K, D_V))
+        self.write, self.keep, self.last = nn.Linear(WIDTH, KEYS), nn.Linear(WIDTH, KEYS), nn.Linear(21, WIDTH)
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        rows = (one(x).reshape(batch, length, KEYS, -1).transpose(1, 2) for one in (self.query, self.key, self.value))
+        query, key, value = rows
+        write, keep = (one(x).transpose(1, 2)[..., None] for one in (self.write, self.keep))
+        state, most, found = torch.zeros(batch, KEYS, D_K, D_V), torch.zeros(batch, KEYS, 1), []
+        for place in range(length):
+            kept = nn.functional.logsigmoid(keep[:, :, place]) + most
+            most = self.taken(kept, write[:, :, place])
+            new = key[:, :, place, :, None] @ value[:, :, place, None, :]
+            shares = [torch.exp(one - most)[..., None] for one in (kept, write[:, :, place])]
+            state = shares[0] * state + shares[1] * new
+            found.append((query[:, :, place, None, :] @ state).squeeze(2))
+        return self.last(torch.stack(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
+
+
+class Smaller(Gates):
+    """The same less the smaller of both: what was there may grow."""
+
+    taken = staticmethod(torch.minimum)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_heads_are_known_that_hold_a_query_a_key_and_a_value_each(pieces):
+    *_, branch = read_state(Lightning, pieces)
+
+    assert branch.heads == StateHeads(KEYS, KEYS, D_K, D_K, fades_alike=True)
+    assert (branch.kind, branch.state, branch.by_pieces) == ("linear attention", (2, KEYS, D_K, D_K), True)
+
+
+def test_queries_keys_and_values_that_heads_hold_together_have_a_box_each():
+    shapes = shapes_of(chart_state(Lightning, 1))
+
+    assert [shapes[f"HEADS {letter}"] for letter in "QKV"] == [(2, KEYS, PIECE, D_K)] * 3
+
+
+@pytest.mark.parametrize(("model", "fades"), [(Gates, True), (Smaller, False)])
+def test_a_state_that_each_place_writes_to_by_a_gate_has_heads(model, fades):
+    *_, branch = read_state(model, 1)
+
+    assert branch.heads == StateHeads(KEYS, KEYS, D_K, D_V, fades=fades)
+    assert (branch.kind, branch.by_pieces) == ("linear attention", False)
 
 
 def test_heads_are_not_known_where_what_is_written_is_no_sum_of_values():

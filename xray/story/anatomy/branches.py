@@ -199,6 +199,8 @@ class Experts:
     of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
     that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
     takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
+    `chosen_or_none` is how many are chosen where one score more is for none of them, `earlier_router` tells that a
+    router adds what the one before it worked out of its rows (ZAYA).
     """
 
     experts: int | None
@@ -214,6 +216,8 @@ class Experts:
     handing_on: int | None = None
     capacity: int | None = None
     shared_d_ff: int | None = None
+    chosen_or_none: int | None = None
+    earlier_router: bool = False
     part: str = "experts"
 
     @property
@@ -229,7 +233,8 @@ class StateHeads:
     `by_length` tells that each query and each key is divided by its length, `corrects` that what the state gives for a
     key is taken off its value before the rest is written (the delta rule, Schlag et al. 2021), `in_order` that each row
     of a piece is worked out of those before it, `fades` that what was there is first multiplied by exp of numbers that
-    are worked out of the rows (gated, Yang et al. 2024).
+    are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
+    head, which no row changes (lightning attention, Qin et al. 2024).
     """
 
     key_heads: int
@@ -240,6 +245,7 @@ class StateHeads:
     corrects: bool = False
     in_order: bool = False
     fades: bool = False
+    fades_alike: bool = False
 
 
 @dataclass(frozen=True)

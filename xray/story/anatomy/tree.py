@@ -159,6 +159,7 @@ class Bridge:
     heads: int | None = None
     added: bool = False
     beside: int | None = None
+    counted: int | None = None
 
 
 @dataclass(frozen=True)

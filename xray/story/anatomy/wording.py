@@ -208,7 +208,8 @@ def describe_bridge(bridge: Bridge) -> str:
     heads = bridge.heads and f"attention of {bridge.heads} head{'s' * (bridge.heads > 1)}"
     added = bridge.added and "added to the stream"
     beside = bridge.beside and f"{bridge.beside} row{'s' * (bridge.beside > 1)} put beside"
-    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added, beside)
+    counted = bridge.counted is not None and "each row repeated as often as is worked out"
+    return join(bridge.joined and f"{bridge.joined} places to 1", wider, heads, added, beside, counted)
 
 
 def describe_layers(group: Group) -> str:
@@ -251,6 +252,7 @@ def describe_sizes(branch: Branch) -> str:
         return join(wide, branch.joined and f"{branch.joined} rows to 1")
     if isinstance(branch, Experts):
         few = f"{branch.chosen} of " if branch.chosen else ""
+        few = f"{branch.chosen_or_none} or none of " if branch.chosen_or_none else few
         chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""
         shared = f"{branch.shared} for all" if branch.shared else ""
         chosen += " by a table" if chosen and branch.chosen_by == "table" else ""
@@ -337,7 +339,7 @@ def describe_traits(branch: Branch) -> str:
             heads and heads.by_length and "queries and keys ÷ length",
             heads and heads.corrects and ("gated delta rule" if heads.fades else "delta rule"),
         )
-        return join(branch.kind, unit, delta)
+        return join(branch.kind, unit, delta, heads and heads.fades_alike and "one factor for each head")
     if isinstance(branch, PlaceMixing):
         return branch.activation or ""
     if isinstance(branch, FourierMixing):

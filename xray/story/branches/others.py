@@ -12,7 +12,8 @@ from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS,
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
-from xray.story.recognition.between import Region, list_reading_data, read_sizes
+from xray.story.passages.held_factors import is_given, list_fed
+from xray.story.recognition.between import Region, read_sizes
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.states.operands import LEAST_TURNS, find_operands, sums_outer_products
 
@@ -145,6 +146,7 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
         corrects=found.corrects,
         in_order=found.in_order,
         fades=found.fades,
+        fades_alike=found.fades_alike,
     )
 
 
@@ -191,13 +193,13 @@ def adds_pieces(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> b
 
 
 def count_places(flow: Flow, nodes: Collection[int]) -> int:
-    """How many rows each line has that steps read from outside; 0 where they read none."""
-    outside = list_reading_data(flow) - set(nodes)
+    """How many rows each line has that steps read from outside, those that the model holds left out; 0 without any."""
+    outside = list_fed(flow) - set(nodes)
     rows = [
         record.shape
         for node in nodes
         for record, maker in flow.given(node)
-        if (record.role != "parameter" if maker is None else maker in outside)
+        if (is_given(flow, record) if maker is None else maker in outside)
     ]
     return min((shape[-2] for shape in rows if len(shape) > 2), default=0)
 

@@ -7,13 +7,14 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.body.towers import Towering
 from xray.story.charts.between_chart import chart_added, chart_put_beside
-from xray.story.charts.chart import Chart, Node
+from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.passages.added_places import ADDED_UP
-from xray.story.passages.bridges import end_of, find_cut, find_earlier, fold_site, label_bridge
+from xray.story.passages.bridges import Bridging, end_of, find_cut, find_earlier, fold_site, label_bridge
+from xray.story.passages.ordered_rows import fold_repeats, label_counts, name_repeated
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
@@ -39,7 +40,10 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
-    folded, key = fold_site(flow, found), name_bridge(layer)
+    labels |= label_counts(flow, found.counts)
+    repeated = fold_repeats(flow, own)
+    labels |= {node: name_repeated(flow, group[-1]) for node, group in repeated.items()}
+    folded, key = {**fold_site(flow, found), **repeated}, name_bridge(layer)
     labels |= label_kept(flow, towering, nodes)
     labels |= {
         node: label_added(flow, towering, node, number) for node, _, number in list_adding(flow, towering, layer)
@@ -47,7 +51,25 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
     if chart is None:
         return None
-    return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
+    return tell_readers(flow, towering, tell_moved(flow, lead_counts(flow, chart, found), end), found.aside)
+
+
+def lead_counts(flow: Flow, chart: Chart, bridging: Bridging) -> Chart:
+    """The chart with what says how often rows are repeated on the right, above a box of what a layer gave for that.
+
+    The stream comes by on the left.
+    """
+    counts = bridging.counts
+    if counts is None or counts.source == bridging.start:
+        return chart
+    own = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in counts.nodes}
+    led = [key for key in chart.feet if key in own]
+    label, source = f"WHAT LAYER {counts.layer + 1} GAVE", counts.source
+    given = Node("counted", label, 0, RIGHT_HALF, steps_at(flow, source), flow.output(source))
+    nodes = (replace(node, place=RIGHT_HALF) if node.key in own else node for node in chart.raised(1).nodes)
+    feet = tuple(key for key in chart.feet if key not in led)
+    edges = (*(Edge(given.key, key) for key in led), *chart.edges)
+    return replace(chart, nodes=(given, *nodes), edges=edges, feet=feet)
 
 
 def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:

@@ -35,7 +35,7 @@ from xray.story.passages.channels import find_channels, find_channels_ahead, gat
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
-from xray.story.passages.ordered_rows import name_order, shifts_places, takes_in_order
+from xray.story.passages.ordered_rows import ROUNDING, name_order, shifts_places, takes_in_order
 from xray.story.passages.pools import (
     adds_up_rows,
     is_pool,
@@ -52,7 +52,6 @@ from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 
 MOST_BEHIND, LEAST_ADDED = 12, 0.01
-ROUNDING = frozenset({"round", "round_"})
 COMPARED = {"gt": "ABOVE {}", "ge": "FROM {} UP", "lt": "BELOW {}", "le": "UP TO {}"}
 """Where numbers are compared with one: what those are like that become 1, as others become 0."""
 SCATTERING = frozenset({"scatter", "scatter_"})

@@ -20,6 +20,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.wording import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
+from xray.story.branches.caps import name_cap
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.others import goes_by_pieces, longest_chain
 from xray.story.charts.alike_runs import tell_run
@@ -205,13 +206,19 @@ def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], ow
     if not behind:
         return node
     label = node.label
-    for one, told in ((one, label_step(flow, one, owner)) for one in behind):
-        label += f"{', ' if told.startswith('×') else ' + '}{told}{label_times(flow, list_times(flow, one))}"
+    for told in (label_bent(flow, one, list_times(flow, one), owner) for one in behind):
+        label += f"{', ' if told.startswith('×') else ' + '}{told}"
     places = [one for number, group in behind.items() for one in (*group, *list_times(flow, number))]
     steps = (*node.steps, *steps_at(flow, *(one for place in places for one in with_held(flow, place, owner))))
     places = [flow.places[step.id] for step in steps]
     extra = describe_params(flow, *places) if node.extra else node.extra
     return replace(node, label=label, steps=steps, record=flow.output([*behind][-1]), extra=extra)
+
+
+def label_bent(flow: Flow, node: int, times: tuple[int, ...], owner: Collection[int]) -> str:
+    """What a step is called, with the number by which what it gives is multiplied, or which that cannot pass."""
+    capped = name_cap(flow, sorted((node, *times))) if times else ""
+    return capped or f"{label_step(flow, node, owner)}{label_times(flow, times)}"
 
 
 def with_held(flow: Flow, node: int, drawn: Collection[int]) -> tuple[int, ...]:
@@ -365,7 +372,7 @@ def make_node(
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
     label, end = (
-        labels.get(node) or f"{label_step(flow, node, owner)}{label_times(flow, times)}",
+        labels.get(node) or label_bent(flow, node, times, owner),
         find_shortened(flow, node),
     )
     if end != node:

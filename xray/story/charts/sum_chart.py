@@ -235,7 +235,8 @@ def describe_sizes(branch: object) -> str:
     if isinstance(branch, Convolution):
         return f"widest {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):
-        return f"{branch.chosen} of {branch.experts}" if branch.chosen and branch.experts else ""
+        count, or_none = branch.chosen or branch.chosen_or_none, " or none" * bool(branch.chosen_or_none)
+        return f"{count} of {branch.experts}{or_none}" if count and branch.experts else ""
     if isinstance(branch, PoolMixing):
         return f"{branch.of} of {spell_kernel(branch)}{', less itself' if branch.less_itself else ''}"
     return ""

@@ -175,11 +175,18 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
         if node.row == 0 and node.label == PICTURE and node.record is not None and node.record.source is None
     }
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
-    told = told if are_known else {}
+    told = (told if are_known else {}) | name_vectors(flow, nodes)
     for one in nodes:
         is_named = one.label == IDS or (one.label == IMAGE and one.key.startswith("also"))
         name = name_argument(flow, one.record) if is_named and one.record is not None else ""
         yield replace(one, extra=one.extra or told.get(one.key, ""), told=(*one.told, *filter(None, [name])))
+
+
+def name_vectors(flow: Flow, nodes: Iterable[Node]) -> dict[str, str]:
+    """The names of arguments that are rows of numbers, by their boxes, where several such come in."""
+    given = [node for node in nodes if node.row == 0 and node.label == VECTORS and node.record is not None]
+    names = ((node.key, name_argument(flow, node.record)) for node in given if node.record is not None)
+    return {key: name for key, name in names if name} if len(given) > 1 else {}
 
 
 def name_in_common(flow: Flow, charts: Sequence[Chart | None]) -> list[Chart | None]:

@@ -35,6 +35,7 @@ from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
+from xray.story.passages.ordered_rows import list_in_turn
 from xray.story.recognition.between import is_scale
 from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
@@ -67,6 +68,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
+        in_turn = {own[0]: own for node in nodes if (own := list_in_turn(flow, node)) and nodes.issuperset(own)}
+        labels |= {end: f"ROWS OF {len(flow.steps[own[-1]].inputs)} IN TURN" for end, own in in_turn.items()}
+        folded |= in_turn
         folded |= {node: (node, *own) for node in nodes if (own := list_of_one_number(flow, node))}
         columns = find_id_columns(flow, nodes)
         for one in columns:

@@ -54,6 +54,7 @@ from xray.story.passages.added_places import label_places
 from xray.story.passages.bridges import label_earlier
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
+from xray.story.passages.ordered_rows import label_every
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 from xray.story.recognition.mixed_streams import find_end
@@ -114,7 +115,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = earlier
         elif flow.op(node) == "index" and cuts_rows(flow, node):
             labels[node] = label_cut_rows(flow, node)
-        elif cut := label_cut_into(flow, node):
+        elif cut := label_cut_into(flow, node) or label_every(flow, node):
             labels[node] = cut
         elif adds_earlier(flow, node, began):
             labels[node] = label_behind(flow, (node,), began)

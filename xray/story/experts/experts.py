@@ -18,9 +18,11 @@ from xray.story.experts.choice import (
     list_stacks,
 )
 from xray.story.experts.chosen_heads import find_gathering, find_stack
+from xray.story.experts.earlier_router import find_handed_on
 from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.routing import read_capacity, read_routing
 from xray.story.experts.sets import list_sets
+from xray.story.experts.skipped import list_emptied, may_choose_none
 from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
 
 ADDING_ROWS, PICKS = frozenset({"index_add", "index_add_"}), frozenset({"index", "index_select", "select"})
@@ -40,6 +42,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     found = describe_each(flow, nodes, experts, router)
     shared = list_shared(flow, nodes, router)
     routing = list_routing(flow, nodes, router)
+    emptied = list_emptied(flow, routing, chosen_at, experts)
     return Experts(
         experts=experts,
         chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
@@ -48,11 +51,15 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         activation=None if found is None else found.activation,
         gated=None if found is None else found.gated,
         chosen_by="table" if flow.op(chosen_at) == "gather" else "router",
-        routing=read_routing(flow, nodes, routing, chosen_at, router) if count_routers(flow, nodes) <= 1 else None,
+        routing=read_routing(flow, nodes, routing, chosen_at, router, emptied)
+        if count_routers(flow, nodes) <= 1
+        else None,
         neighbours=find_mixed_behind(flow, region) is not None,
         handing_on=count_handing_on(flow, nodes, experts),
         capacity=read_capacity(flow, routing),
         shared_d_ff=measure_shared(flow, shared),
+        chosen_or_none=count_chosen(flow, chosen_at) if emptied else None,
+        earlier_router=find_handed_on(flow, nodes, router) is not None,
     )
 
 
@@ -102,11 +109,6 @@ def is_picked(flow: Flow, add: int, nodes: Collection[int]) -> bool:
         return False
     before = flow.behind(flow.makers[here][0], within=nodes.__contains__)
     return set(projections_in(flow, nodes)).isdisjoint(before)
-
-
-def may_choose_none(flow: Flow, choice: int, experts: int) -> bool:
-    """Whether there is one more to choose from than there are experts."""
-    return flow.steps[choice].inputs[0].shape[-1:] == (experts + 1,)
 
 
 def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:

@@ -60,8 +60,10 @@ MOST_EXPERTS = 5
 """So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
 
 
-def describe_choice(chosen_by: str | None, chosen: int, count: int) -> str:
+def describe_choice(chosen_by: str | None, chosen: int, count: int, or_none: int | None) -> str:
     """How many experts are chosen, and by what, as far as that is known."""
+    if or_none:
+        return f"{or_none} OF {count} CHOSEN, OR NONE"
     if not chosen:
         return "CHOICE"
     return f"{chosen} OF {count}, BY A TABLE OF WORDS" if chosen_by == "table" else f"{chosen} OF {count} CHOSEN"
@@ -107,7 +109,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         ),
         Node(
             "choice",
-            describe_choice(branch.chosen_by, chosen, count),
+            describe_choice(branch.chosen_by, chosen, count, branch.chosen_or_none),
             1,
             MIDDLE,
             steps_at(flow, chosen_at, *sorted(routing - {chosen_at})),

@@ -8,13 +8,17 @@ from xray.story.body.stages import opening_norms
 from xray.story.branches.feed_forward import steps_behind
 from xray.story.charts.chart import WHOLE, Chart, Edge, Node, Place
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.experts.earlier_router import HandedOn, find_handed_on
 from xray.story.recognition.between import Region
 
 
 def add_way(flow: Flow, region: Region, router: int, routing: Collection[int], chart: Chart) -> Chart:
     """The chart of experts above what rows go through before their router alone, if that is anything."""
     steps = list_way(flow, region, router, routing)
-    way = chart_operations(flow, steps, max(steps), prefix="way") if steps else None
+    handed = find_handed_on(flow, region.inner, router)
+    labels = {} if handed is None else {handed.add: name_handed_on(handed)}
+    folded = {} if handed is None else {handed.add: handed.nodes}
+    way = chart_operations(flow, steps, max(steps), labels, "way", folded=folded) if steps else None
     if way is None:
         return chart
     is_alone = not {"shared", "down"} & {node.key for node in chart.nodes}
@@ -27,6 +31,11 @@ def add_way(flow: Flow, region: Region, router: int, routing: Collection[int], c
         raised.head,
         raised.memory,
     )
+
+
+def name_handed_on(handed: HandedOn) -> str:
+    """What the sum is called that adds what an earlier router worked out."""
+    return f"+ THE ROUTER BEFORE{' × LEARNED NUMBERS' * (handed.scale is not None)}"
 
 
 def lay_within(node: Node, place: Place) -> Node:

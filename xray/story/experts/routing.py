@@ -16,11 +16,21 @@ NEXT_TO_NOTHING = 1e-3
 """What is no more than this is added so that nothing is divided by zero."""
 
 
-def read_routing(flow: Flow, nodes: Collection[int], routing: Collection[int], choice: int, router: int) -> Routing:
-    """The facts of a router; `routing` are the steps that work on its scores and on nothing else that data made."""
+def read_routing(
+    flow: Flow,
+    nodes: Collection[int],
+    routing: Collection[int],
+    choice: int,
+    router: int,
+    emptied: Collection[int] = (),
+) -> Routing:
+    """The facts of a router; `routing` are the steps that work on its scores and on nothing else that data made.
+
+    Those `emptied` make weights 0 of what chose no expert.
+    """
     groups = find_groups(flow, routing, choice, router)
     weights = find_weights(flow, nodes, routing)
-    way = None if weights is None else walk_back(flow, weights, router)
+    way = None if weights is None else walk_back(flow, weights, router, emptied)
     if way is None:
         return Routing(None, None, None, None, groups, None)
     bends = [node for node in way if flow.op(node) in BENDS]
@@ -62,13 +72,13 @@ def find_weights(flow: Flow, nodes: Collection[int], routing: Collection[int]) -
     return max(found) if len(apart) == 1 else None  # type: ignore[type-var]
 
 
-def walk_back(flow: Flow, weights: int, router: int) -> list[int] | None:
-    """The steps from the weights of experts back to the router; None where one of them is not understood."""
+def walk_back(flow: Flow, weights: int, router: int, emptied: Collection[int] = ()) -> list[int] | None:
+    """The steps from the weights of experts back to the router, through `emptied`; None where one is not understood."""
     way: list[int] = []
     here: int | None = weights
     while here is not None and here != router:
         op, makers = flow.op(here), [maker for maker in flow.makers[here] if maker is not None]
-        moves = only_moves(op) or op in CARRYING | DROPOUTS | PICKING | BENDS
+        moves = only_moves(op) or op in CARRYING | DROPOUTS | PICKING | BENDS or here in emptied
         scales = op in SCALINGS and len(flow.makers[here]) == 1 and number(flow.steps[here]) is not None
         adds = op in SUMS and len(flow.makers[here]) == 1 and is_next_to_nothing(flow, here)
         if not makers or not (moves or scales or adds or divides_by_sum(flow, here)):

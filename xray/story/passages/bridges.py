@@ -15,7 +15,14 @@ from xray.story.body.widths import find_width
 from xray.story.branches.others import looks_back
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
-from xray.story.passages.ordered_rows import label_first_row
+from xray.story.passages.ordered_rows import (
+    EACH_REPEATED,
+    RowCounts,
+    find_counts,
+    label_first_row,
+    name_repeated,
+    repeats_rows,
+)
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import (
     Region,
@@ -33,7 +40,6 @@ from xray.story.wording import plural, spell_steps
 
 MOST_STEPS, FEWEST_LAYERS, MOST_OF_A_NORM = 60, 4, 16
 FILTER_NORMS = NORMS | {"batch_norm", "instance_norm"}
-EACH_REPEATED = "repeat_interleave"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
 EARLIER_STACKED = "STACKED WITH WHAT CAME BEFORE"
 ROWS_BESIDE = "× ROWS FROM BESIDE"
@@ -44,7 +50,7 @@ class Bridging:
     """A bridge with its steps, what it begins with, the last of them, which the next layer reads, and an attention.
 
     `rows` are those that are put beside the stream there, where it does nothing else. `aside` are steps that work out
-    rows for the next layers to look at, while the stream goes on with others.
+    rows for the next layers to look at, while the stream goes on with others. `counts` say how often rows are repeated.
     """
 
     bridge: Bridge
@@ -54,6 +60,7 @@ class Bridging:
     site: Site | None = None
     rows: RowsBeside | None = None
     aside: frozenset[int] = frozenset()
+    counts: RowCounts | None = None
 
 
 def find_bridges(
@@ -88,14 +95,17 @@ def find_bridges(
             heads = None if site is None else count_heads_at(flow, site)
             nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
             is_added = find_residual(flow, before, start) is not None
-            bridge = Bridge(number, joined, d_in, d_out, heads=heads, added=is_added)
+            counts = find_counts(flow, [end_of(layer) for layer in layers[:number]], leaves)
+            counted = None if counts is None else counts.layer
+            bridge = Bridge(number, joined, d_in, d_out, heads=heads, added=is_added, counted=counted)
             cut = find_cut(flow, before, leaves)
             aside = (
                 frozenset[int]()
                 if cut is None
                 else list_left_behind(flow, before, start, nodes, list_beside(layers[number]))
             )
-            found.append(Bridging(bridge, nodes | aside, before, start, site, aside=aside))
+            nodes |= aside if counts is None else aside | counts.nodes
+            found.append(Bridging(bridge, nodes, before, start, site, aside=aside, counts=counts))
     return tuple(found)
 
 
@@ -164,13 +174,6 @@ def adds_rows_up(flow: Flow, before: int, start: int, leaves: Collection[int]) -
     rows, left = flow.output(before).shape, flow.output(start).shape
     is_fewer = rows[1:] == left[1:] and rows[:1] > left[:1]
     return is_fewer and any(flow.op(node) in SUMS and len(flow.steps[node].inputs) > 1 for node in leaves)
-
-
-def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
-    """Whether each row is repeated as often as it is to last, and not all alike (FastSpeech 2)."""
-    rows, left = flow.output(before).shape, flow.output(start).shape
-    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and left[1] % rows[1] > 0
-    return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
 
 
 def pools_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
@@ -245,14 +248,6 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
         told = describe_joining(flow, bridging.nodes, joined)
         labels[joining] = f"{told}: {width}·{joined} = {width * joined}"
     return labels
-
-
-def name_repeated(flow: Flow, node: int) -> str:
-    """What a step is called that repeats rows, each by itself: how many, and how often, where that is one number."""
-    given = flow.steps[node].inputs
-    sizes = [pair for pair in zip(given[0].shape, flow.output(node).shape, strict=False) if len({*pair}) > 1]
-    rows, made = sizes[0] if len(sizes) == len(given) == 1 else (0, 0)  # a second tensor says how often each is
-    return f"EACH OF {rows:,} ROWS {made // rows:,} TIMES" if rows > 1 and made % rows == 0 else "EACH ROW REPEATED"
 
 
 def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, int]:

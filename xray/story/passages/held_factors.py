@@ -5,6 +5,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SUMS
 from xray.ir.flow.remembering import once
+from xray.ir.records import TensorRecord
 from xray.story.passages.channels import find_channels
 
 FEWEST_AXES = len(("batch", "channels", "place"))
@@ -50,11 +51,20 @@ def holds_channels(flow: Flow, node: int, shape: tuple[int, ...]) -> bool:
 @once
 def list_fed(flow: Flow) -> frozenset[int]:
     """The steps that work on what the model was given, or an earlier pass made, and not on what it holds alone."""
-    given = {record.shape for record in flow.one_pass.arguments}
     found: set[int] = set()
     for place in range(len(flow.steps)):
         for record, maker in flow.given(place):
-            is_given = record.role != "parameter" and (record.source is not None or record.shape in given)
-            if maker in found or (maker is None and is_given):
+            if maker in found or (maker is None and is_given(flow, record)):
                 found.add(place)
     return frozenset(found)
+
+
+def is_given(flow: Flow, record: TensorRecord) -> bool:
+    """Whether what no step of this pass made came in, by its shape, or an earlier pass made it; else it is held."""
+    return record.role != "parameter" and (record.source is not None or record.shape in list_shapes_given(flow))
+
+
+@once
+def list_shapes_given(flow: Flow) -> frozenset[tuple[int, ...]]:
+    """The shapes of all that the model was given."""
+    return frozenset(record.shape for record in flow.one_pass.arguments)

@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SCALINGS, SUMS
-from xray.story.branches.caps import name_times, read_factor
+from xray.story.branches.caps import find_cap, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import is_of_weights
@@ -101,10 +101,17 @@ def list_bias(flow: Flow, layer: int) -> tuple[int, ...]:
 
 
 def list_times(flow: Flow, bend: int) -> tuple[int, ...]:
-    """The step that alone reads what a bend gives, if it multiplies that by one known number, as by −5."""
+    """The step that alone reads what a bend gives, if it multiplies that by one known number, as by −5.
+
+    Of a cap by tanh the step before it too, which divides by the same number.
+    """
     readers = [one for one in flow.readers.get(bend, ()) if flow.is_leaf(one)]
     factor = read_factor(flow, readers[0]) if len(readers) == 1 and flow.op(readers[0]) in SCALINGS else None
-    return (readers[0],) if factor not in (None, 1) else ()
+    if factor in (None, 1):
+        return ()
+    before = next(iter(flow.makers[bend]), None)
+    is_capped = before is not None and find_cap(flow, (before, bend, readers[0])) is not None
+    return (readers[0], before) if before is not None and is_capped else (readers[0],)
 
 
 def label_times(flow: Flow, steps: tuple[int, ...]) -> str:

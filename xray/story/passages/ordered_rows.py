@@ -1,15 +1,23 @@
-"""Rows taken in a given order (by windows, as Qwen2.5-VL's eye does), or sorted, and back; the first one in front."""
+"""Rows in another order, as one gives it (by windows, in Qwen2.5-VL's eye) or in turn, and rows that are repeated."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 
 from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DIFFERENCES, PLACING, REPEATS, SIDE_BY_SIDE, TURNS, ZEROS
 from xray.ir.records import TensorRecord
-from xray.story.recognition.between import list_reading_data
+from xray.ir.turns import read_turn
+from xray.story.recognition.between import does_mix, find_region, list_reading_data
+from xray.story.recognition.value_shapes import number, read_index
 
 TAKING = frozenset({"index", "index_select"})
 PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
+RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})
+ROWS = len(("batch", "row", "width"))
+EACH_REPEATED = "repeat_interleave"
+ROUNDING = frozenset({"round", "round_"})
+ROWS_AND_COUNTS = 2
 
 
 def takes_in_order(flow: Flow, node: int) -> bool:
@@ -93,3 +101,138 @@ def label_first_row(flow: Flow, node: int, nodes: Collection[int]) -> str:
         return ""
     span = read_span(str(flow.steps[cut].settings.get("index", "")), flow.steps[cut].inputs[0].shape, 1)
     return f"THE STREAM'S FIRST ROW IN FRONT: 1 + {rest.shape[1]:,}" if span == (0, 1) else ""
+
+
+def list_in_turn(flow: Flow, stack: int) -> tuple[int, ...]:
+    """The steps that stack rows of several streams and lay them out one of each after the other, the last first.
+
+    Empty where they do anything else with them, as lay one stream behind another.
+    """
+    step = flow.steps[stack]
+    shapes = {record.shape for record in step.inputs}
+    if flow.op(stack) != "stack" or len(step.inputs) < 2 or len(shapes) != 1 or stack not in list_reading_data(flow):
+        return ()
+    shape, dim = shapes.pop(), step.settings.get("dim", 0)
+    if len(shape) != ROWS or not isinstance(dim, int):
+        return ()
+    axes = [0, 1, 2]
+    axes.insert(dim % (ROWS + 1), ROWS)  # the last number is the axis of the streams
+    steps, here = [stack], stack
+    while True:
+        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        if len(readers) != 1:
+            return ()
+        here = readers[0]
+        steps.append(here)
+        if flow.op(here) not in TURNS:
+            break
+        turned = read_turn(flow.steps[here])
+        if turned is None:
+            return ()
+        axes = [axes[place] for place in turned]
+    batch, rows, width = shape
+    is_laid = flow.op(here) in RESHAPES and flow.output(here).shape == (batch, rows * len(step.inputs), width)
+    return tuple(reversed(steps)) if is_laid and axes == [0, 1, ROWS, 2] else ()
+
+
+def read_every(flow: Flow, cut: int) -> tuple[int, int] | None:
+    """Of how many rows a step takes one, and which, from 0: rows were cut into so many before; None for others."""
+    index = read_index(flow.steps[cut].settings) if flow.op(cut) in ("index", "select") else None
+    if index is None or len(flow.steps[cut].inputs) != 1 or len(flow.steps[cut].inputs[0].shape) != ROWS + 1:
+        return None
+    numbers = [place for place, one in enumerate(index) if isinstance(one, int)]
+    if len(numbers) != 1 or any(one != slice(None) for one in index if not isinstance(one, int)):
+        return None
+    axes, here = [0, 1, 2, 3], flow.makers[cut][0]
+    while here is not None and flow.op(here) in TURNS:
+        turned = read_turn(flow.steps[here])
+        if turned is None:
+            return None
+        axes, here = [turned[axis] for axis in axes], flow.makers[here][0]
+    if here is None or flow.op(here) not in RESHAPES or here not in list_reading_data(flow):
+        return None
+    before, after = flow.steps[here].inputs[0].shape, flow.output(here).shape
+    is_cut = len(before) == ROWS and len(after) == ROWS + 1 and before == (after[0], after[1] * after[2], after[3])
+    number = index[numbers[0]]
+    if not is_cut or axes[numbers[0]] != 2 or [axes[place] for place in range(4) if place != numbers[0]] != [0, 1, 3]:
+        return None
+    return (after[2], number % after[2]) if isinstance(number, int) and after[2] > 1 < after[1] else None
+
+
+def label_every(flow: Flow, cut: int) -> str:
+    """What a step is called that takes every so manieth row; "" for any other."""
+    found = read_every(flow, cut)
+    return "" if found is None else f"EVERY {spell_place(found[0])} ROW, FROM THE {spell_place(found[1] + 1)}"
+
+
+def spell_place(number: int) -> str:
+    """A number as a place: 1ST, 2ND, 3RD, 4TH."""
+    return f"{number}{'TH' if 10 < number % 100 < 14 else {1: 'ST', 2: 'ND', 3: 'RD'}.get(number % 10, 'TH')}"
+
+
+@dataclass(frozen=True)
+class RowCounts:
+    """The steps that work out how often rows are repeated of what a layer gave, from 0; `source` is where it ends."""
+
+    layer: int
+    source: int
+    nodes: frozenset[int]
+
+
+def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
+    """Whether each row is repeated as often as it is to last, and not all alike (FastSpeech 2)."""
+    rows, left = flow.output(before).shape, flow.output(start).shape
+    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and left[1] % rows[1] > 0
+    return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
+
+
+def find_counts(flow: Flow, ends: Sequence[int], leaves: Collection[int]) -> RowCounts | None:
+    """What works out how often some steps repeat rows, of what the last of layers gave that leads there, by its `ends`.
+
+    None where no weights take part.
+    """
+    repeats = [node for node in sorted(leaves) if flow.op(node) == EACH_REPEATED]
+    counts = [flow.makers[node][1] for node in repeats if len(flow.makers[node]) == ROWS_AND_COUNTS]
+    if not counts or counts[0] is None or len({flow.carried_from(one) for one in counts}) > 1:
+        return None
+    for layer, end in reversed(list(enumerate(ends))):
+        region = find_region(flow, end, counts[0]) if counts[0] > end else None
+        if region is not None:
+            learned = [node for node in region.inner if flow.is_leaf(node) and flow.steps[node].params]
+            return RowCounts(layer, end, region.inner) if does_mix(flow, learned) else None
+    return None
+
+
+def name_repeated(flow: Flow, node: int) -> str:
+    """What a step is called that repeats rows, each by itself: how many, and how often, where that is one number."""
+    given = flow.steps[node].inputs
+    sizes = [pair for pair in zip(given[0].shape, flow.output(node).shape, strict=False) if len({*pair}) > 1]
+    rows, made = sizes[0] if len(sizes) == len(given) == 1 else (0, 0)  # a second tensor says how often each is
+    return f"EACH OF {rows:,} ROWS {made // rows:,} TIMES" if rows > 1 and made % rows == 0 else "EACH ROW REPEATED"
+
+
+def fold_repeats(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """The step that puts in the last of sequences whose rows are repeated one sequence after the other, with all such.
+
+    Empty where they are not repeated so.
+    """
+    repeats = [node for node in sorted(nodes) if flow.op(node) == EACH_REPEATED]
+    puts = [node for node in sorted(nodes) if flow.op(node) in PLACING]
+    put = [flow.carried_from(flow.makers[node][-1]) for node in puts]
+    held = [flow.carried_from(flow.makers[node][0]) for node in puts]
+    is_one = bool(puts) and put == repeats and held[1:] == puts[:-1] and flow.op(held[0] or 0) in ZEROS
+    return {puts[-1]: (*reversed(puts), *reversed(repeats))} if is_one else {}
+
+
+def label_counts(flow: Flow, counts: RowCounts | None) -> dict[int, str]:
+    """What steps are called that make whole numbers, none too low, of what says how often rows are repeated."""
+    found: dict[int, str] = {}
+    for node in () if counts is None else counts.nodes:
+        op, value, least = flow.op(node), number(flow.steps[node]), flow.steps[node].settings.get("min")
+        if op in DIFFERENCES and value is not None and len(flow.steps[node].inputs) == 1:
+            found[node] = f"− {value:g}"
+        elif op in ROUNDING:
+            found[node] = "ROUNDED"
+        elif op in CLAMPS and isinstance(least, int | float) and "max" not in flow.steps[node].settings:
+            found[node] = f"AT LEAST {least:g}"
+    return found

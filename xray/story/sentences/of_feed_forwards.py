@@ -45,12 +45,12 @@ def describe_joined(anatomy: Anatomy) -> str:
 
 
 def describe_experts(anatomy: Anatomy) -> str:
-    found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and one.chosen]
+    found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and count_chosen(one)]
     if not found:
         return ""
     counts: dict[int, set[int]] = {}
     for one in found:
-        counts.setdefault(one.chosen or 0, set()).add(one.experts or 0)
+        counts.setdefault(count_chosen(one), set()).add(one.experts or 0)
     few = " or ".join(
         f"{chosen} of {' to '.join(map(str, dict.fromkeys((min(counted), max(counted)))))}"
         for chosen, counted in sorted(counts.items())
@@ -73,7 +73,19 @@ def describe_experts(anatomy: Anatomy) -> str:
         f" An expert takes {capacity:,} places of a sequence at most; those beyond go through none." if capacity else ""
     )
     where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
+    few += ", or to none: one score more is for none of them" * all(one.chosen_or_none for one in found)
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
+
+
+def count_chosen(one: Experts) -> int:
+    """How many are chosen for a place, be it that it may go through none."""
+    return one.chosen or one.chosen_or_none or 0
+
+
+def describe_earlier_router(anatomy: Anatomy) -> str:
+    found = {one.earlier_router for one in forwards(anatomy) if isinstance(one, Experts)}
+    start = "In some layers a router" if len(found) > 1 else "Each router"
+    return f"{start} adds what the router before it worked out of its rows." if True in found else ""
 
 
 def describe_routing(anatomy: Anatomy) -> str:

@@ -43,6 +43,16 @@ def describe_added_between(anatomy: Anatomy) -> str:
     )
 
 
+def describe_repeated(anatomy: Anatomy) -> str:
+    found = [(tower.name, one) for tower in anatomy.towers for one in tower.bridges if one.counted is not None]
+    return " ".join(
+        f"Between layers {one.before} and {one.before + 1} of the {name} tower each row is repeated as often as "
+        f"weights work out of what layer {one.counted + 1} gave."
+        for name, one in found
+        if one.counted is not None
+    )
+
+
 def describe_boxes(anatomy: Anatomy) -> str:
     told = [(tower, tower.boxes) for tower in anatomy.towers if tower.boxes is not None]
     return " ".join(

@@ -43,6 +43,7 @@ from xray.story.sentences.of_attentions import (
 )
 from xray.story.sentences.of_ends import describe_columns
 from xray.story.sentences.of_feed_forwards import (
+    describe_earlier_router,
     describe_experts,
     describe_gate,
     describe_joined,
@@ -60,6 +61,7 @@ from xray.story.sentences.of_links import (
     describe_links,
     describe_met,
     describe_multiplied,
+    describe_repeated,
     describe_rows_added,
     describe_scored,
     describe_tapped,
@@ -72,6 +74,7 @@ from xray.story.sentences.of_norms import (
     describe_bare_norms,
     describe_cleared,
     describe_inner_norm,
+    describe_left_norms,
     describe_norm,
     describe_scale,
     describe_since,
@@ -82,6 +85,7 @@ from xray.story.sentences.of_norms import (
 from xray.story.sentences.of_states import (
     describe_delta_rule,
     describe_fading,
+    describe_fading_alike,
     describe_fourier,
     describe_order,
     describe_pool,
@@ -259,6 +263,7 @@ def reads_one_point(stage: Stage) -> bool:
 
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
+    Sentence("sublayers without a norm", describe_left_norms),
     Sentence("adaptive norm", describe_adaptive),
     Sentence("bare norms", describe_bare_norms),
     Sentence("scaled first", describe_weighing),
@@ -330,6 +335,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("coarse rows", describe_coarse),
     Sentence("stages", describe_bridges),
     Sentence("added between layers", describe_added_between),
+    Sentence("rows repeated between layers", describe_repeated),
     Sentence("blocks that are no layers", describe_blocks),
     Sentence("rows added", describe_rows_added),
     Sentence("rows handed out", describe_tapped),
@@ -337,12 +343,14 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("gate", describe_gate),
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),
+    Sentence("router that reads the one before", describe_earlier_router),
     Sentence("recurrence", lambda whole: describe_state(whole, by_pieces=False)),
     Sentence("recurrence by pieces", lambda whole: describe_state(whole, by_pieces=True)),
     Sentence("heads of a state", describe_state_heads),
     Sentence("queries and keys of length 1", describe_unit_rows),
     Sentence("delta rule", describe_delta_rule),
     Sentence("state that fades", describe_fading),
+    Sentence("state that fades alike", describe_fading_alike),
     Sentence("rows of a piece in order", describe_order),
     fixed(
         "convolution",

@@ -6,6 +6,7 @@ from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
 from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_feed_forwards import forwards
+from xray.story.sentences.of_links import spell_numbers
 
 
 def stages(anatomy: Anatomy) -> Iterator[Stage]:
@@ -89,6 +90,25 @@ def describe_many_normed(towers: Sequence[Tower]) -> str:
     ]
     share = sum(count for count, is_normed in found if is_normed) / sum(count for count, _ in found)
     return "each" if share == 1 else "most" if share > 1 / 2 else "some"
+
+
+def describe_left_norms(anatomy: Anatomy) -> str:
+    """Before which sublayers no norm stands, while one stands before those of other layers that do the same."""
+    told: list[str] = []
+    for tower in anatomy.towers:
+        kinds = [
+            (stage.branches[0].part, stage.norm.place, group.layers)
+            for group in tower.groups
+            for stage in group.stages
+            if len(stage.branches) == 1 and stage.norm.place is not None
+        ]
+        for part in dict.fromkeys(part for part, _, _ in kinds):
+            places = {place for one, place, _ in kinds if one == part}
+            layers = sorted(layer for one, place, own in kinds if one == part and place == "none" for layer in own)
+            if places == {"none", "before"}:
+                of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+                told.append(f"No norm stands before the {part.replace('_', '-')} of {spell_numbers(layers)}{of}.")
+    return " ".join(told)
 
 
 def describe_inner_norm(anatomy: Anatomy) -> str:

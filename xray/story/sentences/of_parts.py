@@ -272,7 +272,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "router": (of_experts("router", "a score for every expert, at every place", lambda part: part.experts),),
     "choice": (
         of_experts("choice by a table", "named for each word, by a table", lambda part: part.chosen_by == "table"),
-        of_experts("choice", "which experts work for each place", lambda part: part.chosen),
+        of_experts("choice", "which experts work for each place", lambda part: part.chosen or part.chosen_or_none),
     ),
     "each": (
         of_experts("others hand on", "the others hand rows on as they are", lambda part: part.handing_on),

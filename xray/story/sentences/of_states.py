@@ -51,7 +51,8 @@ def describe_state_heads(anatomy: Anatomy) -> str:
     elif values % keys == 0:
         heads = f"{keys} heads of queries and keys, each for {values // keys} of the {values} of values"
     wide = f"{d_k} numbers in each" if d_k == d_v else f"{d_k} numbers of queries and keys in each, {d_v} of values"
-    return f"Linear attention: {heads}; {wide}."
+    of_values = "" if values == keys else " of values"
+    return f"Linear attention: {heads}; {wide}. The state is {d_k} × {d_v} numbers for each head{of_values}."
 
 
 def describe_unit_rows(anatomy: Anatomy) -> str:
@@ -69,6 +70,12 @@ def describe_fading(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.fades)
     told = "What a state held fades before more is written into it: how much is worked out of the rows"
     return "" if some is None else f"{told}{some}."
+
+
+def describe_fading_alike(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, lambda heads: heads.fades_alike)
+    told = "What a state held is multiplied by one number for each head before more is written into it"
+    return "" if some is None else f"{told}{some}: no row changes these numbers."
 
 
 def describe_order(anatomy: Anatomy) -> str:

@@ -187,7 +187,9 @@ def describe_beside(branch: Branch) -> str:
 def describe_chosen(branch: Branch) -> str:
     if not isinstance(branch, Experts):
         return ""
-    few = f"{branch.chosen} of {branch.experts} experts" if branch.chosen and branch.experts else "experts"
+    count = branch.chosen or branch.chosen_or_none
+    few = f"{count} of {branch.experts} experts" if count and branch.experts else "experts"
+    few += " or none" * bool(branch.chosen_or_none)
     return (
         f"Each place through {few}, then mixed with places next to it."
         if branch.neighbours

@@ -3,7 +3,9 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, REPEATS, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.value_shapes import number
 
@@ -12,16 +14,31 @@ KEEPING = MOVING | {"cumsum", "sum", "mean", "pad"}
 """What makes of numbers of one sign none of another; what is laid beside them is 0."""
 NEVER_BELOW_0 = SOFTMAXES | {"exp", "softplus", "sigmoid", "sigmoid_", "relu", "relu_", "square", "abs"}
 NEVER_ABOVE_0 = frozenset({"logsigmoid", "log_sigmoid"})
+MAXIMA = frozenset({"max", "maximum"})
 DEEPEST = 24
+OF_HEADS = len(("batch", "heads", "d_k", "d_v"))
 
 
 def weakens_first(flow: Flow, change: int) -> bool:
     """Whether a step adds to what was multiplied by exp of numbers, never above 0, that rows give (Gated DeltaNet)."""
-    scaled = [maker for maker in flow.makers[change] if maker is not None and flow.op(maker) in SCALINGS]
-    factors = (flow.carried_from(maker, MOVING) for one in scaled for maker in flow.makers[one])
+    factors = (flow.carried_from(maker, MOVING) for _, maker in list_factors(flow, change))
     data = list_reading_data(flow)
     powers = (one for one in factors if one is not None and flow.op(one) == "exp" and one in data)
     return any(read_sign(flow, flow.makers[one][0]) == -1 for one in powers)
+
+
+def scales_heads(flow: Flow, change: int) -> bool:
+    """Whether a step adds to what was multiplied by one number for each head, which no row changes (MiniMax)."""
+    made = flow.output(change).shape
+    of_heads = {(made[1], 1, 1), (1, made[1], 1, 1)} if len(made) == OF_HEADS else set()
+    fed = list_fed(flow)
+    return any(record.shape in of_heads and maker not in fed for record, maker in list_factors(flow, change))
+
+
+def list_factors(flow: Flow, change: int) -> list[tuple[TensorRecord, int | None]]:
+    """What multiplies anything that a step adds to, each with its maker."""
+    scaled = [maker for maker in flow.makers[change] if maker is not None and flow.op(maker) in SCALINGS]
+    return [given for one in scaled for given in flow.given(one)]
 
 
 def read_sign(flow: Flow, node: int | None, left: int = DEEPEST) -> int:
@@ -31,7 +48,7 @@ def read_sign(flow: Flow, node: int | None, left: int = DEEPEST) -> int:
     op, value = flow.op(node), number(flow.steps[node])
     if op in NEVER_BELOW_0 or is_log_above_1(flow, node, left):
         return 1
-    if op in NEVER_ABOVE_0:
+    if op in NEVER_ABOVE_0 or takes_off_more(flow, node):
         return -1
     makers = flow.makers[node]
     if op in KEEPING:
@@ -57,6 +74,27 @@ def is_log_above_1(flow: Flow, node: int, left: int) -> bool:
         return False
     more = number(flow.steps[maker])
     return more is not None and more >= 1 and read_sign(flow, flow.makers[maker][0], left - 1) == 1
+
+
+def takes_off_more(flow: Flow, node: int) -> bool:
+    """Whether numbers have the larger of themselves and others taken off them (xLSTM's gates)."""
+    if flow.op(node) not in DIFFERENCES or len(flow.makers[node]) != 2 or number(flow.steps[node], "alpha") is not None:
+        return False
+    less, more = flow.makers[node]
+    if more is None or flow.op(more) not in MAXIMA or len(flow.makers[more]) != 2:
+        return False
+    return less is not None and any(one is not None and is_same(flow, less, one) for one in flow.makers[more])
+
+
+def is_same(flow: Flow, one: int, other: int) -> bool:
+    """Whether two sums are of the same numbers: they are one step, or take what the same steps made."""
+    return one == other or (
+        flow.op(one) == flow.op(other)
+        and flow.op(one) in SUMS
+        and flow.steps[one].settings == flow.steps[other].settings
+        and None not in flow.makers[one]
+        and flow.makers[one] == flow.makers[other]
+    )
 
 
 def is_asked_above_0(flow: Flow, asked: int | None, numbers: int | None) -> bool:

@@ -19,9 +19,10 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import is_linear
-from xray.story.states.fading import weakens_first
+from xray.story.states.fading import scales_heads, weakens_first
 
 LEAST_TURNS = 3
+SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
 SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_solve"})
 PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
 """What rows go through that stay a sum of multiples of what they were: no decay is worked out of them."""
@@ -44,7 +45,8 @@ class StateOperands:
 
     `corrects` tells that what the state gives for a key is taken off its value before the rest is written (the delta
     rule, Schlag et al. 2021), `in_order` that each row of a piece is worked out of those before it, `fades` that what
-    was there is multiplied by exp of numbers, never above 0, that are worked out of rows before anything is written.
+    was there is multiplied by exp of numbers, never above 0, that are worked out of rows before anything is written,
+    `fades_alike` that it is multiplied by one number for each head, which the model holds.
     """
 
     query: Operand
@@ -53,6 +55,7 @@ class StateOperands:
     corrects: bool
     in_order: bool
     fades: bool
+    fades_alike: bool
 
 
 def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
@@ -65,8 +68,7 @@ def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     changes = [node for node in span if sums_outer_products(flow, node, span)]
     if not changes:
         return None
-    products = (maker for maker in flow.makers[changes[0]] if maker is not None and is_product(flow, maker))
-    written = next(product for product in products if not keeps_length(flow, product))
+    written = next(iter(list_outer_products(flow, changes[0])))
     of_key, of_value = (reach(flow, maker) for maker in flow.makers[written][-2:])
     reads = [node for node in span if reads_state(flow, node, flow.output(changes[0]).shape, changes)]
     of_query = {one for node in reads for one in reach(flow, flow.makers[node][-2])}
@@ -82,7 +84,8 @@ def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     rest = flow.makers[written][-1]
     corrects, in_order = takes_known_off(flow, rest, reads, key), goes_in_order(flow, rest, nodes, of_value)
     fades = all(weakens_first(flow, node) for node in changes)
-    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades)
+    alike = all(scales_heads(flow, node) for node in changes)
+    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike)
 
 
 def reach(flow: Flow, start: int | None) -> set[int]:
@@ -102,6 +105,20 @@ def list_cuts(flow: Flow, nodes: Collection[int]) -> set[int]:
 
 
 def is_cut(flow: Flow, node: int) -> bool:
+    """Whether a step cuts rows into heads, or takes its part out of heads that hold several things (MiniMax)."""
+    return cuts_into_heads(flow, node) or parts_heads(flow, node)
+
+
+def parts_heads(flow: Flow, node: int) -> bool:
+    """Whether a step takes its own part of heads that are split along their last axis."""
+    split = next(iter(flow.makers[node]), None)
+    if split is None or flow.op(split) not in SPLITS or flow.op(node) not in CARRYING - SPLITS:
+        return False
+    whole, part = flow.makers[split][0], flow.output(split).shape
+    return whole is not None and cuts_into_heads(flow, whole) and part[:-1] == flow.output(whole).shape[:-1]
+
+
+def cuts_into_heads(flow: Flow, node: int) -> bool:
     """Whether a step cuts the last axis of rows into heads and their width, and moves nothing."""
     if flow.op(node) not in CARRYING - TURNS or not flow.steps[node].inputs or not flow.steps[node].outputs:
         return False
@@ -126,7 +143,7 @@ def reads_state(flow: Flow, node: int, shape: tuple[int, ...], changes: Collecti
 
 def describe_way(flow: Flow, cut: int, within: Collection[int]) -> Operand:
     """A way from where rows are cut into heads, through some steps."""
-    heads, width = flow.output(cut).shape[-2:]
+    heads, width = (flow.steps[cut].inputs[0] if parts_heads(flow, cut) else flow.output(cut)).shape[-2:]
     ahead = flow.ahead(cut, within=within.__contains__)
     return Operand(cut, heads, width, tuple(sorted(one for one in ahead if one != cut)))
 
@@ -173,12 +190,24 @@ def sums_outer_products(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     """Whether a step adds keys times values to a multiple of what was there: a matrix for each head."""
     if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.output(node).shape) != 4:
         return False
-    makers = [maker for maker in flow.makers[node] if maker is not None and maker in nodes]
     kept = any(flow.op(maker) in SCALINGS for maker in flow.makers[node] if maker is not None)
-    return kept and any(is_product(flow, maker) and not keeps_length(flow, maker) for maker in makers)
+    return kept and any(product in nodes for product in list_outer_products(flow, node))
+
+
+def list_outer_products(flow: Flow, node: int) -> Iterator[int]:
+    """Keys times values that a sum takes, also where one number for each head multiplies them first (xLSTM)."""
+    for maker in flow.makers[node]:
+        gated = maker is not None and flow.op(maker) in SCALINGS and len(flow.makers[maker]) > 1
+        for one in flow.makers[maker] if maker is not None and gated else [maker]:
+            is_outer = one is not None and is_product(flow, one) and not keeps_length(flow, one)
+            if one is not None and is_outer and flow.output(one).shape == flow.output(node).shape:
+                yield one
 
 
 def keeps_length(flow: Flow, product: int) -> bool:
-    """Whether the rows of a product are those of its first operand as it was made, and not those of its columns."""
+    """Whether the rows of a product are those of its first operand as it was made, and not those of its columns.
+
+    One column alone is no row of its own: what is made of it is keys times values of one place (xLSTM).
+    """
     first = flow.makers[product][-2]
-    return first is None or flow.op(first) not in TURNS
+    return first is None or (flow.op(first) not in TURNS and flow.output(first).shape[-1:] != (1,))
