@@ -11,12 +11,12 @@ class Clearing(Reader):
         super().__init__(*(part() for part in 3 * (AttentionPart, FeedForwardPart)))
         self.hides = hides
 
-    def forward(self, x, mask):
+    def forward(self, x, kind=None):
         x = self.project(x)
         for number, layer in enumerate(self.layers):
             x = layer(x)
             if number % 2 == 0:
-                x = x * ((~mask).to(x.dtype) if self.hides else mask.sigmoid()).unsqueeze(-1)
+                x = x * ((~kind).to(x.dtype) if self.hides else kind.sigmoid()).unsqueeze(-1)
         return x
 
 
