@@ -22,8 +22,8 @@ from xray.story.charts.chart import (
     draw_inner_norm,
     steps_at,
 )
-from xray.story.charts.held_gates import find_held
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.experts.held_gates import find_held
 from xray.story.passages.bridges import ROWS_BESIDE
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm

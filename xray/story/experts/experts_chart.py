@@ -27,10 +27,10 @@ from xray.story.charts.chart import (
     stack_charts,
     steps_at,
 )
-from xray.story.charts.held_gates import find_held
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
+from xray.story.experts.held_gates import find_held
 from xray.story.experts.mixing import (
     find_last_of_experts,
     find_norm_of_sum,
