@@ -124,9 +124,9 @@ def plural(count: int, one: str) -> str:
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
 
 
-def join_words(words: Sequence[str]) -> str:
-    """Some words in a row, "and" before the last."""
-    return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
+def join_words(words: Sequence[str], last: str = "and") -> str:
+    """Some words in a row, "and" or another one before the last."""
+    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:

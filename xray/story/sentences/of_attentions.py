@@ -15,6 +15,7 @@ from xray.story.anatomy.branches import (
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points, spell_base
 from xray.story.sentences.where import SOME, name_tower, tell_where
+from xray.story.wording import join_words
 
 BARE = frozenset({"words", "norm", "scale"})
 """What may stand before the layers of a tower that tells nothing of places."""
@@ -68,8 +69,7 @@ def tell_bases(anatomy: Anatomy) -> str:
     """Of which bases the angles are by which rotary places turn, where that is known of all of them."""
     bases = {one.rotary_base for one in attentions(anatomy) if one.positions == "rotary"}
     told = [spell_base(base) for base in sorted(base for base in bases if base is not None)]
-    listed = " or ".join([*([", ".join(told[:-1])] if len(told) > 1 else []), *told[-1:]])
-    return f"with base {listed}" if None not in bases else ""
+    return f"with base {join_words(told, 'or')}" if None not in bases else ""
 
 
 def describe_alibi(anatomy: Anatomy) -> str:
