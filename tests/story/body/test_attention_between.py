@@ -60,7 +60,7 @@ def bridge():
     flow, towering = read_tower(skip=False)
     (found,) = towering.tower.bridges
     assert (found.joined, found.d_in, found.d_out, found.heads) == (2, WIDTH, WIDER, HEADS)
-    return chart_bridge(flow, towering, found.before)
+    return chart_bridge(flow, towering, (found.before,))
 
 
 def test_attention_that_nothing_goes_past_is_a_box_between_layers(bridge):
@@ -83,5 +83,5 @@ def test_what_is_added_to_the_scores_between_layers_is_counted_with_what_stands_
 
 def test_attention_with_a_way_past_it_is_no_box_between_layers():
     flow, towering = read_tower(skip=True)
-    charts = [chart_bridge(flow, towering, one.before) for one in towering.tower.bridges]
+    charts = [chart_bridge(flow, towering, (one.before,)) for one in towering.tower.bridges]
     assert not [node for chart in charts if chart is not None for node in chart.nodes if "LOOK AT" in node.label]
