@@ -53,7 +53,7 @@ def bias_of(*, second):
 
 
 def test_a_bias_that_is_the_sum_of_two_tables_says_so_and_by_what_one_is_asked():
-    assert "2 tables added up, 1 of them by bbox" in bias_of(second=True).told
+    assert "2 tables added up, 1 of them by bbox, 84 parameters" in bias_of(second=True).told
 
 
 def test_a_bias_of_one_table_has_no_sum():

@@ -279,16 +279,17 @@ def score_node(
     many = count_readers(flow, made)
     brought = [maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored]
     tables = [text for maker in brought if (text := describe_tables(flow, maker))][:1]
-    shared = (*tables, *([ONE_TABLE.format(many=many)] if many > 1 else []))
-    names, ways = ([], []) if others or tables else find_origin(flow, site, part)
+    shared = [ONE_TABLE.format(many=many)] if many > 1 else []
+    names, ways = ([], []) if others else find_origin(flow, site, part)
     if names:
         ways = [node for node in ways if node not in made]
         held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)
         counted = describe_params(flow, *ways) or (plural(held, "parameter") if held else "")
-        shared = (*shared, tell_origin(names, counted, by_query=meets_query(flow, site, beside)))
+        origin = tell_origin(names, by_query=meets_query(flow, site, beside))
+        tables = [", ".join(filter(None, (*(tables or [origin]), counted)))]
         steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
     meant = record if not told and lies_over(record, out) else None
-    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=shared)
+    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=(*tables, *shared))
 
 
 def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:

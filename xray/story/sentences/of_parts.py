@@ -35,10 +35,10 @@ BOTH_STACKED = "after the other row, by the same weights; then both stacked"
 """Stands in the box of a sum to the second half of a pair."""
 
 
-def tell_origin(names: Sequence[str], params: str, *, by_query: bool) -> str:
+def tell_origin(names: Sequence[str], *, by_query: bool) -> str:
     """What stands beside a box of numbers for two places each that are made of arguments (BROS, UDOP)."""
     rows = "queries × rows made of" if by_query else "made of"
-    return ", ".join(filter(None, (f"{rows} {' and '.join(names)}", params)))
+    return f"{rows} {' and '.join(names)}"
 
 
 def describe_box(key: str, part: Part) -> str:
