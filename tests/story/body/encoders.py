@@ -251,10 +251,11 @@ def longformer(c):
 
 
 def of_xlm(c):
-    # padding is multiplied by 0 behind each norm
+    # padding is multiplied by 0 behind each layer (xlm:854, flaubert:922)
     attend = looks_both_ways(c, heads=c.n_heads, d_k=c.emb_dim // c.n_heads, kernel="plain")
     think = plain(c, d_ff=4 * c.emb_dim, activation="gelu")
-    groups = (group(c.n_layers, c.emb_dim, post("layer", attend), post("layer", think)),)
+    stages = post("layer", attend), replace(post("layer", think), cleared=True)
+    groups = (group(c.n_layers, c.emb_dim, *stages),)
     text = tower(
         c,
         "text",
