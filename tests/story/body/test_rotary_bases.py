@@ -1,5 +1,7 @@
 """The bases of rotary places, as constants that a model holds show them, and numbers that it holds besides."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -8,6 +10,7 @@ from torch.nn import functional
 import xray
 from xray import anatomy
 from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.tree import Anatomy
 from xray.story.body.reading import read_pass
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.sentences.of_attentions import describe_rotary
@@ -128,3 +131,18 @@ def test_which_numbers_are_turned_together_is_told(way, pairs):
 
     assert {one.turned_pairs for one in found.towers[0].branches if isinstance(one, Attention)} == {pairs}
     assert ("neighbouring" in describe_rotary(found)) == (pairs == "neighbours")
+
+
+def test_what_towers_turn_otherwise_is_told_of_each():
+    (one,), (other,) = (
+        anatomy(
+            xray.trace(Turned(make_powers(base), pairs=pairs).eval(), torch.zeros(2, PLACES, dtype=torch.long))
+        ).towers
+        for base, pairs in ((10.0, "halves"), (500.0, "neighbours"))
+    )
+    both = Anatomy((replace(one, name="text"), replace(other, name="vision")), (), None, None, None)
+
+    assert describe_rotary(both).endswith(
+        " They turn in pairs of one number from each half (text) or neighbouring numbers (vision),"
+        " with base 10 (text) or 500 (vision)."
+    )

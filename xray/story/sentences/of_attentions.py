@@ -1,6 +1,7 @@
 """What the card says of the attentions of a model: of all of them, or of some."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TypeVar
 
 from xray.story.anatomy.branches import (
     Attention,
@@ -14,9 +15,10 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import describe_points, spell_base
-from xray.story.sentences.where import SOME, name_tower, tell_where
+from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words
 
+Value = TypeVar("Value", float, str)
 BARE = frozenset({"words", "norm", "scale"})
 """What may stand before the layers of a tower that tells nothing of places."""
 
@@ -58,18 +60,32 @@ def describe_rotary(anatomy: Anatomy) -> str:
 
 def tell_pairs(anatomy: Anatomy) -> str:
     """Which two numbers are turned together, where it is known of all rotary places."""
-    pairs = {one.turned_pairs for one in attentions(anatomy) if one.positions == "rotary"}
-    if not pairs or None in pairs:
-        return ""
+    pairs = list_rotary(anatomy, lambda branch: branch.turned_pairs)
     told = {"neighbours": "neighbouring numbers", "halves": "one number from each half"}
-    return f"in pairs of {' or '.join(told[one] for one in told if one in pairs)}"
+    return f"in pairs of {spell_values({told[pair]: towers for pair, towers in pairs.items()})}" if pairs else ""
 
 
 def tell_bases(anatomy: Anatomy) -> str:
     """Of which bases the angles are by which rotary places turn, where that is known of all of them."""
-    bases = {one.rotary_base for one in attentions(anatomy) if one.positions == "rotary"}
-    told = [spell_base(base) for base in sorted(base for base in bases if base is not None)]
-    return f"with base {join_words(told, 'or')}" if None not in bases else ""
+    bases = list_rotary(anatomy, lambda branch: branch.rotary_base)
+    return f"with base {spell_values({spell_base(base): bases[base] for base in sorted(bases)})}" if bases else ""
+
+
+def list_rotary(anatomy: Anatomy, read: Callable[[Attention], Value | None]) -> dict[Value, set[str]]:
+    """What is read of attentions with rotary places, and in which towers; empty where it is not known of all."""
+    found: dict[Value | None, set[str]] = {}
+    for (tower, _), branch in list_spots(anatomy):
+        if branch.positions == "rotary":
+            found.setdefault(read(branch), set()).add(tower)
+    return {} if None in found else {value: towers for value, towers in found.items() if value is not None}
+
+
+def spell_values(found: Mapping[str, Collection[str]]) -> str:
+    """Values in a row, each with the tower in which it is, where every tower has one of its own."""
+    towers = [tower for own in found.values() for tower in own]
+    is_parted = len(found) > 1 and len(set(towers)) == len(towers)
+    told = [f"{value} ({join_words(sorted(own))})" if is_parted else value for value, own in found.items()]
+    return join_words(told, "or")
 
 
 def describe_alibi(anatomy: Anatomy) -> str:
@@ -174,8 +190,11 @@ def describe_turned(anatomy: Anatomy) -> str:
 
 
 def describe_place_numbers(anatomy: Anatomy) -> str:
-    found = {branch.place_numbers for branch in attentions(anatomy)}
-    told = " or ".join(str(one) for one in sorted(one for one in found if one))
+    found: dict[int, set[str]] = {}
+    for (tower, _), branch in list_spots(anatomy):
+        if branch.place_numbers:
+            found.setdefault(branch.place_numbers, set()).add(tower)
+    told = spell_values({str(count): found[count] for count in sorted(found)})
     some = tell_where(anatomy, lambda branch: branch.place_numbers) or ""
     return f"Rotary places of {told} numbers{some}: each number turns its own part of a head." if told else ""
 
