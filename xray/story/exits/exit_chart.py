@@ -45,6 +45,7 @@ from xray.story.exits.last_steps import (
     list_beside_each_other,
     list_worked_behind,
 )
+from xray.story.exits.levels import chart_levels
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
@@ -67,6 +68,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
     end = towering.last_layer
     last = find_last(flow, towering, others)
+    if last is None and (levels := chart_levels(flow, towering, others)) is not None:
+        return levels
     if last is None:
         bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
         begin = end if bend is None else bend
