@@ -95,7 +95,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     began = list_begun(flow, towering)
     ways = find_ways(flow, nodes, others, towering.sums) if loss is None else {}
     looking = list_looking(flow, nodes) if loss is None else []
-    ways = {node: way for node, way in ways.items() if not adds_earlier(flow, node, began)} | lead_in(looking)
+    ways = {**{node: way for node, way in ways.items() if not adds_earlier(flow, node, began)}, **lead_in(looking)}
     nodes |= {*list_beside(flow, end, top, others), *brought}.union(*ways.values())
     apart = list_apart(flow, towering, {*nodes, *of_stage}).difference(of_stage)
     nodes |= apart
