@@ -21,15 +21,14 @@ def describe_rows_added(anatomy: Anatomy) -> str:
 def describe_tapped(anatomy: Anatomy) -> str:
     """Behind which layers something is handed out beside what a tower ends with; of several towers in one sentence."""
     tapped = [tower for tower in anatomy.towers if tower.tapped]
-    every = [tower.name for tower in tapped if len(tower.tapped) == tower.layers - 1 > 1]
+    every = [tower.name for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
     named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(every)} tower{'s' * (len(every) > 1)}"
     told = [f"Behind every layer{named} something is handed out."] if every else []
     for tower in tapped:
         if tower.name not in every:
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
-            told.append(
-                f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too, before the last layer."
-            )
+            before = "" if tower.layers - 1 in tower.tapped else ", before the last layer"
+            told.append(f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too{before}.")
     return " ".join(told)
 
 
