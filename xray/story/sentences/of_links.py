@@ -77,15 +77,18 @@ def describe_weights_in_common(anatomy: Anatomy) -> str:
 
 
 def describe_links(anatomy: Anatomy) -> str:
+    """What is put into another tower's stream, or what that begins with, where it reads nothing else."""
     given: dict[str, list[str]] = {}
     for link in anatomy.links:
         if link.kind == "joined" and not link.behind:  # of layers it is told behind which ones
             given.setdefault(link.target, []).append(link.source)
-    if not given:
-        return ""
-    (first, sources), *rest = given.items()
-    more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
-    return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
+    begun = [name for name in given if (tower := anatomy.tower(name)) is not None and tower.reads is None]
+    told = [f"The {name} tower's stream begins with what {name_givers(given.pop(name))}." for name in begun]
+    if given:
+        (first, sources), *rest = given.items()
+        more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
+        told.append(f"What {name_givers(sources)} is put into the {first} tower's stream{more}.")
+    return " ".join(told)
 
 
 def describe_turned_between(anatomy: Anatomy) -> str:
