@@ -12,6 +12,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Link
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 
 EYE, WIDTH, LATER = 24, 15, 12
@@ -209,3 +210,49 @@ def test_of_a_longer_stage_the_last_convolution_alone_stands_there():
 
     assert "see.stage.0" in paths_of(eye.exit)
     assert [path for path in paths_of(encoder.entrance) if path.startswith("see.stage")] == ["see.stage.2"]
+
+
+class Side(nn.Module):
+    """One half of a codec: a convolution, layers over places, and another convolution."""
+
+    def __init__(self, first, width, last):
+        super().__init__()
+        self.first, self.last = (nn.Conv1d(one, two, 3, padding=1) for one, two in ((first, width), (width, last)))
+        self.layers = make_layers(width, 2)
+
+    def forward(self, x):
+        rows = self.first(x).mT
+        for layer in self.layers:
+            rows = layer(rows)
+        return self.last(rows.mT)
+
+
+class Codec(nn.Module):
+    """A sound becomes a few numbers for each place, with noise added, and a sound again (VibeVoice)."""
+
+    def __init__(self, *, is_handed):
+        super().__init__()
+        self.encoder, self.decoder, self.is_handed = Side(1, WIDTH, 5), Side(5, LATER, 1), is_handed
+
+    def forward(self, sound):
+        latents = self.encoder(sound)
+        latents = latents + torch.randn_like(latents)
+        made = self.decoder(latents)
+        return (made, latents) if self.is_handed else made
+
+
+@pytest.mark.parametrize("is_handed", [True, False])
+def test_the_convolution_that_ends_an_encoder_stands_behind_its_layers_where_the_model_hands_that_out(is_handed):
+    torch.manual_seed(0)
+    trace = xray.trace(Codec(is_handed=is_handed).eval(), torch.rand(2, 1, 16))
+    encoder, decoder = read_columns(trace)
+
+    leaves = [] if encoder.exit is None else paths_of(encoder.exit)
+    assert (leaves, "encoder.last" in paths_of(decoder.entrance)) == (["encoder.last"] * is_handed, not is_handed)
+    assert [node.label for node in decoder.entrance.nodes][-2:] == ["+ NOISE", "CONVOLUTION 3"]
+
+
+def test_what_a_tower_that_reads_nothing_else_begins_with_is_told_so():
+    trace = xray.trace(Codec(is_handed=True).eval(), torch.rand(2, 1, 16))
+
+    assert "The stack tower's stream begins with what the audio tower gives." in list_sentences(xray.anatomy(trace))

@@ -67,6 +67,6 @@ def test_what_a_stack_gives_leads_to_one_that_begins_with_it_at_once(layout):
 
 
 def test_it_is_said_of_every_stack_where_what_it_gives_goes(layout):
-    told = "What the stack tower gives is put into the stack 2 tower's stream; what the stack 2 tower gives, into that"
+    told = "The stack 2 tower's stream begins with what the stack tower gives. The stack 3 tower's stream begins with"
 
     assert [box for box in layout.boxes if told in text_of(box)]

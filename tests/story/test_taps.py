@@ -40,12 +40,12 @@ class Taps(Reader):
             x = layer(x)
             if number in (1, 3):
                 taken.append(self.take(len(taken), x))
-        return self.give(self.last(x), taken)
+        return self.give(self.last(x), taken, x)
 
     def take(self, number, x):
         return self.earlier[number](x)
 
-    def give(self, made, taken):
+    def give(self, made, taken, rows):
         return made, taken
 
 
@@ -56,17 +56,24 @@ class HandsOut(Taps):
         return x
 
 
+class HandsOutLast(HandsOut):
+    """Rows behind the last layer leave as they are too, beside what is made of them."""
+
+    def give(self, made, taken, rows):
+        return made, (*taken, rows)
+
+
 class PutsTogether(Taps):
     """What earlier layers gave goes into one thing."""
 
-    def give(self, made, taken):
+    def give(self, made, taken, rows):
         return made, torch.cat(taken, dim=-1)
 
 
 class KeepsBack(Taps):
     """What is worked out of earlier layers is never handed out."""
 
-    def give(self, made, taken):
+    def give(self, made, taken, rows):
         return made
 
 
@@ -85,6 +92,7 @@ def list_told(trace):
     [
         (Taps, ["Behind layers 1, 2, something is handed out too, before the last layer."]),
         (HandsOut, ["Behind layers 1, 2, something is handed out too, before the last layer."]),
+        (HandsOutLast, ["Behind layers 1, 2, 4, something is handed out too."]),
         (PutsTogether, []),
         (KeepsBack, []),
     ],

@@ -126,6 +126,12 @@ def test_a_letter_at_the_end_of_a_name_stands_alone_only_where_it_has_to(label, 
     assert break_label(canvas, Node("some_q", label, 0, (0.5, 1.0), (), None), 98) == told
 
 
+def test_what_scores_are_divided_by_stands_behind_its_sign_on_a_line_of_its_own():
+    node = Node("out1", "SCORES Q·K^T ÷ √d_k", 0, (0.5, 0.3), (), None)
+
+    assert break_label(Canvas(text_width), node, 90) == ("SCORES Q·K^T", "÷ √d_k")
+
+
 def test_a_name_in_a_box_that_is_a_third_as_wide_is_told_in_full():
     node = Node("mix", "CONVOLUTION OF THE LAST 4 BY CHANNEL", 0, (0.5, 0.3), (), None)
 

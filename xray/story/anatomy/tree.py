@@ -186,7 +186,8 @@ class Tower:
     gives each its share (hyper-connections), or whose layers mix them (AltUp). `also` is what it reads besides, in rows
     beside the others (ViLT), `among` what rows are made of that are put in the place of some of these (Fuyu).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
-    the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack).
+    the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack), and that
+    one with them, where its rows leave beside what is made of them (SAM-HQ).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
     (EfficientNet), which stand `idle_at`: before the layers, between them, or behind. `apart` are the layers, from 0,
     that are no blocks, but sums between two (FastSpeech 2), `unlisted` those that stand in no block of the list that

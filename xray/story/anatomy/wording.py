@@ -293,7 +293,7 @@ def describe_heads(branch: Attention) -> str:
         values and f"d_v {values:,}",
         branch.window and f"window {branch.window:,}{', rolled' if branch.rolled else ''}",
         branch.pooled and f"queries pooled {branch.pooled} to 1",
-        branch.gathered and f"keys of {branch.gathered} places each",
+        branch.gathered and spell_gathered(branch.gathered),
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
         branch.foreign_queries and "queries from beside",
@@ -412,6 +412,11 @@ def describe_attention(branch: Attention) -> str:
         branch.fused and f"{branch.fused} in one",
         branch.inner_norm and f"{NORMS[branch.inner_norm]} inside",
     )
+
+
+def spell_gathered(places: int) -> str:
+    """Of how many places each key is, where several become one."""
+    return f"keys of {places:,} places each"
 
 
 def spell_base(base: float) -> str:

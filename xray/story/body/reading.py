@@ -19,7 +19,7 @@ from xray.story.recognition.between import Region, find_region
 from xray.story.streams.corrected import are_shared, corrects_again, find_corrections
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
-from xray.story.streams.taps import list_taps
+from xray.story.streams.taps import leaves_last, list_taps
 
 FEWEST_PIECES, FEWEST_SMALL, MOST_OF_A_PIECE = 4, 6, 2
 """So many towers that are alike, each with the keys of another one beside its own, are no towers."""
@@ -94,7 +94,9 @@ def tell_tapped(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         ends = [(layer[-1].joints[-1].add, layer[-1].norms) for layer in one.layers]
         given = [{add, *(norm.end for norm in norms if norm.end > add)} for add, norms in ends]
         taps = list_taps(flow, given, taken)
-        told.append(replace(one, taps=taps, tower=replace(one.tower, tapped=tuple(tap.layer for tap in taps))))
+        last = [len(given) - 1] if taps and leaves_last(flow, given[-1], taken) else []
+        tapped = (*(tap.layer for tap in taps), *last)
+        told.append(replace(one, taps=taps, tower=replace(one.tower, tapped=tapped)))
     return told
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from xray.ir.records import MaskFacts
 from xray.story.anatomy.branches import Attention, Branch, Convolution, PoolMixing
 from xray.story.anatomy.tree import Group, Stage, Tower
-from xray.story.anatomy.wording import spell_base
+from xray.story.anatomy.wording import spell_base, spell_gathered
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
@@ -166,13 +166,17 @@ def name_places(branch: Branch, tower: Tower) -> str:
 
 
 def name_heads(branch: Branch, tower: Tower) -> str:
-    """How many heads keys have, or how wide heads are, where attentions of other layers have others."""
+    """How many heads keys have, or how wide heads are, and of how many places each key is, where others differ."""
     if not isinstance(branch, Attention):
         return ""
     others = [one for one in tower.branches if isinstance(one, Attention) and one.source == branch.source]
+    told = []
     if branch.kv_heads and len({one.kv_heads for one in others}) > 1:
-        return f" ({plural(branch.kv_heads, 'key head')})"
-    return f" (heads of {branch.d_k:,})" if branch.d_k and len({one.d_k for one in others}) > 1 else ""
+        told = [plural(branch.kv_heads, "key head")]
+    elif branch.d_k and len({one.d_k for one in others}) > 1:
+        told = [f"heads of {branch.d_k:,}"]
+    told += [spell_gathered(branch.gathered)] if branch.gathered and len({one.gathered for one in others}) > 1 else []
+    return f" ({', '.join(told)})" if told else ""
 
 
 def name_choice(branch: Branch) -> str:

@@ -13,6 +13,7 @@ from xray.story.anatomy.branches import (
     FeedForward,
     PoolMixing,
 )
+from xray.story.anatomy.wording import spell_gathered
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
@@ -226,7 +227,8 @@ def describe_sizes(branch: object) -> str:
     """The sizes of a branch in a few words."""
     if isinstance(branch, Attention):
         heads = plural(branch.heads, "head") if branch.heads else ""
-        return f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
+        heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
+        return ", ".join([heads] * bool(heads) + ([spell_gathered(branch.gathered)] if branch.gathered else []))
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):

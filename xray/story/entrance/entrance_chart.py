@@ -24,6 +24,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.drawn_steps import is_substance
+from xray.story.charts.operation_labels import adds_noise, label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
@@ -57,6 +58,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
+    labels |= {node: label_step(flow, node) for node in nodes if flow.op(node) in SUMS and adds_noise(flow, node)}
     labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)
     if chart is None:

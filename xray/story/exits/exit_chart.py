@@ -45,6 +45,8 @@ from xray.story.exits.last_steps import (
     list_beside_each_other,
     list_worked_behind,
 )
+from xray.story.exits.levels import chart_levels
+from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
 from xray.story.exits.other_ways import find_ways, label_ways, lead_ways, reach_joining
@@ -67,6 +69,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
     end = towering.last_layer
     last = find_last(flow, towering, others)
+    if last is None and (levels := chart_levels(flow, towering, others)) is not None:
+        return levels
     if last is None:
         bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
         begin = end if bend is None else bend
@@ -90,13 +94,17 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     brought = list_brought(flow, region, beside) if loss is None and not others else frozenset[int]()
     began = list_begun(flow, towering)
-    ways = find_ways(flow, nodes, others) if loss is None and not heads.steps else {}
-    ways = {node: way for node, way in ways.items() if not adds_earlier(flow, node, began)}
+    ways = find_ways(flow, nodes, others, towering.sums) if loss is None else {}
+    looking = list_looking(flow, nodes) if loss is None else []
+    ways = {**{node: way for node, way in ways.items() if not adds_earlier(flow, node, began)}, **lead_in(looking)}
     nodes |= {*list_beside(flow, end, top, others), *brought}.union(*ways.values())
     apart = list_apart(flow, towering, {*nodes, *of_stage}).difference(of_stage)
     nodes |= apart
     labels = (
-        label_joined_rows(flow, nodes, {end, *of_stage}) | label_brought(flow, brought) | label_ways(flow, nodes, ways)
+        label_joined_rows(flow, nodes, {end, *of_stage})
+        | label_brought(flow, brought)
+        | label_ways(flow, nodes, ways)
+        | label_looking(flow, looking)
     )
     modulation = () if towering.final is None else list_modulation(flow, towering.final)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
@@ -128,7 +136,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         labels |= {node: own} if own and node in nodes else {}
     pooling = find_resamplers(flow, nodes, {end})
     labels |= {one.end: label_resampler(one) for one in pooling}
-    folded = {one.end: with_rows(flow, one.nodes, nodes) for one in pooling}
+    folded = {one.end: with_rows(flow, one.nodes, nodes) for one in pooling} | fold_scales(flow, looking)
     if gathered != end:
         folded[gathered] = tuple(sorted(flow.behind(gathered, within=lambda place: place > end)))
     for stack, own_steps in find_edges(flow, nodes).items():

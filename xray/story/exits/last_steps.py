@@ -324,7 +324,7 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     if changes_all(flow, end):
         return name_times(read_factor(flow, end) or 1)
     if adds_earlier(flow, end, began):
-        return "+ WHAT CAME BEFORE THE LAYERS"
+        return f"+ WHAT {name_begun(flow, end, began) or 'CAME BEFORE THE LAYERS'}"
     if chooses_rows(flow, end):
         return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS"
     if name_merging(flow, end):
@@ -347,6 +347,18 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     count = flow.output(taken[0]).shape[1]
     first = "FIRST " if str(flow.steps[taken[0]].settings.get("index", "")).split(", ")[1:2] == [f":{count}"] else ""
     return f"A MEAN OF {'THE ' * bool(first)}{first}{count:,} ROWS"
+
+
+def name_begun(flow: Flow, node: int, began: Collection[int]) -> str:
+    """Which step before the first layer made what is added, where others change it before that reads it.
+
+    Empty where none do, or several are called the same.
+    """
+    made = next(one for one in map(flow.carried_from, flow.makers[node]) if one is not None and one in began)
+    onward = {one for one in began if made in map(flow.carried_from, flow.makers[one]) if flow.op(one) not in CARRYING}
+    label = label_step(flow, made)
+    is_alone = [label_step(flow, one) for one in began if flow.is_leaf(one)].count(label) == 1
+    return f"{label} GAVE" if onward and is_alone and flow.steps[made].params else ""
 
 
 def adds_bias(flow: Flow, node: int) -> bool:

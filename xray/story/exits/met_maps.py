@@ -34,7 +34,7 @@ class MetMaps:
 def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMaps]:
     """What is met behind the layers of towers, by their ends; or convolutions there that go on alone (D-FINE's eye)."""
     found: dict[int, MetMaps] = {}
-    for one in towers if len(towers) > 2 else ():
+    for one in towers if len(towers) > 1 else ():
         leading = read_leading(flow, one, towers)
         for via, finer in leading.met.items():
             nodes = leading.inside[via] - finer
@@ -45,7 +45,8 @@ def list_met_maps(flow: Flow, towers: Sequence[Towering]) -> Mapping[int, MetMap
         for via, held in leading.inside.items():
             giver = next(other for other in towers if other.end == via)
             nodes = held - met if goes_on(flow, held, one.entrance) else leave_last(flow, held - met)
-            if via not in leading.met and via not in found and is_last_stage(flow, nodes, giver):
+            is_own = len(towers) > 2 or is_handed(flow, nodes, one.entrance)
+            if via not in leading.met and via not in found and is_own and is_last_stage(flow, nodes, giver):
                 found[via] = MetMaps(nodes, frozenset(), frozenset())
     return found
 
@@ -60,6 +61,12 @@ def is_last_stage(flow: Flow, nodes: Collection[int], giver: Towering) -> bool:
     earlier = giver.sums - {giver.end, giver.last_layer}
     makers = {flow.carried_from(maker) for node in nodes for maker in flow.makers[node] if maker not in nodes}
     return are_wide and earlier.isdisjoint(makers)
+
+
+def is_handed(flow: Flow, nodes: Collection[int], entrance: Collection[int]) -> bool:
+    """Whether a model hands out what some steps lead to before the next tower's first layer: latents (VibeVoice)."""
+    onward = flow.ahead(*nodes, within=lambda one: one in entrance)
+    return not flow.one_pass.results.isdisjoint(flow.steps[one].id for one in (*nodes, *onward))
 
 
 def leave_last(flow: Flow, nodes: frozenset[int]) -> frozenset[int]:

@@ -35,9 +35,13 @@ def reach_joining(flow: Flow, top: int, end: int, others: Collection[int]) -> in
             return top
 
 
-def find_ways(flow: Flow, inner: Collection[int], others: Collection[int]) -> Ways:
-    """The sums among the steps of an exit that add what came of `others`, the steps of other towers, another way."""
-    return {node: way for node in sorted(inner) if (way := find_way(flow, node, inner, others))}
+def find_ways(flow: Flow, inner: Collection[int], others: Collection[int], sums: Collection[int]) -> Ways:
+    """The sums among the steps of an exit that add what came of `others`, the steps of other towers, another way.
+
+    None of the `sums` of the tower's own layers is on it.
+    """
+    found = ((node, find_way(flow, node, inner, others)) for node in sorted(inner))
+    return {node: way for node, way in found if way and way.isdisjoint(sums)}
 
 
 def find_way(flow: Flow, node: int, inner: Collection[int], others: Collection[int]) -> frozenset[int]:

@@ -174,8 +174,8 @@ def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> 
     return found - {*tops}
 
 
-def place_heads(chart: Chart) -> Chart:
-    """The chart with each of a few heads in a lane of its own, above what all of them read.
+def place_heads(chart: Chart, most: int = MOST_LANES) -> Chart:
+    """The chart with each of a few heads, `most` at most, in a lane of its own, above what all of them read.
 
     It stays as it is where some boxes lead to several heads, and not to all.
     """
@@ -186,7 +186,7 @@ def place_heads(chart: Chart) -> Chart:
     leads = {node.key: find_led(onward, node.key) & {*ends} for node in chart.nodes}
     common = [node for node in chart.nodes if len(leads[node.key]) == len(ends)]
     lanes = [[node for node in chart.nodes if leads[node.key] == {end}] for end in ends]
-    if not 1 < len(ends) <= MOST_LANES or len(common) + sum(map(len, lanes)) < len(chart.nodes):
+    if not 1 < len(ends) <= most or len(common) + sum(map(len, lanes)) < len(chart.nodes):
         return chart
     above = 1 + max((node.row for node in common), default=-1)
     if any(node.row < above for lane in lanes for node in lane):
@@ -214,4 +214,4 @@ def stack_lane(lane: Iterable[Node], row: int, place: Place) -> list[Node]:
 
 def lay_lane(number: int, lanes: Sequence[object]) -> Place:
     """Where the how manieth of some lanes stands."""
-    return ((number + 0.5) / len(lanes), 0.84 / len(lanes))
+    return ((number + 0.5) / len(lanes), (0.84 if len(lanes) <= MOST_LANES else 0.97) / len(lanes))

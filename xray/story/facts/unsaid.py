@@ -125,6 +125,17 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
     return found
 
 
+def count_of_no_data(flow: Flow, drawn: Collection[str]) -> Counter[str]:
+    """How often each operation works out of nothing that comes in what is handed out, and read by no data (SAM 3)."""
+    data, handed = list_reading_data(flow), flow.one_pass.results
+    ends = [node for node, step in enumerate(flow.steps) if step.id in handed and flow.is_leaf(node)]
+    made = flow.behind(*(node for node in ends if node not in data))
+    alone = (node for node in made if flow.is_leaf(node) and data.isdisjoint(flow.ahead(node)))
+    told = (node for node in alone if flow.steps[node].id not in drawn and not only_moves(flow.op(node)))
+    floats = (node for node in told if flow.op(node) not in CARRYING and flow.output(node).is_float)
+    return Counter(flow.op(node).rstrip("_") for node in floats if prod(flow.output(node).shape) > 1)
+
+
 def makes_flags(flow: Flow, node: int) -> bool:
     """Whether a step compares numbers with a known one, and makes 1 and 0 of that, be it by a cast behind it."""
     casts = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one) and flow.op(one) in CASTING]

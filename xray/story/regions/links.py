@@ -181,7 +181,7 @@ def route_way(
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
     found = []
     for row in way.aims:
-        low = min(one.bottom for one in row) - UNDER
+        low = min(one.bottom for one in row) - UNDER + min(shift, APART) * way.is_worked_in
         for aim in row:
             if way.is_memory or any(stands_between(one, aim, entered) for one in entering):
                 level = low if way.is_memory else aim.bottom - UNDER

@@ -21,15 +21,14 @@ def describe_rows_added(anatomy: Anatomy) -> str:
 def describe_tapped(anatomy: Anatomy) -> str:
     """Behind which layers something is handed out beside what a tower ends with; of several towers in one sentence."""
     tapped = [tower for tower in anatomy.towers if tower.tapped]
-    every = [tower.name for tower in tapped if len(tower.tapped) == tower.layers - 1 > 1]
+    every = [tower.name for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
     named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(every)} tower{'s' * (len(every) > 1)}"
     told = [f"Behind every layer{named} something is handed out."] if every else []
     for tower in tapped:
         if tower.name not in every:
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
-            told.append(
-                f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too, before the last layer."
-            )
+            before = "" if tower.layers - 1 in tower.tapped else ", before the last layer"
+            told.append(f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too{before}.")
     return " ".join(told)
 
 
@@ -88,15 +87,18 @@ def describe_weights_in_common(anatomy: Anatomy) -> str:
 
 
 def describe_links(anatomy: Anatomy) -> str:
+    """What is put into another tower's stream, or what that begins with, where it reads nothing else."""
     given: dict[str, list[str]] = {}
     for link in anatomy.links:
         if link.kind == "joined" and not link.behind:  # of layers it is told behind which ones
             given.setdefault(link.target, []).append(link.source)
-    if not given:
-        return ""
-    (first, sources), *rest = given.items()
-    more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
-    return f"What {name_givers(sources)} is put into the {first} tower's stream{more}."
+    begun = [name for name in given if (tower := anatomy.tower(name)) is not None and tower.reads is None]
+    told = [f"The {name} tower's stream begins with what {name_givers(given.pop(name))}." for name in begun]
+    if given:
+        (first, sources), *rest = given.items()
+        more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
+        told.append(f"What {name_givers(sources)} is put into the {first} tower's stream{more}.")
+    return " ".join(told)
 
 
 def describe_turned_between(anatomy: Anatomy) -> str:

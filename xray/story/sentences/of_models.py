@@ -97,8 +97,8 @@ from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.wording import join_words, plural
 
 MOST_UNSAID = 3
-EARLIER = "behind earlier layers"
-"""What works on what a tower's earlier layers give, and is worked out when the tower is."""
+EARLIER, OF_NO_DATA = "behind earlier layers", "handed out, of nothing that comes in"
+"""What works on what a tower's earlier layers give, and is worked out when the tower is; what no data makes."""
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:

@@ -25,7 +25,7 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import count_unsaid, find_boxless, list_held_alone, list_undrawn
+from xray.story.facts.unsaid import count_of_no_data, count_unsaid, find_boxless, list_held_alone, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused, list_read_alone, name_kind
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
@@ -37,7 +37,7 @@ from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
-from xray.story.sentences.of_models import EARLIER
+from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.planning import Frame, list_around_layers
@@ -194,6 +194,8 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         for part, some in (("between towers", lead_on), (name, left)):
             found.setdefault(part, Counter()).update(count_unsaid(flow, some, seen))
             seen.update(flow.steps[node].id for node in some)
+    for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():
+        found.setdefault(OF_NO_DATA, Counter()).update(count_of_no_data(flow, drawn[id(flow)]))
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 

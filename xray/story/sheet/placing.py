@@ -260,7 +260,7 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
         return (*label, *remarks)
     pieces = break_label(canvas, node, own)
     if len(pieces) > 1 and not failed:
-        label = tuple(words(piece, SYMBOL, "text", "semibold") for piece in pieces)
+        label = tuple(op_line(piece, size=SYMBOL) for piece in pieces)
     if marks_below(canvas, node, own) and not failed:
         label = (*label, words(DERIVED, SYMBOL, "quiet"))
     shape = look.shape(step, node.record)
@@ -300,16 +300,15 @@ def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> li
 def break_label(canvas: Canvas, node: Node, own: float) -> tuple[str, ...]:
     """The label of a node, on up to three lines where it is too wide for one in the smallest type.
 
-    A letter at its end stands with the word before, where both have room beside each other.
+    A letter at its end stands with the word before, what it is divided by behind the sign, where both have room there.
     """
     if line_width(op_line(node.label, size=SYMBOL), canvas.measure) <= own - 8 or " " not in node.label:
         return (node.label,)
-    label = node.label.replace("^", "")
     together, apart = (
         wrap_words(pieces, SYMBOL, own - 8, canvas.measure, 3, "semibold")
-        for pieces in (split(r" (?=\S)(?!\S$)", label), label.split())
+        for pieces in (split(r"(?<!÷) (?=\S)(?!\S$)", node.label), node.label.split())
     )
-    return together if len(together) == len(apart) and " ".join(together) == label else apart
+    return together if len(together) == len(apart) and " ".join(together) == node.label else apart
 
 
 def marks_below(canvas: Canvas, node: Node, own: float) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.recognition.between import list_reading_data
 
 
@@ -28,6 +29,20 @@ def list_taps(flow: Flow, given: Sequence[Collection[int]], taken: Collection[in
     """
     taps = (follow_out(flow, number, ends, taken) for number, ends in enumerate(given[:-1]))
     return tuple(tap for tap in taps if tap is not None)
+
+
+def leaves_last(flow: Flow, given: Collection[int], taken: Collection[int]) -> bool:
+    """Whether what the last layer gives is handed out, moved at most, beside what learned steps behind make of it.
+
+    `given` are the steps that it ends with, `taken` those of all towers.
+    """
+    out, free = flow.one_pass.results, [one for place in given for one in flow.readers.get(place, ())]
+    moved = {*given, *flow.ahead(*free, within=lambda one: flow.op(one) in CARRYING and one not in taken)}
+    onward = {one for place in moved for one in flow.readers.get(place, ())} - moved
+    made = [one for one in flow.ahead(*onward, within=lambda one: one not in taken) if flow.is_leaf(one)]
+    is_handed = not out.isdisjoint(flow.steps[one].id for one in moved if flow.is_leaf(one))
+    is_made = any(flow.steps[one].params for one in made) and not out.isdisjoint(flow.steps[one].id for one in made)
+    return is_handed and is_made
 
 
 def follow_out(flow: Flow, number: int, given: Collection[int], taken: Collection[int]) -> Tap | None:
