@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, make_anatomy
 
-from xray.story.anatomy.branches import Recurrence, StateHeads
+from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.anatomy.wording import describe_sizes, describe_traits
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_states import describe_order, describe_state_heads
+from xray.story.sentences.of_states import describe_convolutions, describe_order, describe_state_heads
 
 SHARED = StateHeads(3, 6, 5, 5, by_length=True, corrects=True, in_order=True)
 
@@ -56,3 +56,17 @@ def test_an_anatomy_tells_the_heads_of_a_state_beside_its_shape():
 
     assert describe_sizes(state) == "state 2×6×5×7 · 6 heads · 3 of keys · d_k 5 · d_v 7"
     assert describe_traits(state) == "linear attention · queries and keys ÷ length · delta rule"
+
+
+@pytest.mark.parametrize(
+    ("causal", "told"),
+    [
+        ([True], "each place with those just before it"),
+        ([None], "neighbouring places"),
+        ([True, None], "neighbouring places"),
+    ],
+)
+def test_convolutions_that_all_look_back_alone_are_told_as_such(causal, told):
+    known = make_anatomy(*(Convolution((3,), 1, causal=one) for one in causal))
+
+    assert describe_convolutions(known) == f"Convolutions mix {told}."

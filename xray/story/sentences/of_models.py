@@ -76,6 +76,7 @@ from xray.story.sentences.of_norms import (
     stages,
 )
 from xray.story.sentences.of_states import (
+    describe_convolutions,
     describe_delta_rule,
     describe_fading,
     describe_fourier,
@@ -341,11 +342,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("delta rule", describe_delta_rule),
     Sentence("state that fades", describe_fading),
     Sentence("rows of a piece in order", describe_order),
-    fixed(
-        "convolution",
-        "Convolutions mix neighbouring places.",
-        lambda whole: any(isinstance(one, Convolution) for one in branches(whole)),
-    ),
+    Sentence("convolution", describe_convolutions),
     Sentence("mixing by a Fourier transform", describe_fourier),
     Sentence("mixing by pooling", describe_pool),
     Sentence("shared layers", describe_shared),

@@ -1,5 +1,5 @@
 """What the card says of what stands in the place of attention: states that are handed on, with the queries, keys and
-values that read and change them, and mixing of which nothing is learned.
+values that read and change them, convolutions, and mixing of which nothing is learned.
 """
 
 from collections.abc import Callable, Iterator, Set
@@ -75,6 +75,12 @@ def describe_order(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.in_order)
     told = "Within a piece what each row writes is worked out of what those before it write"
     return "" if some is None else f"{told}{some}."
+
+
+def describe_convolutions(anatomy: Anatomy) -> str:
+    back = {one.causal is True for one in branches(anatomy) if isinstance(one, Convolution)}
+    told = "each place with those just before it" if back == {True} else "neighbouring places"
+    return f"Convolutions mix {told}." if back else ""
 
 
 def describe_fourier(anatomy: Anatomy) -> str:
