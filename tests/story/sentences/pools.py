@@ -176,6 +176,7 @@ MODELS = {
     "recurrence": make_anatomy(Recurrence(None, None)),
     "recurrence by pieces": make_anatomy(Recurrence(None, None, by_pieces=True)),
     "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
+    "what reads a state": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, value_heads=7))),
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
     "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
@@ -228,12 +229,14 @@ OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
 OF_MODELS["norm"] |= {"adaptive norm", "bare norms"}
 OF_MODELS["heads of a state"] |= {
+    "what reads a state",
     "queries and keys of length 1",
     "delta rule",
     "state that fades",
     "rows of a piece in order",
 }
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
+OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}
 OF_MODELS["windows"] |= {"rolled windows"}

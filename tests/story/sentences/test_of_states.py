@@ -40,6 +40,12 @@ def test_heads_that_differ_from_state_to_state_are_not_told():
     assert describe_state_heads(both) == ""
 
 
+def test_that_queries_read_a_state_is_said_where_its_heads_are_known():
+    told = "Linear attention: keys and values change the state, and queries read it."
+
+    assert [told in list_sentences(hold(heads)) for heads in (SHARED, None)] == [True, False]
+
+
 def test_an_order_of_rows_is_said_of_some_layers_where_other_states_have_none():
     both = replace(hold(SHARED), towers=(*hold(SHARED).towers, *hold(None).towers))
 

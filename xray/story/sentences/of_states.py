@@ -54,6 +54,11 @@ def describe_state_heads(anatomy: Anatomy) -> str:
     return f"Linear attention: {heads}; {wide}."
 
 
+def describe_reading(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, lambda heads: True)
+    return "" if some is None else f"Linear attention{some}: keys and values change the state, and queries read it."
+
+
 def describe_unit_rows(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.by_length)
     return "" if some is None else f"Queries and keys of linear attention{some} are each divided by their length."
