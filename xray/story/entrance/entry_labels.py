@@ -125,7 +125,7 @@ def tell_fitting(flow: Flow, node: int) -> str:
 
 
 def spell_fitting(flow: Flow, node: int, how: str) -> list[str]:
-    """From which size a step makes a table as large as the picture, and how, be the picture here as large (Cosmos 3)."""
+    """From which size a step makes a table as large as the picture, and how, be it as large here (Cosmos 3)."""
     before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
     sizes = [small for small, large in zip(before, after, strict=False) if 1 < small != large]
     if how and not sizes and flow.op(node) in RESIZING:
