@@ -447,3 +447,25 @@ def test_a_row_that_is_looked_up_with_a_fixed_number_says_so(fixed, told):
 
     assert [node.told for node in chart.nodes if node.label == "LOOKUP IN 5 ROWS"] == [told]
     assert sum(node.told == ("of fixed numbers",) for node in chart.nodes) == fixed
+
+
+class Packed(nn.Module):
+    """Patches that come in as rows of numbers, laid out before a convolution makes one row of each (Qwen2-VL)."""
+
+    def __init__(self, *, shifted=False):
+        super().__init__()
+        self.patches, self.layers, self.shifted = nn.Conv3d(3, WIDTH, (2, 5, 5)), make_layers(WIDTH, 3), shifted
+
+    def forward(self, patches):
+        pictures = patches.view(-1, 3, 2, 5, 5)
+        x = self.patches(pictures * 2 - 1 if self.shifted else pictures).view(1, -1, WIDTH)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("shifted", "shape"), [(False, (7, 150)), (True, (7, 3, 2, 5, 5))])
+def test_patches_are_shown_as_they_come_in_where_they_are_only_laid_out_before(shifted, shape):
+    _, chart = read(lambda: Packed(shifted=shifted), torch.rand(7, 150))
+
+    assert chart.node("given").record.shape == shape
