@@ -6,7 +6,7 @@ from dataclasses import replace
 from small_traces import TGT_WORDS, record, small_trace, small_training_pass, step
 
 from xray.ir.records import MaskBlocks, MaskFacts
-from xray.ir.trace import Pass
+from xray.ir.trace import IN_PLACE_OF, Pass
 from xray.story.anatomy.branches import (
     Attention,
     ChannelAttention,
@@ -651,6 +651,9 @@ OF_RUNS = {name: {name} for name in RUNS if name not in ("nothing", "not known",
 OF_RUNS["batches"] |= {"batches of tokens"}
 COPIES = {"whole": RUNS["nothing"], "small copy": small_trace(*UNSAID, **KNOWN, small_copy=True)}
 OF_COPIES = {"small copy": {"small copy"}}
+NEW = replace(step("x", "full"), module="Full", settings={IN_PLACE_OF: "Sparse"})
+EXCHANGES = {"whole": RUNS["nothing"], "exchanged": small_trace(Pass("forward", 0, {}, (NEW,)))}
+OF_EXCHANGES = {"exchanged modules": {"exchanged"}}
 RECORDINGS = {
     "phases": (small_trace(), ("training", "inference")),
     "passes": (small_trace(), ("forward",)),
