@@ -16,6 +16,7 @@ import xray
 from xray.capture.recorder import Recorder, record, trace
 from xray.errors import TraceError
 from xray.ir.json_form import trace_from_json, trace_to_json
+from xray.ir.trace import IN_PLACE_OF
 
 
 class Shy(nn.Module):
@@ -411,3 +412,35 @@ def test_settings_of_any_type_come_back_from_json_as_they_were():
         "longest": 10**30,
     }
     assert {type(value) for value in trace.passes[0].steps[0].settings.values()} == {str, int, float}
+
+
+class Turning(nn.Module):
+    """A layer that another one takes the place of while the model runs, and one beside it that is only made new."""
+
+    def __init__(self):
+        super().__init__()
+        self.change, self.last = nn.Linear(5, 7), nn.Linear(7, 3)
+
+    def forward(self, x):
+        if len(x) < 3:
+            self.change = nn.Bilinear(5, 5, 7)
+            self.extra = nn.Tanh()
+            return self.extra(self.last(self.change(x, x)))
+        return self.last(self.change(x))
+
+
+class Around(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Turning()
+
+    def forward(self, x):
+        return self.inner(x)
+
+
+@pytest.mark.parametrize("model", [Turning, Around])
+@pytest.mark.parametrize(("rows", "told"), [(2, ["Linear"]), (3, [])])
+def test_a_module_that_takes_the_place_of_another_one_names_it(model, rows, told):
+    steps = xray.trace(model(), torch.rand(rows, 5)).steps
+
+    assert [step.settings[IN_PLACE_OF] for step in steps if IN_PLACE_OF in step.settings] == told

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+import xray
 from xray.capture.masks.facts import MAX_CELLS, look_at_mask
 from xray.capture.values import (
     count_zeros,
@@ -212,3 +213,19 @@ def test_a_number_that_a_model_holds_is_read_where_weights_do_not_bring_it():
     held = dict(build_on_meta(Holder).named_buffers())
 
     assert [read_constant(one) for one in (held["fixed"], held["saved"], torch.tensor(3))] == [2.5, None, None]
+
+
+def test_by_how_much_a_row_is_made_longer_is_read_where_tensors_hold_it():
+    class Longer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("front", torch.tensor(3), persistent=False)
+
+        def forward(self, x):
+            return torch.nn.functional.pad(x, (self.front, self.front * 0)) + torch.nn.functional.pad(
+                x, (1, x.shape[-1] - 5)
+            )
+
+    trace = xray.trace(Longer(), torch.ones(2, 7))
+
+    assert [one.settings["pad"] for one in trace.steps if one.op == "pad"] == ["3x0", "1x2"]

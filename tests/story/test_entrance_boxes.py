@@ -422,3 +422,50 @@ def test_one_learned_number_behind_a_norm_has_a_box_of_its_own(count, make, told
     assert [node.label for node in nodes if node.label not in ("VECTORS", "LAYER NORM", "LINEAR")] == told
     held = next(node.extra for node in nodes if node.label == ("LAYER NORM" if count else told[0]))
     assert held == ("7 parameters" if count else "1 parameter")
+
+
+class Conditioned(nn.Module):
+    """Words, each with one row of a table added, looked up with a number that is always the same, or comes in."""
+
+    def __init__(self, *, fixed):
+        super().__init__()
+        self.words, self.layers, self.fixed = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3), fixed
+        self.kinds, self.lead = nn.Embedding(5, OTHER), nn.Linear(OTHER, WIDTH)
+        self.start = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, ids, kind):
+        row = self.lead(self.kinds(torch.full((), 2) if self.fixed else kind))
+        x = torch.where((ids == SIGN).unsqueeze(-1), self.start + row, self.words(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("fixed", "told"), [(True, ("of fixed numbers",)), (False, ())])
+def test_a_row_that_is_looked_up_with_a_fixed_number_says_so(fixed, told):
+    _, chart = read(lambda: Conditioned(fixed=fixed), torch.randint(31, (2, 5)), torch.tensor(3))
+
+    assert [node.told for node in chart.nodes if node.label == "LOOKUP IN 5 ROWS"] == [told]
+    assert sum(node.told == ("of fixed numbers",) for node in chart.nodes) == fixed
+
+
+class Packed(nn.Module):
+    """Patches that come in as rows of numbers, laid out before a convolution makes one row of each (Qwen2-VL)."""
+
+    def __init__(self, *, shifted=False):
+        super().__init__()
+        self.patches, self.layers, self.shifted = nn.Conv3d(3, WIDTH, (2, 5, 5)), make_layers(WIDTH, 3), shifted
+
+    def forward(self, patches):
+        pictures = patches.view(-1, 3, 2, 5, 5)
+        x = self.patches(pictures * 2 - 1 if self.shifted else pictures).view(1, -1, WIDTH)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("shifted", "shape"), [(False, (7, 150)), (True, (7, 3, 2, 5, 5))])
+def test_patches_are_shown_as_they_come_in_where_they_are_only_laid_out_before(shifted, shape):
+    _, chart = read(lambda: Packed(shifted=shifted), torch.rand(7, 150))
+
+    assert chart.node("given").record.shape == shape

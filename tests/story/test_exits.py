@@ -637,3 +637,23 @@ def test_a_head_by_the_table_of_words_that_the_layers_look_at_says_so(is_one):
     told = [run.text for box in compose_poster(trace, text_width).boxes for line in box.lines for run in line]
     assert ("The table of the words is also the last layer" in " ".join(told)) == is_one
     assert xray.anatomy(trace).head.tied is (True if is_one else None)
+
+
+class Scored(Reader):
+    """A norm behind all layers, and a score for each of its rows; what is normalised may be handed out too."""
+
+    def __init__(self, *layers, both):
+        super().__init__(*layers)
+        self.norm, self.score, self.both = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 1), both
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        return (self.score(x), x) if self.both else self.score(x)
+
+
+@pytest.mark.parametrize(("both", "told"), [(True, ("handed out too",)), (False, ())])
+def test_what_is_read_above_the_layers_and_handed_out_says_so(both, told):
+    parts = (AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+    (column,) = read_columns(xray.trace(Scored(*parts, both=both).eval(), rows()))
+
+    assert [(node.label, node.told) for node in column.exit.nodes] == [("LAST NORM", told), ("LINEAR", ())]

@@ -12,14 +12,15 @@ SIDE = 12
 class Fitted(nn.Module):
     """Patches of a picture, with a table for the whole of it and one for each of its windows."""
 
-    def __init__(self, *tables):
+    def __init__(self, *tables, always=False):
         super().__init__()
+        self.always = always
         self.patches, self.layers = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3)
         self.tables = nn.ParameterList(torch.rand(1, WIDTH, side, side) for side in tables)
 
     def fit(self, table):
         side = table.shape[-1]
-        if SIDE % side:
+        if SIDE % side or self.always:
             return functional.interpolate(table, size=(SIDE, SIDE))
         return table.tile(1, 1, SIDE // side, SIDE // side)
 
@@ -44,6 +45,12 @@ def test_it_is_told_how_tables_are_made_as_large_as_the_picture(tables, told):
     _, chart = read(lambda: Fitted(*tables), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
 
     assert [label for label in labels_of(chart) if "PLACES" in label] == [told]
+
+
+def test_a_table_that_is_resized_to_the_size_that_it_has_says_so():
+    _, chart = read(lambda: Fitted(SIDE, always=True), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
+
+    assert [label for label in labels_of(chart) if "PLACES" in label] == ["+ LEARNED PLACES: 12×12 RESIZED × 1"]
 
 
 class Cut(nn.Module):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from xray.capture.calls import Counted
+from xray.capture.calls import Counted, OpenCall
 from xray.capture.kernels.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
 from xray.capture.parts import describe_weight, is_divided
@@ -85,6 +85,13 @@ class Survey:
             for module, entry in self.known.values():
                 entry.params, entry.trained = count_parameters(module), count_trained(module)
         self.known.clear()
+
+    def name_replaced(self, module: nn.Module, above: OpenCall) -> str | None:
+        """The class of the module that stood at the beginning where one stands that the model made since; else None."""
+        own = {} if above.module is None else above.module._modules
+        names = [name for name, one in own.items() if one is module]
+        paths = {f"{above.path}.{name}" for name in names} | {name for name in names if above.parent is None}
+        return next((class_of(one).__name__ for one, entry in self.known.values() if entry.path in paths), None)
 
     def _walk(self, root: nn.Module, prefix: str) -> None:
         """Depth first, in the order in which torch names modules, without one frame a level."""

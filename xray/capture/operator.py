@@ -20,7 +20,7 @@ from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
-from xray.capture.values import describe_constants, is_of_sines, read_constant
+from xray.capture.values import describe_constants, is_of_sines, read_constant, read_sizes
 
 task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
@@ -157,6 +157,8 @@ class Operator:
                 options.append((operand, tuple(value)))
             else:
                 inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
+                sizes = read_sizes(value) if operand == "pad" else None
+                options += [] if sizes is None else [(operand, sizes)]
         if name == FLEX:
             asked, seen = see_flex_mask(args)
             inputs = [*inputs, seen] if seen is not None else inputs

@@ -43,7 +43,7 @@ from xray.capture.values import PreviewRule
 from xray.capture.way_back import WayBack
 from xray.errors import TraceError
 from xray.ir.records import Role
-from xray.ir.trace import PassKind, Trace
+from xray.ir.trace import IN_PLACE_OF, PassKind, Trace
 
 get_ident = threading.get_ident
 task_id = torch._C._current_graph_task_id
@@ -254,6 +254,8 @@ class Recorder:
                 call.settings = {**call.settings, **known[1].parts}
             if known is None:
                 call.params = count_parameters(module)
+                before = None if above is None else self._survey.name_replaced(module, above)
+                call.settings = call.settings if before is None else {**call.settings, IN_PLACE_OF: before}
             call.inputs = self._see_arguments(call, kind, args, kwargs)
             if above is None and self._sees_operations:
                 call.inputs = [self._sight.note_given(seen) for seen in call.inputs]

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -62,6 +63,15 @@ def read_constant(held: Tensor) -> float | None:
     if not held.is_floating_point() or not is_readable(held) or hasattr(held, OF_WEIGHTS):
         return None
     return float(f"{held.item():.6g}") if math.isfinite(held.item()) else None
+
+
+def read_sizes(given: Any) -> tuple[int, ...] | None:
+    """Whole numbers, some of which tensors without axes hold; None if one of them is not known."""
+    parts = given if isinstance(given, (tuple, list)) else ()
+    held = [one for one in parts if isinstance(one, Tensor)]
+    if any(one.shape or one.is_floating_point() or not is_readable(one) for one in held):
+        return None
+    return tuple(map(int, parts)) if parts and all(isinstance(one, (int, Tensor)) for one in parts) else None
 
 
 def read_base(constants: Tensor) -> float | None:

@@ -20,6 +20,9 @@ SAME_WEIGHTS_AS, SAME_WEIGHTS = "same_weights_as", "same_weights"
 """The settings of a step that uses parameters which a step at another path used before: that path, and how many."""
 """A plain value; numbers that JSON cannot write are the words "nan", "inf" and "-inf"."""
 
+IN_PLACE_OF = "in_place_of"
+"""The setting of a step by a module that took another one's place while the model ran: the class of that one."""
+
 
 @dataclass(frozen=True)
 class Step:

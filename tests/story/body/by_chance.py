@@ -30,7 +30,7 @@ TWO = {"num_hidden_layers": 2}
 @family("MuseGlimmerTextModel", "muse_glimmer:247, 262, 303", named=True, num_hidden_layers=4)
 def muse_glimmer_text(c):
     # every fourth layer, counted from the last, is not turned and sees all; the others are set to a window
-    near = attention(c, qk_norm=True, gate=True, sliding_window=c.sliding_window)
+    near = attention(c, qk_norm=True, gate=True, gate_curve="sigmoid", sliding_window=c.sliding_window)
     far = replace(near, positions="none", sliding_window=None)
     groups = (
         group(3, c.hidden_size, both("rms", near), both("rms", gated(c))),
@@ -100,7 +100,7 @@ def step3p7(c):
     vision = scaled(
         network(tower(see, "vision", "image", False, entrance("patches 64", "positions 16", "norm"), (eye,), None))
     ).towers
-    attend = pre("rms", attention(text, qk_norm=True, gate=True))
+    attend = pre("rms", attention(text, qk_norm=True, gate=True, gate_curve="sigmoid"))
     some = experts(text, 8, d_ff=text.moe_intermediate_size, shared=1, shared_d_ff=text.share_expert_dim)
     layers = (
         group(3, text.hidden_size, attend, pre("rms", gated(text))),

@@ -63,7 +63,7 @@ def lasr_encoder(c):
 
 @family("Lfm3ForCausalLM", "lfm3:365, 422", named=True, num_hidden_layers=6)
 def lfm3(c):
-    local = attention(c, qk_norm=True, gate=True, sliding_window=c.sliding_window)
+    local = attention(c, qk_norm=True, gate=True, gate_curve="sigmoid", sliding_window=c.sliding_window)
     # where all is seen half of a head is turned: the frequencies behind it are 0 (modeling_rope_utils)
     turned = int(c.head_dim * c.rope_parameters["full_attention"]["partial_rotary_factor"])
     attend = replace(local, sliding_window=None, turned=turned)

@@ -104,8 +104,8 @@ def flex_olmo(c):
 def afmoe(c):
     # only layers with a window of 1,024 turn by place; two shared experts are one that is twice as wide (line 206)
     window = c.sliding_window  # set (line 333), and wider than ten places
-    local = attention(c, qk_norm=True, gate=True, window=Silent(window), sliding_window=window)
-    whole = attention(c, qk_norm=True, gate=True, positions="none")
+    local = attention(c, qk_norm=True, gate=True, gate_curve="sigmoid", window=Silent(window), sliding_window=window)
+    whole = attention(c, qk_norm=True, gate=True, gate_curve="sigmoid", positions="none")
     few = {"shared": 1, "shared_d_ff": c.moe_intermediate_size * c.num_shared_experts}
     sparse = both("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
     groups = (
@@ -169,7 +169,7 @@ def axk1(c):
 def axk2(c):
     # each norm is gated by what it made itself: nothing beside it scales it (line 99)
     # an indexer chooses keys (line 277)
-    return of_deepseek(c, pre, gate=True, chosen_keys=True, chosen_kept=c.index_head_dim)
+    return of_deepseek(c, pre, gate=True, gate_curve="sigmoid", chosen_keys=True, chosen_kept=c.index_head_dim)
 
 
 @family("DeepseekV32ForCausalLM", "deepseek_v32:335, 601", named=True, first_k_dense_replace=1, **MIXED, **TWO)
@@ -253,7 +253,7 @@ def neomme(c):
     # come in as rows, and are made as wide as the words by a small network of their own (lines 86-87)
     windows = [one.sliding_window and one.sliding_window + 1 for one in c.per_layer_config]
     turned = c.head_dim // 4  # of layers that see all (line 134)
-    attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True)
+    attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True, gate_curve="sigmoid")
     norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
     think = replace(pre("rms", plain(c, activation="relu squared")), scale="number")
     seeing = [place for place, one in enumerate(windows) if one is None]

@@ -49,7 +49,7 @@ def qwen3_next(c):
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
     kernel = (c.linear_conv_kernel_dim,)
     state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told, kernel=kernel))
-    attend = pre("rms", attention(c, qk_norm=True, gate=True))
+    attend = pre("rms", attention(c, qk_norm=True, gate=True, gate_curve="sigmoid"))
     few = {"shared": 1, "shared_d_ff": c.shared_expert_intermediate_size}
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
     return decoder_only(c, groups=two_kinds(c, (state, think), (attend, think), every=4), final="rms")

@@ -102,7 +102,7 @@ def test_a_norm_before_the_gate_of_the_heads_is_told_and_drawn_below_it():
     drawn = draw(trace)
 
     assert {one.inner_norm for one in tower.branches if isinstance(one, Attention)} == {"rms"}
-    assert drawn.index("WEIGHTS · V") < drawn.index("|RMS NORM") < drawn.index("× GATE")
+    assert drawn.index("WEIGHTS · V") < drawn.index("|RMS NORM") < drawn.index("× SIGMOID OF GATE")
 
 
 class Thresholded(nn.Module):

@@ -14,8 +14,9 @@ WIDE = WIDTH // HEADS
 class Gated(nn.Module):
     """Attention whose gate is the other half of what makes the queries (Qwen3-Next), or stands apart."""
 
-    def __init__(self, *, apart, first=False, bias=False):
+    def __init__(self, *, apart, first=False, bias=False, bend=torch.sigmoid):
         super().__init__()
+        self.bend = bend
         self.bias = nn.Parameter(torch.zeros(HEADS)) if bias else None
         self.first = first
         self.query = nn.Linear(WIDTH, WIDTH if apart else 2 * WIDTH)
@@ -32,7 +33,7 @@ class Gated(nn.Module):
         if self.bias is not None:
             gate = (gate.unflatten(-1, (HEADS, WIDE)) + self.bias[None, None, :, None]).flatten(2)
         weights = (query.transpose(1, 2) @ key.mT / WIDE**0.5).softmax(-1)
-        found, gate = (weights @ value).transpose(1, 2).flatten(2), gate.sigmoid()
+        found, gate = (weights @ value).transpose(1, 2).flatten(2), self.bend(gate)
         return x + self.out(gate * found if self.first else found * gate)
 
 
@@ -45,7 +46,7 @@ def test_a_layer_that_makes_queries_and_their_gate_leads_to_both(apart, first):
 
     nodes = {node.key: node for node in chart.nodes}
     led = [edge.source for edge in chart.edges if edge.target == "gate"]
-    assert nodes["gate"].label == "× GATE"
+    assert nodes["gate"].label == "× SIGMOID OF GATE"
     assert ("linear0_q" in led) is not apart
     assert bool(nodes["gate"].extra) is apart
     assert ("gate" in chart.feet) is apart  # a layer of its own reads the stream
@@ -66,3 +67,20 @@ def test_what_is_added_to_a_gate_counts_beside_its_layer(apart, bias, params):
     (column,) = read_columns(xray.trace(model, torch.rand(2, 5, WIDTH)))
 
     assert column.frames[0].panels[0].chart.node("gate").extra == params
+
+
+@pytest.mark.parametrize(
+    ("bend", "told", "curve"),
+    [
+        (torch.sigmoid, "× SIGMOID OF GATE", "sigmoid"),
+        (nn.functional.silu, "× SiLU OF GATE", "silu"),
+        (lambda gate: gate.tanh() + 1, "× GATE", None),
+    ],
+)
+def test_a_gate_tells_the_curve_that_bends_it_at_last(bend, told, curve):
+    parts = (part for _ in range(2) for part in (Gated(apart=True, bend=bend), FeedForwardPart()))
+    trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), *parts).eval(), torch.rand(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+    attend = xray.anatomy(trace).towers[0].groups[0].stages[0].branches[0]
+
+    assert (column.frames[0].panels[0].chart.node("gate").label, attend.gate_curve) == (told, curve)

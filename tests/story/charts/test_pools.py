@@ -148,6 +148,13 @@ def test_neighbours_that_are_laid_out_as_a_map_again_are_drawn(stride, told):
         (lambda conv, x: functional.conv1d(x, conv.weight, padding=3)[..., :12], "CONVOLUTION OF THE LAST 4"),
         (lambda conv, x: functional.conv1d(x, conv.weight, padding=3)[..., 3:], "CONVOLUTION 4"),
         (lambda conv, x: conv(x), "CONVOLUTION 4"),
+        (lambda conv, x: step(functional.pad(x, (1, 0)), conv, 3), "CONVOLUTION OF THE LAST 4, STEP 3"),
+        (lambda conv, x: step(functional.pad(x, (3, 0)), conv, 3), "CONVOLUTION OF THE LAST 4, STEP 3"),
+        (lambda conv, x: step(functional.pad(x, (1, 1)), conv, 3), "CONVOLUTION 4, STEP 3"),
+        (lambda conv, x: step(functional.pad(x, (1, 0)), conv, 2), "CONVOLUTION 4, STEP 2"),
+        (lambda conv, x: step(functional.pad(x, (5, 0)), conv, 3), "CONVOLUTION 4, STEP 3"),
+        (lambda conv, x: step(functional.pad(x, (6, 0)), conv, 1, 2), "CONVOLUTION OF THE LAST 4, 2 APART"),
+        (lambda conv, x: step(functional.pad(x, (3, 0)), conv, 1, 2), "CONVOLUTION 4, 2 APART"),
     ],
 )
 def test_a_convolution_that_reads_no_place_behind_its_own_says_so(change, told):
@@ -160,6 +167,10 @@ def test_a_convolution_that_reads_no_place_behind_its_own_says_so(change, told):
             return self.last(change(self.mix, x))
 
     assert labels_of(Row(), torch.ones(2, 3, 12)) == [told, "CONVOLUTION 1"]
+
+
+def step(x, conv, stride, dilation=1):
+    return functional.conv1d(x, conv.weight, stride=stride, dilation=dilation)
 
 
 class Halving(nn.Module):

@@ -176,12 +176,13 @@ class Pieces(nn.Module):
 
 
 class Written(Pieces):
-    """The same, with what each piece finds put in its place among zeros."""
+    """The same, with what each piece finds put in its place among zeros, and queries bent before they read."""
 
     def forward(self, x):
         query, key, value = (
             one(x).view(2, self.pieces, -1, 3, 4).permute(1, 0, 3, 2, 4) for one in (self.query, self.key, self.value)
         )
+        query = query.tanh()
         state, found = torch.zeros(2, 3, 4, 4), torch.zeros(2, 3, self.pieces, x.shape[1] // self.pieces, 4)
         for piece in range(self.pieces):
             new = value[piece] - key[piece] @ state
@@ -195,13 +196,15 @@ def test_a_state_reads_nothing_of_what_each_piece_found():
     labels = {node.key: node.label for node in chart.nodes}
     ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
     (state,) = (node for node in chart.nodes if node.key.startswith("state"))
-    (put,) = (node for node in chart.nodes if node.label == "ROWS PUT IN, TURN BY TURN")
+    (put,) = (node for node in chart.nodes if node.label == "ROWS READ OF IT, TURN BY TURN")
 
     assert len([step for step in put.steps if step.op == "index_put_"]) == 6
     assert not any(step.op == "index_put_" for step in state.steps)
     assert [target for source, target in ways if source == put.label] == ["LINEAR"]
     assert [source for source, target in ways if target == "LINEAR" and "LINEAR" not in source] == [put.label]
-    assert (state.label, put.label) in ways
+    assert {source for source, target in ways if target == put.label} >= {state.label, "TANH"}
+    assert {source for source, target in ways if target == state.label} == {"LINEAR"}
+    assert sum(step.op == "matmul" for step in put.steps) == 3 * 6
 
 
 def test_what_is_worked_out_of_a_state_is_no_change_of_it():

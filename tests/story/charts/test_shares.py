@@ -44,7 +44,7 @@ def test_a_linear_layer_that_makes_the_gate_with_the_queries_says_so(apart, told
     nodes = draw(Layers(lambda: Gated(apart=apart)), torch.randn(2, PLACES, 7))
 
     assert next(node.told for node in nodes if node.label == "LINEAR Q") == told
-    assert any(node.label == "× GATE" for node in nodes)
+    assert any(node.label == "× SIGMOID OF GATE" for node in nodes)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 3])

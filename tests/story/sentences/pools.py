@@ -6,7 +6,7 @@ from dataclasses import replace
 from small_traces import TGT_WORDS, record, small_trace, small_training_pass, step
 
 from xray.ir.records import MaskBlocks, MaskFacts
-from xray.ir.trace import Pass
+from xray.ir.trace import IN_PLACE_OF, Pass
 from xray.story.anatomy.branches import (
     Attention,
     ChannelAttention,
@@ -201,6 +201,7 @@ MODELS = {
     "recurrence": make_anatomy(Recurrence(None, None)),
     "recurrence by pieces": make_anatomy(Recurrence(None, None, by_pieces=True)),
     "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
+    "what reads a state": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, value_heads=7))),
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
     "state that fades alike": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades_alike=True))),
@@ -254,6 +255,7 @@ OF_MODELS["routing"] |= {"routing within groups"}
 OF_MODELS["gate"] |= {"above a threshold"}
 OF_MODELS["norm"] |= {"adaptive norm", "bare norms", "scaled first", "sublayers without a norm"}
 OF_MODELS["heads of a state"] |= {
+    "what reads a state",
     "queries and keys of length 1",
     "delta rule",
     "state that fades",
@@ -261,6 +263,7 @@ OF_MODELS["heads of a state"] |= {
     "rows of a piece in order",
 }
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
+OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}
 OF_MODELS["windows"] |= {"rolled windows"}
@@ -683,6 +686,9 @@ OF_RUNS = {name: {name} for name in RUNS if name not in ("nothing", "not known",
 OF_RUNS["batches"] |= {"batches of tokens"}
 COPIES = {"whole": RUNS["nothing"], "small copy": small_trace(*UNSAID, **KNOWN, small_copy=True)}
 OF_COPIES = {"small copy": {"small copy"}}
+NEW = replace(step("x", "full"), module="Full", settings={IN_PLACE_OF: "Sparse"})
+EXCHANGES = {"whole": RUNS["nothing"], "exchanged": small_trace(Pass("forward", 0, {}, (NEW,)))}
+OF_EXCHANGES = {"exchanged modules": {"exchanged"}}
 RECORDINGS = {
     "phases": (small_trace(), ("training", "inference")),
     "passes": (small_trace(), ("forward",)),

@@ -22,6 +22,7 @@ from xray.story.sentences.of_attentions import (
     describe_kept_last,
     describe_no_places,
     describe_none_chosen,
+    describe_output_gate,
     describe_set_window,
     of_some,
 )
@@ -143,6 +144,15 @@ def test_what_some_attentions_do_is_said_behind_where_they_are(start, told):
     whole = make_anatomy(replace(FALSE, gate=True), replace(FALSE, source="encoder"))
 
     assert of_some(whole, lambda branch: branch.gate, "keys do so.", start) == told
+
+
+@pytest.mark.parametrize(
+    ("curves", "told"), [(["sigmoid"], "The sigmoid of a gate"), (["silu", "sigmoid"], "A gate"), ([None], "A gate")]
+)
+def test_the_curve_of_a_gate_is_told_where_all_have_one(curves, told):
+    whole = make_anatomy(*(replace(FALSE, gate=True, gate_curve=one) for one in curves))
+
+    assert describe_output_gate(whole) == f"{told} decides how much of what the heads found goes on."
 
 
 def test_counts_have_a_comma_for_thousands():

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, make_anatomy
 
-from xray.story.anatomy.branches import Recurrence, StateHeads
+from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.anatomy.wording import describe_sizes, describe_traits
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_states import describe_order, describe_state_heads
+from xray.story.sentences.of_states import describe_convolutions, describe_order, describe_state_heads
 
 SHARED = StateHeads(3, 6, 5, 5, by_length=True, corrects=True, in_order=True)
 
@@ -47,6 +47,12 @@ def test_heads_that_differ_from_state_to_state_are_not_told():
     assert describe_state_heads(both) == ""
 
 
+def test_that_queries_read_a_state_is_said_where_its_heads_are_known():
+    told = "Linear attention: keys and values change the state, and queries read it."
+
+    assert [told in list_sentences(hold(heads)) for heads in (SHARED, None)] == [True, False]
+
+
 def test_an_order_of_rows_is_said_of_some_layers_where_other_states_have_none():
     both = replace(hold(SHARED), towers=(*hold(SHARED).towers, *hold(None).towers))
 
@@ -69,3 +75,17 @@ def test_an_anatomy_tells_a_factor_of_each_head_that_no_row_changes():
     state = Recurrence("linear attention", (2, 6, 5, 7), heads=StateHeads(6, 6, 5, 7, fades_alike=True))
 
     assert describe_traits(state) == "linear attention · one factor for each head"
+
+
+@pytest.mark.parametrize(
+    ("causal", "told"),
+    [
+        ([True], "each place with those just before it"),
+        ([None], "neighbouring places"),
+        ([True, None], "neighbouring places"),
+    ],
+)
+def test_convolutions_that_all_look_back_alone_are_told_as_such(causal, told):
+    known = make_anatomy(*(Convolution((3,), 1, causal=one) for one in causal))
+
+    assert describe_convolutions(known) == f"Convolutions mix {told}."

@@ -46,6 +46,7 @@ GROUPS = (
     (of_ends.OF_LOOPS, pools.LOOPS, pools.OF_LOOPS),
     (of_runs.OF_RUNS, pools.RUNS, pools.OF_RUNS),
     ((of_runs.COPIED,), pools.COPIES, pools.OF_COPIES),
+    ((of_runs.EXCHANGED,), pools.EXCHANGES, pools.OF_EXCHANGES),
     (of_runs.OF_RECORDINGS, pools.RECORDINGS, pools.OF_RECORDINGS),
     (of_runs.OF_LENGTHS, pools.WORDS, pools.OF_LENGTHS),
     ((of_runs.READ, of_runs.SAID), pools.WORDS, pools.SHIFTED),

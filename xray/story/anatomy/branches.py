@@ -80,6 +80,7 @@ class Attention(Looking):
     values, whose result is added to what the heads found of them (Nyströmformer). `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
+    `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
     """
 
     kv_heads: int | None
@@ -92,6 +93,7 @@ class Attention(Looking):
     latent: Latent | None = None
     sinks: bool | None = None
     gate: bool | None = None
+    gate_curve: str | None = None
     fused: Literal["qkv", "kv"] | None = None
     kernel: str | None = None
     causal: bool | None = None

@@ -408,7 +408,7 @@ def describe_attention(branch: Attention) -> str:
         branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",
         branch.sinks and "sinks",
-        branch.gate and "gated",
+        branch.gate and f"gated{f' by {branch.gate_curve}' * bool(branch.gate_curve)}",
         branch.fused and f"{branch.fused} in one",
         branch.inner_norm and f"{NORMS[branch.inner_norm]} inside",
     )

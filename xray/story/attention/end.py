@@ -19,14 +19,15 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import Part, cut_way
 from xray.story.attention.part_names import label_cut
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
-from xray.story.branches.attention import is_sink_share
 from xray.story.branches.caps import label_scale
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.gates import is_sink_share, name_gate_curve
 from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.others import list_other_way
 from xray.story.branches.rows import PICKS
@@ -76,7 +77,7 @@ def draw_end(
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
         drawn.append(draw_joined(flow, site, joined, row))
     if gate is not None:
-        factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else "× GATE"
+        factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else name_gate(flow, gate)
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
         extra, steps = describe_gate(flow, site, gate), steps_at(flow, gate, *list_gate(flow, gate))
         drawn.insert(place, Node("gate", factor, row, BROAD, steps, flow.output(gate), extra))
@@ -279,6 +280,12 @@ def list_number(flow: Flow, part: Part) -> list[int]:
     given = [] if taken is None else flow.given(taken)
     makers = [maker for record, maker in given if maker is not None and is_of_weights(flow, record, maker)]
     return list(flow.behind(*makers))
+
+
+def name_gate(flow: Flow, gate: int) -> str:
+    """What a step is called that multiplies by a gate, with the curve by which this is bent, where one is known."""
+    curves = (name_gate_curve(flow, maker) for maker in list_gate(flow, gate)[:1])
+    return next((f"× {label_activation(curve)} OF GATE" for curve in curves if curve), "× GATE")
 
 
 def list_gate(flow: Flow, gate: int) -> list[int]:

@@ -6,11 +6,11 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, REPEATS, SCALINGS
-from xray.ir.records import TensorRecord
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.story.anatomy.branches import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.caps import are_unscaled
 from xray.story.branches.distinctions import are_twins
+from xray.story.branches.gates import find_gate, is_learned, is_sink_share, name_gate_curve
 from xray.story.branches.inner_norms import name_inner_norm
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
@@ -44,7 +44,6 @@ from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.scored_parts import list_behind
 from xray.story.recognition.turning import is_rotary, turns_by_head
 
 NEAR, FAR = 24, 200
@@ -82,6 +81,7 @@ def describe_attention(
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
+    gate = find_gate(flow, site, region)
     return Attention(
         source=source,
         heads=heads,
@@ -100,7 +100,8 @@ def describe_attention(
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         latent=read_latent(flow, query, key, value),
         sinks=has_sinks(flow, site),
-        gate=is_gated(flow, site, region),
+        gate=gate is not None,
+        gate_curve=name_gate_curve(flow, gate),
         fused=name_fusion(query, key, value),
         kernel=name_kernel(flow, site),
         causal=scores.causal if reach is None else reach.ahead == 0,
@@ -260,57 +261,6 @@ def has_sinks_inside(flow: Flow, site: Site) -> bool:
         flow.op(node) == "cat" and any(is_learned(flow, record, maker) for record, maker in flow.given(node))
         for node in site.scored
     )
-
-
-def is_sink_share(flow: Flow, site: Site, node: int) -> bool:
-    """Whether a step multiplies what the heads found by what a sink leaves of it."""
-    return flow.op(node) in SCALINGS and any(
-        weighs_all_scores(flow, site, list_behind(flow, maker))
-        for maker in flow.makers[node]
-        if maker is not None and maker != site.weighted_sum and maker not in site.concat
-    )
-
-
-def weighs_all_scores(flow: Flow, site: Site, behind: Sequence[int]) -> bool:
-    """Whether a factor is the share that all scores have beside a learned one: a sink, applied after the softmax."""
-    sums = any(flow.op(one) == "logsumexp" and set(flow.makers[one]) & {site.scores, *site.scored} for one in behind)
-    return sums and any(
-        flow.op(one) in ("sub", "rsub") and any(is_learned(flow, *given) for given in flow.given(one)) for one in behind
-    )
-
-
-def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
-    """Whether a tensor is a parameter, moved at most."""
-    while record.role != "parameter" and maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
-    return record.role == "parameter"
-
-
-def is_gated(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether what the heads found is multiplied by a bent projection of the branch's own input."""
-    followed = list(site.concat) if site.output is not None else list_behind_heads(flow, site, region)
-    for node in followed:
-        if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != 2:
-            continue
-        for record, maker in flow.given(node):
-            if maker is None or maker in followed or maker == site.weighted_sum or len(record.shape) < 2:
-                continue
-            behind = list_behind(flow, maker)
-            if weighs_all_scores(flow, site, behind):
-                continue
-            bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
-            if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
-                return True
-    return False
-
-
-def list_behind_heads(flow: Flow, site: Site, region: Region) -> list[int]:
-    """Every step of a branch that works on what the heads found."""
-    found = {site.weighted_sum}
-    for node in sorted(region.inner):
-        if node > site.weighted_sum and not found.isdisjoint(flow.makers[node]):
-            found.add(node)
-    return sorted(found - {site.weighted_sum})
 
 
 def name_fusion(query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:

@@ -70,19 +70,22 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
 def looks_back(flow: Flow, node: int) -> bool:
     """Whether a convolution over a row reads a place and those just before it, and none behind it.
 
-    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off.
+    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off. One that
+    moves on by several places reads none behind the last of these.
     """
     read = (read_sizes(flow, node, name) for name in ("kernel_size", "stride", "padding", "dilation"))
     kernel, stride, padding, dilation = (sizes[0] if len(sizes) == 1 else None for sizes in read)
     length, made = (one.shape[2:] for one in (flow.steps[node].inputs[0], flow.output(node)))
-    if kernel in (None, 1) or len(length) != 1 or flow.op(node) in TRANSPOSED or {stride, dilation} - {1, None}:
+    if kernel in (None, 1) or len(length) != 1 or flow.op(node) in TRANSPOSED:
         return False
-    if padding in (0, None) and made[0] + kernel - 1 == length[0]:
-        before = flow.makers[node][0]
-        return before is not None and read_sizes(flow, before, "pad") == (kernel - 1, 0)
+    stride, before = stride or 1, (kernel - 1) * (dilation or 1)
+    if padding in (0, None):
+        maker = flow.makers[node][0]
+        front, *behind = (0,) if maker is None else read_sizes(flow, maker, "pad") or (0,)
+        return behind == [0] and max(1, before + 1 - stride) <= front <= before
     readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
     parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
-    return padding == kernel - 1 and made[0] == length[0] + kernel - 1 and parts == {f":{length[0]}"}
+    return stride == 1 and padding == before and made[0] == length[0] + before and parts == {f":{length[0]}"}
 
 
 def count_groups(flow: Flow, node: int) -> int | None:

@@ -18,6 +18,7 @@ from xray.story.cards.title import draw_title
 from xray.story.cards.told import Told, draw_bullets, draw_card
 from xray.story.facts.exchanges import add_exchanges
 from xray.story.sentences.of_models import LEFT_OUT, UNSAID, list_sentences
+from xray.story.sentences.of_runs import EXCHANGED
 from xray.story.type_sizes import NOTE
 from xray.story.wording import fit_text
 
@@ -30,7 +31,7 @@ def draw_sentences(told: Told, canvas: Canvas, top: float) -> float:
     """What this model does its own way."""
     failed = {step.path for step in told.trace.steps if step.error is not None}
     untold = tuple(one for one in told.anatomy.untold if one.path not in failed)
-    left = [LEFT_OUT.tell(told.list_left_out()), UNSAID.tell(told.unsaid)]
+    left = [EXCHANGED.tell(told.trace), LEFT_OUT.tell(told.list_left_out()), UNSAID.tell(told.unsaid)]
     said = (*list_sentences(replace(told.anatomy, untold=untold)), *filter(None, left))
     if not said:
         return top

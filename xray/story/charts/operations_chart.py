@@ -42,7 +42,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
-from xray.story.states.names import PUT_IN_TURNS, READ, part_written
+from xray.story.states.names import READ, READ_IN_TURNS, part_written
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 DIVISIONS = frozenset({"div", "div_", "true_divide"})
@@ -73,7 +73,7 @@ def chart_operations(
     loop, looked = [node for own, _ in parted for node in own], tuple(node for _, own in parted for node in own)
     bends = name_written_bends(flow, set(nodes), loop)
     loop, written = part_written(flow, nodes, loop)
-    own_names = dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE") | dict.fromkeys(written[:1], PUT_IN_TURNS)
+    own_names = dict.fromkeys(looked[-1:], "PRODUCT, AT EACH PLACE") | dict.fromkeys(written[:1], READ_IN_TURNS)
     labels = {**bends, **own_names, **(labels or {})}
     rounded = {node: own for node in nodes if (own := list_written_out(flow, node))}
     folded = {node: list_written_bend(flow, node) for node in bends} | rounded | dict(folded or {})

@@ -37,13 +37,14 @@ from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.ordered_rows import list_in_turn
-from xray.story.recognition.between import is_scale
+from xray.story.recognition.between import is_scale, list_reading_data
 from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 
 FAR_LARGER = 8
+FIXED = "of fixed numbers"
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -98,7 +99,28 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
-    return chart if has_words else add_given(flow, towering, chart)
+    return tell_fixed(flow, chart if has_words else add_given(flow, towering, chart))
+
+
+def tell_fixed(flow: Flow, chart: Chart) -> Chart:
+    """The chart with a word in the boxes of one row each that nothing leads to: it is worked out of fixed numbers."""
+    led = {edge.target for edge in chart.edges}
+    fixed = {node.key for node in chart.nodes if node.key not in led and node.steps and is_fixed(flow, node)}
+    told = (replace(node, told=(*node.told, FIXED)) if node.key in fixed else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(told))
+
+
+def is_fixed(flow: Flow, node: Node) -> bool:
+    """Whether a box makes one row, of what steps made of no data and of nothing that is learned."""
+    place = flow.places[node.steps[0].id]
+    made = flow.behind(*flow.makers[place])
+    return (
+        len(flow.output(place).shape) == 1
+        and place not in list_reading_data(flow)
+        and None not in {maker for record, maker in flow.given(place) if record.role != "parameter"}
+        and any(maker is not None for maker in flow.makers[place])
+        and not any(record.role == "parameter" for one in made for record in flow.steps[one].inputs)
+    )
 
 
 def name_columns(flow: Flow, chart: Chart, columns: Collection[IdColumns]) -> Chart:

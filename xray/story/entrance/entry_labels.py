@@ -125,9 +125,11 @@ def tell_fitting(flow: Flow, node: int) -> str:
 
 
 def spell_fitting(flow: Flow, node: int, how: str) -> list[str]:
-    """From which size a step makes a table as large as the picture, and how, if it does."""
+    """From which size a step makes a table as large as the picture, and how, be it as large here (Cosmos 3)."""
     before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
     sizes = [small for small, large in zip(before, after, strict=False) if 1 < small != large]
+    if how and not sizes and flow.op(node) in RESIZING:
+        sizes, how = list(before[2:]), f"{how} × 1"
     return [f"{'×'.join(map(str, sizes))} {how}"] if how and sizes else []
 
 

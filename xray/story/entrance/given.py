@@ -239,7 +239,9 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
                 continue
             given = flow.steps[node], record, node
-            found.append(given if wanted is not FINDINGS else step_out(flow, towering.entrance, node))
+            is_picture = reads in ("image", "video")
+            outside = step_out(flow, towering.entrance, node, as_given=is_picture) if wanted is FINDINGS else given
+            found.append(outside)
             break
     if reads == "ids":
         return max(found, key=lambda one: count_given(one[0]), default=None)
@@ -253,10 +255,11 @@ def is_numbers(flow: Flow, record: TensorRecord, reader: int) -> bool:
     return (record.is_float or flow.output(reader).is_float) and prod(record.shape) > 0
 
 
-def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, TensorRecord, int]:
+def step_out(flow: Flow, nodes: Collection[int], finder: int, *, as_given: bool) -> tuple[Step, TensorRecord, int]:
     """What comes in before a convolution, be it padded, and which step reads it: a linear layer before it, if one does.
 
-    Where more than that was done to it before, it is what the convolution reads.
+    Be it laid out otherwise before, where it is told `as_given` (Qwen2-VL's patches, which come in as rows). Where more
+    than that was done to it before, it is what the convolution reads.
     """
     record, maker = next(flow.given(finder))
     whole, reader, here = record, finder, maker
@@ -267,7 +270,7 @@ def step_out(flow: Flow, nodes: Collection[int], finder: int) -> tuple[Step, Ten
         is_padded = flow.op(here) in PADDINGS or (flow.op(here) in SIDE_BY_SIDE and len(given) == 1)
         if not given or (not is_padded and reader != here and flow.op(here) not in CARRYING | DROPOUTS | CURVES):
             return flow.steps[finder], record, finder
-        if reader != finder or is_padded:
+        if reader != finder or is_padded or (as_given and flow.op(here) in CARRYING):
             whole = given[0][0]
         here = given[0][1]
     return (flow.steps[reader], whole, reader) if here is None else (flow.steps[finder], record, finder)

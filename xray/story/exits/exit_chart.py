@@ -64,6 +64,8 @@ from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
 from xray.story.streams.put_back import list_put_back
 
+HANDED_TOO = "handed out too"
+
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
     """The steps behind a tower's last sum: last norm, head, a loss or the next word; `others` are of other towers."""
@@ -295,7 +297,11 @@ def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
 
 
 def show_handed(flow: Flow, chart: Chart) -> Chart:
-    """The chart whose last box has the shape in which the model hands it out: its axes may be swapped before (SAM)."""
+    """The chart whose last box has the shape in which the model hands it out: its axes may be swapped before (SAM).
+
+    Boxes that others read say so, where the model hands out what they make, too.
+    """
+    chart = tell_handed(flow, chart)
     node = chart.node(chart.heads[0])
     place = flow.places.get(node.steps[0].id) if node.steps and len(chart.heads) == 1 else None
     if place is None or node.record is None:
@@ -306,6 +312,14 @@ def show_handed(flow: Flow, chart: Chart) -> Chart:
         return chart
     shown = replace(node, steps=(flow.steps[readers[0]], *node.steps), record=flow.output(readers[0]))
     return replace(chart, nodes=tuple(shown if one is node else one for one in chart.nodes))
+
+
+def tell_handed(flow: Flow, chart: Chart) -> Chart:
+    """The chart with a word in boxes that others read, where the model hands out what they make, too."""
+    read, handed = {edge.source for edge in chart.edges}, flow.one_pass.results
+    too = {node.key for node in chart.nodes if node.key in read and node.steps and node.steps[0].id in handed}
+    told = (replace(node, told=(*node.told, HANDED_TOO)) if node.key in too else node for node in chart.nodes)
+    return replace(chart, nodes=tuple(told))
 
 
 def show_given(node: Node) -> Node:

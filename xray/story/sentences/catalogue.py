@@ -10,6 +10,7 @@ from xray.story.sentences.of_rows import OF_OTHERS
 from xray.story.sentences.of_runs import (
     COPIED,
     DERIVED,
+    EXCHANGED,
     OF_APPENDING,
     OF_FILLERS,
     OF_LENGTHS,
@@ -47,6 +48,7 @@ CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_LOOPS,
     *OF_RUNS,
     COPIED,
+    EXCHANGED,
     *OF_RECORDINGS,
     *OF_LENGTHS,
     READ,

@@ -14,7 +14,7 @@ from xray.story.anatomy.branches import (
     Recurrence,
 )
 from xray.story.anatomy.tree import Anatomy
-from xray.story.anatomy.wording import describe_points, spell_base
+from xray.story.anatomy.wording import ACTIVATIONS, describe_points, spell_base
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words
 
@@ -262,7 +262,11 @@ def describe_sinks(anatomy: Anatomy) -> str:
 
 
 def describe_output_gate(anatomy: Anatomy) -> str:
-    return of_some(anatomy, lambda branch: branch.gate, "a gate decides how much of what the heads found goes on.")
+    curves = {one.gate_curve for one in branches(anatomy) if isinstance(one, Attention) and one.gate}
+    (curve,) = curves if len(curves) == 1 else (None,)
+    gate = f"the {ACTIVATIONS.get(curve, curve)} of a gate" if curve else "a gate"
+    words = f"{gate} decides how much of what the heads found goes on."
+    return of_some(anatomy, lambda branch: branch.gate, words)
 
 
 def describe_fused(anatomy: Anatomy) -> str:

@@ -1,11 +1,12 @@
 """What is said of a run: what was recorded, untrained weights, unknown words, settings that are not the default."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields
 
 from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.ir.flow.operation_kinds import LOSSES
-from xray.ir.trace import SMALL_COPY, Step, Trace
+from xray.ir.trace import IN_PLACE_OF, SMALL_COPY, Step, Trace
 from xray.story.facts.savings import count_savings
 from xray.story.facts.totals import is_backward
 from xray.story.sentences.of_ends import Again
@@ -153,12 +154,27 @@ def describe_passes(recorded: Recording) -> str:
     return f"Every tensor of {told}, recorded."
 
 
+def describe_exchanged(trace: Trace) -> str:
+    """Which modules took the place of which others while the model ran, and how often."""
+    paths = {
+        (step.path, step.module, step.settings[IN_PLACE_OF]) for step in trace.steps if IN_PLACE_OF in step.settings
+    }
+    counts = Counter((new, old) for _, new, old in paths)
+    told = [
+        f"{new} in the place of {old}{f', {count:,} times' if count > 1 else ''}"
+        for (new, old), count in sorted(counts.items())
+    ]
+    return f"While it ran, the model put {'; '.join(told)}. What is drawn is what ran." if told else ""
+
+
 COPIED: Sentence[Trace] = fixed(
     "small copy",
     "It is a small copy of the model: fewer layers than its settings say, and fewer experts where these are over 8.",
     lambda trace: trace.config.get(SMALL_COPY) is True,
 )
 """What is said of a recording of a model that was too large to be run as it is."""
+EXCHANGED: Sentence[Trace] = Sentence("exchanged modules", describe_exchanged)
+"""What is said of modules that a model exchanged while it ran."""
 OF_RECORDINGS: tuple[Sentence[Recording], ...] = (
     Sentence("phases", describe_phases),
     Sentence("passes", describe_passes),

@@ -1,5 +1,5 @@
 """What the card says of what stands in the place of attention: states that are handed on, with the queries, keys and
-values that read and change them, and mixing of which nothing is learned.
+values that read and change them, convolutions, and mixing of which nothing is learned.
 """
 
 from collections.abc import Callable, Iterator, Set
@@ -55,6 +55,11 @@ def describe_state_heads(anatomy: Anatomy) -> str:
     return f"Linear attention: {heads}; {wide}. The state is {d_k} × {d_v} numbers for each head{of_values}."
 
 
+def describe_reading(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, lambda heads: True)
+    return "" if some is None else f"Linear attention{some}: keys and values change the state, and queries read it."
+
+
 def describe_unit_rows(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.by_length)
     return "" if some is None else f"Queries and keys of linear attention{some} are each divided by their length."
@@ -82,6 +87,12 @@ def describe_order(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.in_order)
     told = "Within a piece what each row writes is worked out of what those before it write"
     return "" if some is None else f"{told}{some}."
+
+
+def describe_convolutions(anatomy: Anatomy) -> str:
+    back = {one.causal is True for one in branches(anatomy) if isinstance(one, Convolution)}
+    told = "each place with those just before it" if back == {True} else "neighbouring places"
+    return f"Convolutions mix {told}." if back else ""
 
 
 def describe_fourier(anatomy: Anatomy) -> str:

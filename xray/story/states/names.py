@@ -19,7 +19,7 @@ from xray.story.states.operand_names import name_ways
 
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
 GATE = "GATE"
-PUT_IN_TURNS = "ROWS PUT IN, TURN BY TURN"
+READ_IN_TURNS = "ROWS READ OF IT, TURN BY TURN"
 READ = "what is read of it"
 
 
@@ -142,9 +142,9 @@ def list_pieces(flow: Flow, nodes: Collection[int], top: int) -> tuple[int, ...]
 
 
 def part_written(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:
-    """A loop without the steps that put what each turn gives beside what others gave, and these, the last first.
+    """A loop without what each turn reads of the state and puts beside what others read, and these, the last first.
 
-    No turn reads them: they are no part of the state (Qwen 3.5).
+    No turn reads them again: they are no part of the state (Qwen 3.5).
     """
     writes: list[int] = []
     here = max((node for node in nodes if flow.op(node) in PLACING), default=None) if loop else None
@@ -155,7 +155,21 @@ def part_written(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> tup
         here = flow.makers[here][0]
     if len(writes) < 2 or set(loop).isdisjoint(writes):
         return list(loop), ()
-    return [node for node in loop if node not in writes], tuple(writes)
+    own = list_changing(flow, loop)
+    read = {node for node in loop if node not in own}.union(writes)
+    return sorted(own), (writes[0], *sorted(read - {writes[0]}, reverse=True))
+
+
+def list_changing(flow: Flow, loop: Sequence[int]) -> set[int]:
+    """The steps of a loop by which a state is changed, and all of it that they need.
+
+    The last change may be for a cache alone, and lead nowhere.
+    """
+    last = longest_chain(flow, loop)
+    if last is None:
+        return set(loop)
+    kept = flow.ahead(last, within=lambda node: flow.output(node).shape == flow.output(last).shape)
+    return set(loop).intersection(flow.behind(*kept, within=loop[0].__le__))
 
 
 def meets_others(flow: Flow, node: int) -> bool:

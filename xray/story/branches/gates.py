@@ -1,0 +1,69 @@
+"""Gates of an attention: what it found is multiplied by a bent projection of the branch's own input."""
+
+from collections.abc import Sequence
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, SCALINGS
+from xray.ir.records import TensorRecord
+from xray.story.recognition.between import Region, is_linear
+from xray.story.recognition.scored_parts import list_behind
+
+
+def find_gate(flow: Flow, site: Site, region: Region) -> int | None:
+    """The step that makes by how much what the heads found is multiplied; None where no gate does."""
+    followed = list(site.concat) if site.output is not None else list_behind_heads(flow, site, region)
+    for node in followed:
+        if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != 2:
+            continue
+        for record, maker in flow.given(node):
+            if maker is None or maker in followed or maker == site.weighted_sum or len(record.shape) < 2:
+                continue
+            behind = list_behind(flow, maker)
+            if weighs_all_scores(flow, site, behind):
+                continue
+            bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
+            if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
+                return maker
+    return None
+
+
+def name_gate_curve(flow: Flow, maker: int | None) -> str | None:
+    """The activation by which the numbers of a gate are bent at last; None where others follow it."""
+    bend = flow.carried_from(maker, CARRYING)
+    if bend is None or flow.op(bend) not in CURVES:
+        return None
+    return "gelu tanh" if flow.steps[bend].settings.get("approximate") == "tanh" else flow.op(bend).rstrip("_")
+
+
+def list_behind_heads(flow: Flow, site: Site, region: Region) -> list[int]:
+    """Every step of a branch that works on what the heads found."""
+    found = {site.weighted_sum}
+    for node in sorted(region.inner):
+        if node > site.weighted_sum and not found.isdisjoint(flow.makers[node]):
+            found.add(node)
+    return sorted(found - {site.weighted_sum})
+
+
+def is_sink_share(flow: Flow, site: Site, node: int) -> bool:
+    """Whether a step multiplies what the heads found by what a sink leaves of it."""
+    return flow.op(node) in SCALINGS and any(
+        weighs_all_scores(flow, site, list_behind(flow, maker))
+        for maker in flow.makers[node]
+        if maker is not None and maker != site.weighted_sum and maker not in site.concat
+    )
+
+
+def weighs_all_scores(flow: Flow, site: Site, behind: Sequence[int]) -> bool:
+    """Whether a factor is the share that all scores have beside a learned one: a sink, applied after the softmax."""
+    sums = any(flow.op(one) == "logsumexp" and set(flow.makers[one]) & {site.scores, *site.scored} for one in behind)
+    return sums and any(
+        flow.op(one) in ("sub", "rsub") and any(is_learned(flow, *given) for given in flow.given(one)) for one in behind
+    )
+
+
+def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether a tensor is a parameter, moved at most."""
+    while record.role != "parameter" and maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+        record, maker = next(flow.given(maker))
+    return record.role == "parameter"
