@@ -423,7 +423,7 @@ class Turning(nn.Module):
 
     def forward(self, x):
         if len(x) < 3:
-            self.change = nn.Bilinear(5, 5, 7)
+            self.change = nn.Bilinear(5, 5, 7)  # type: ignore[assignment]
             self.extra = nn.Tanh()
             return self.extra(self.last(self.change(x, x)))
         return self.last(self.change(x))

@@ -1,5 +1,7 @@
 """Masks explained cell by cell, and previews."""
 
+from typing import Any
+
 import pytest
 import torch
 
@@ -219,12 +221,12 @@ def test_by_how_much_a_row_is_made_longer_is_read_where_tensors_hold_it():
     class Longer(torch.nn.Module):
         def __init__(self):
             super().__init__()
-            self.register_buffer("front", torch.tensor(3), persistent=False)
+            self.front = torch.nn.Buffer(torch.tensor(3), persistent=False)
 
         def forward(self, x):
-            return torch.nn.functional.pad(x, (self.front, self.front * 0)) + torch.nn.functional.pad(
-                x, (1, x.shape[-1] - 5)
-            )
+            sizes: Any = (self.front, self.front * 0)
+            longer = torch.nn.functional.pad(x, sizes)
+            return longer + torch.nn.functional.pad(x, (1, x.shape[-1] - 5))
 
     trace = xray.trace(Longer(), torch.ones(2, 7))
 

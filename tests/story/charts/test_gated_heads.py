@@ -6,6 +6,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.anatomy.branches import Attention
 from xray.story.sheet.columns import read_columns
 
 WIDE = WIDTH // HEADS
@@ -81,6 +82,8 @@ def test_a_gate_tells_the_curve_that_bends_it_at_last(bend, told, curve):
     parts = (part for _ in range(2) for part in (Gated(apart=True, bend=bend), FeedForwardPart()))
     trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), *parts).eval(), torch.rand(2, 5, WIDTH))
     (column,) = read_columns(trace)
-    attend = xray.anatomy(trace).towers[0].groups[0].stages[0].branches[0]
+    (attend,) = xray.anatomy(trace).towers[0].groups[0].stages[0].branches
 
-    assert (column.frames[0].panels[0].chart.node("gate").label, attend.gate_curve) == (told, curve)
+    assert column.frames[0].panels[0].chart.node("gate").label == told
+    assert isinstance(attend, Attention)
+    assert attend.gate_curve == curve
