@@ -27,7 +27,7 @@ from xray.story.attention.shares import tell_shares
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
-from xray.story.branches.gates import is_sink_share
+from xray.story.branches.before_last import is_sink_share
 from xray.story.branches.operands import Side
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.passages.added_places import learned_source, name_addition

@@ -25,10 +25,9 @@ from xray.story.attention.part_names import label_cut
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
+from xray.story.branches.before_last import find_inner_norm, is_sink_share, name_gate_curve
 from xray.story.branches.caps import label_scale
 from xray.story.branches.feed_forward import SPLITTERS
-from xray.story.branches.gates import is_sink_share, name_gate_curve
-from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.branches.others import list_other_way
 from xray.story.branches.rows import PICKS
 from xray.story.branches.sequences import SPREADING

@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DIFFERENCES, FINDINGS, SCALINGS, SOFTMAXES, SUMS
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
-from xray.story.branches.inner_norms import name_inner_norm
+from xray.story.branches.before_last import name_inner_norm
 from xray.story.branches.others import count_groups
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, projections_in, read_sizes, width_in, width_out

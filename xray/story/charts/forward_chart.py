@@ -9,8 +9,8 @@ from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
+from xray.story.branches.before_last import find_inner_norm
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending, list_threshold
-from xray.story.branches.inner_norms import find_inner_norm
 from xray.story.charts.chart import (
     BROAD,
     LEFT_HALF,

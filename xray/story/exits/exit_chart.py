@@ -32,6 +32,7 @@ from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.box_edges import EDGES, find_edges
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
+from xray.story.exits.handed_out import chart_levels
 from xray.story.exits.handed_rows import ALL, find_rows
 from xray.story.exits.last_steps import (
     adds_earlier,
@@ -45,7 +46,6 @@ from xray.story.exits.last_steps import (
     list_beside_each_other,
     list_worked_behind,
 )
-from xray.story.exits.levels import chart_levels
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest

@@ -12,7 +12,7 @@ from xray.ir.kinds import only_moves
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
-from xray.story.branches.gates import is_learned
+from xray.story.branches.before_last import is_learned
 from xray.story.charts.operation_labels import list_flags
 from xray.story.facts.totals import paths_above
 from xray.story.recognition.between import is_times_one, list_reading_data

@@ -11,7 +11,7 @@ from xray.story.attention.factors import name_factor, name_number, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.ways import read_attention_lanes
 from xray.story.body.stages import Branching
-from xray.story.branches.inner_norms import find_inner_norm
+from xray.story.branches.before_last import find_inner_norm
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import Scored, read_scored
 from xray.story.roles.giving import Given

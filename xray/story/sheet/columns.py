@@ -23,12 +23,12 @@ from xray.story.entrance.given import find_input
 from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit, show_handed
+from xray.story.exits.handed_out import add_tapped
 from xray.story.exits.handed_rows import list_normed_before
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
 from xray.story.exits.other_ways import list_led_across
-from xray.story.exits.tapped import add_tapped
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
 from xray.story.sheet.counting import Count
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
