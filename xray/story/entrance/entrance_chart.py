@@ -59,7 +59,8 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
-    labels |= {node: label_step(flow, node) for node in nodes if flow.op(node) in SUMS and adds_noise(flow, node)}
+    summed = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1)
+    labels |= {node: label_step(flow, node) for node in summed if adds_noise(flow, node)}
     labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)
     if chart is None:
