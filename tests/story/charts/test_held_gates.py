@@ -68,6 +68,39 @@ def test_bounds_within_experts_are_told():
     assert each.told == ("gate at most 7, up within ±7, + 1",)  # modeling_gpt_oss.py, _apply_gate
 
 
+class OneByOne(nn.Module):
+    """Experts one after the other, each with its matrices and biases out of those of all (OpenAI's privacy filter)."""
+
+    def __init__(self, hold, experts=5, wide=11):
+        super().__init__()
+        self.hold, self.norm, self.router = hold, nn.LayerNorm(WIDTH), nn.Linear(WIDTH, experts)
+        self.wide, self.wide_bias = (nn.Parameter(torch.rand(experts, *more, 2 * wide)) for more in ((WIDTH,), ()))
+        self.back, self.back_bias = (nn.Parameter(torch.rand(experts, *more, WIDTH)) for more in ((wide,), ()))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        scores, chosen = self.router(given).topk(2)
+        weights, found = scores.softmax(-1), torch.zeros_like(given)
+        flags = functional.one_hot(chosen, len(self.wide)).permute(2, 1, 0)
+        for (expert,) in flags.sum((-1, -2)).greater(0).nonzero():
+            rank, places = torch.where(flags[expert])
+            gate, up = (given[places] @ self.wide[expert] + self.wide_bias[expert]).chunk(2, -1)
+            made = self.hold(gate, up) @ self.back[expert] + self.back_bias[expert]
+            found.index_add_(0, places, made * weights[places, rank, None])
+        return x + found.view(x.shape)
+
+
+def test_bounds_are_told_of_experts_one_after_the_other_with_biases_picked_from_those_of_all():
+    torch.manual_seed(0)
+    layers = [layer for _ in range(2) for layer in (AttentionPart(), OneByOne(hold_both))]
+    (column,) = read_columns(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 13, WIDTH)))
+
+    (each,) = (node for node in column.frames[0].panels[1].chart.nodes if node.label.startswith("IN EACH"))
+    assert each.label == "IN EACH: GATE + SiLU, × UP, AND BACK"
+    assert each.told == ("gate at most 7, up from −5 to 7, + 1",)
+    assert sum(step.op == "clamp" for step in each.steps) == 2 * 5
+
+
 def test_biases_of_experts_are_counted_where_they_are_added():
     _, trace = record_family(FAMILIES["gpt_oss"])
     panel = read_columns(trace)[0].frames[0].panels[1]

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.charts.test_operations_chart import labels_of, rows
+from story.charts.test_operations_chart import chart_of, labels_of, rows
 from torch import nn
 from torch.nn import functional
 
@@ -24,6 +24,31 @@ class Squeezed(nn.Module):
     def forward(self, x):
         x = self.first(x)
         return self.last(x * self.gate(x))
+
+
+class Focal(nn.Module):
+    """A map by its gate, and the mean of all places, bent, times a gate of each place (FocalNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(3, 7), nn.Conv2d(5, 5, 1)
+
+    def forward(self, x):
+        context, gates = self.first(x.permute(0, 2, 3, 1)).permute(0, 3, 1, 2).split([5, 2], 1)
+        whole = functional.gelu(context.mean(2, keepdim=True).mean(3, keepdim=True))
+        return self.last(context * gates[:, :1] + whole * gates[:, 1:])
+
+
+def test_a_mean_of_all_places_taken_axis_by_axis_is_multiplied_before_it_is_added():
+    chart = chart_of(Focal(), MAP)
+
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = [(labels[edge.source], labels[edge.target]) for edge in chart.edges]
+    assert sorted(labels.values()) == sorted(
+        ["LINEAR", "MULTIPLIED", "MEAN OF ALL PLACES", "GELU", "MULTIPLIED", "ADDED UP", "CONVOLUTION 1×1"]
+    )
+    assert ("GELU", "MULTIPLIED") in ways
+    assert [source for source, target in ways if target == "ADDED UP"] == ["MULTIPLIED"] * 2
 
 
 @pytest.mark.parametrize(

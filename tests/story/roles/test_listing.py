@@ -117,6 +117,23 @@ def test_what_is_not_known_has_no_role():
     assert roles == {}
 
 
+class Mended(nn.Module):
+    """Rows and what a pointwise convolution makes of them: half of a layer, whose sum is no sublayer's."""
+
+    def __init__(self):
+        super().__init__()
+        self.point = nn.Conv2d(5, 5, 1)
+
+    def forward(self, x):
+        return x + self.point(x)
+
+
+def test_sums_of_nothing_that_is_known_are_no_layers_with_numbers():
+    roles = roles_of(nn.Sequential(*(Mended() for _ in range(3))).eval(), torch.rand(2, 5, 13, 13))
+
+    assert roles == {}
+
+
 PROJECTIONS = {"projection to queries", "projection to keys", "projection to values"}
 
 

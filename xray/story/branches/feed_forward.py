@@ -9,8 +9,9 @@ from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
 from xray.story.branches.others import count_groups
+from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places
-from xray.story.recognition.between import Region, projections_in, read_sizes, width_in, width_out
+from xray.story.recognition.between import Region, is_linear, projections_in, read_sizes, width_in, width_out
 
 BENT_BY: dict[str, frozenset[str]] = {
     "silu": frozenset({"silu", "sigmoid", "mul"}),
@@ -162,7 +163,7 @@ def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bo
     makers = flow.makers[node]
     if any(maker is None or maker not in nodes for maker in makers):
         return False
-    roots = [strip_shift(flow, maker) for maker in makers]
+    roots = [strip_bias(flow, maker) for maker in makers]
     straight = [root in wide for root in roots]
     if roots[0] == roots[1]:
         return True and makers[0] != makers[1]
@@ -178,6 +179,16 @@ def strip_shift(flow: Flow, maker: int | None) -> int | None:
     here = flow.carried_from(maker, CARRYING | CLAMPS)
     is_shift = here is not None and flow.op(here) in SUMS and len(flow.steps[here].inputs) == 1
     return flow.carried_from(flow.makers[here][0], CARRYING | CLAMPS) if is_shift and here is not None else here
+
+
+def strip_bias(flow: Flow, maker: int | None) -> int | None:
+    """The same before a learned row is added, be it one that an expert picked out of those of all (gpt-oss)."""
+    here = strip_shift(flow, maker)
+    given = list(flow.given(here)) if here is not None and flow.op(here) in SUMS else []
+    layers = [one for _, one in given if (layer := flow.carried_from(one)) is not None and is_linear(flow, layer)]
+    rows = [record for record, one in given if one not in layers and learned_source(flow, record, one) is not None]
+    is_bias = len(given) == 2 and len(layers) == 1 and len(rows) == 1 and prod(rows[0].shape) == rows[0].shape[-1]
+    return flow.carried_from(layers[0]) if is_bias else here
 
 
 def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> bool:

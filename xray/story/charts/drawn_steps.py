@@ -27,7 +27,7 @@ from xray.story.branches.others import longest_chain
 from xray.story.charts.alike_runs import Turn, find_runs
 from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
-from xray.story.passages.channels import gates_channels
+from xray.story.passages.channels import gates_channels, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.ordered_rows import shifts_places, takes_in_order
@@ -366,7 +366,7 @@ def is_joint(
         and bool(step.outputs)
         and (
             all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
-            or gates_channels(flow, node)
+            or (gates_channels(flow, node) or spreads_both(flow, node))
         )
     )
 

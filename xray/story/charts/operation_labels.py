@@ -42,6 +42,7 @@ from xray.story.passages.pools import (
     label_neighbours,
     label_pool,
     lays_neighbours,
+    list_means,
     measures_channels,
     weighs_rows,
 )
@@ -198,8 +199,8 @@ def label_division(flow: Flow, norm: Norm) -> str:
 
 
 def list_written_out(flow: Flow, node: int) -> tuple[int, ...]:
-    """The steps that one box stands for as they do one thing together: round, divide by a sum, or make 1 and 0."""
-    return list_rounding(flow, node) or list_own_sum(flow, node) or list_flags(flow, node)
+    """The steps that one box stands for as they do one thing together: round, divide by a sum, take a mean of a map."""
+    return list_rounding(flow, node) or list_own_sum(flow, node) or list_flags(flow, node) or list_means(flow, node)
 
 
 def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:

@@ -296,8 +296,8 @@ def list_apart(flow: Flow, nodes: Collection[int], branch: Experts) -> list[int]
 def list_bent(flow: Flow, inner: Sequence[int], branch: Experts) -> list[int]:
     """The steps among some by which numbers are bent or held between bounds, and the products with a gate."""
     gates = [node for node in inner if is_product_of_two(flow, node)] if branch.gated else []
-    held = find_held(flow, gates[-1], inner) if gates else None
-    return sorted({*list_bending(flow, inner, branch.activation), *gates, *(held.nodes if held else ())})
+    held = {node for gate in gates if (found := find_held(flow, gate, inner)) is not None for node in found.nodes}
+    return sorted({*list_bending(flow, inner, branch.activation), *gates, *held})
 
 
 def tell_held_gate(flow: Flow, steps: Collection[Step], nodes: Collection[int], branch: Experts) -> tuple[str, ...]:

@@ -117,3 +117,12 @@ def gates_channels(flow: Flow, place: int) -> bool:
         if record.shape != shape and record.shape[:2] == shape[:2] and prod(record.shape) == prod(shape[:2])
     ]
     return any(gate is not None and flow.op(gate) in BETWEEN_0_AND_1 for gate in gates)
+
+
+def spreads_both(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies one number of each channel with a map that all share (FocalNet's third gate)."""
+    shape = flow.output(place).shape if flow.op(place) in SCALINGS and flow.steps[place].outputs else ()
+    given = [record.shape for record in flow.steps[place].inputs]
+    if len(shape) < FEWEST_AXES or len(given) != 2:
+        return False
+    return {(*shape[:2], *(1 for _ in shape[2:])), (shape[0], 1, *shape[2:])} == set(given) and shape not in given

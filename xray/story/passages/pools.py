@@ -20,7 +20,20 @@ def is_pool(flow: Flow, node: int) -> bool:
     """Whether a step is a pool, or takes the mean of rows, or of all places of a map."""
     if not flow.steps[node].outputs or not flow.steps[node].inputs or prod(flow.output(node).shape) < 2:
         return False
-    return bool(name_way(flow, node)) or (flow.op(node) == "mean" and takes_rows_together(flow, node))
+    return bool(name_way(flow, node)) or (
+        flow.op(node) == "mean" and (takes_rows_together(flow, node) or bool(list_means(flow, node)))
+    )
+
+
+def list_means(flow: Flow, node: int) -> tuple[int, ...]:
+    """The two means, one behind the other, that make one number of all places of a map; none for any other step."""
+    before = flow.makers[node][0] if flow.op(node) == "mean" and flow.makers[node] else None
+    if before is None or flow.op(before) != "mean" or list(flow.readers.get(before, ())) != [node]:
+        return ()
+    axes = [read_axes(flow, before), read_axes(flow, node)]
+    is_map = all(len(flow.steps[one].inputs[0].shape) == MAP for one in (before, node))
+    is_whole = is_map and axes in ([{MAP - 2}, {MAP - 1}], [{MAP - 1}, {MAP - 2}])
+    return (before, node) if is_whole and before in list_reading_data(flow) else ()
 
 
 def adds_up_rows(flow: Flow, node: int) -> bool:
@@ -93,7 +106,8 @@ def label_pool(flow: Flow, node: int) -> str:
     """What a pool or a mean is called: of how many numbers one is made, and by how many places it moves on."""
     way = name_way(flow, node)
     if not way or "adaptive" in flow.op(node):
-        counted = count_pooled(flow.steps[node].inputs[0].shape, flow.output(node).shape)
+        first = next(iter(list_means(flow, node)), node)
+        counted = count_pooled(flow.steps[first].inputs[0].shape, flow.output(node).shape)
         return f"{'HIGHEST' if way == 'MAX' else 'MEAN'} OF {counted}"
     kernel = read_kernel(flow, node)
     stride = read_setting(flow, node, "stride") or kernel

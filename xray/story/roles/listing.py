@@ -1,6 +1,7 @@
 """The roles of all steps of a recording."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.trace import Trace
@@ -27,8 +28,9 @@ def list_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
     for one_pass in trace.passes:
         reading = read_pass(one_pass)
-        sides = [names.get(id(one), one.tower.name) if len(whole.towers) > 1 else "" for one in reading.towers]
-        told = list_parts(reading, sides, whole.head)
+        towers = reading.towers if whole.towers else ()  # sums of nothing that is known have no layers (PP-OCRv5)
+        sides = [names.get(id(one), one.tower.name) if len(whole.towers) > 1 else "" for one in towers]
+        told = list_parts(replace(reading, towers=towers), sides, whole.head)
         flow = reading.flow
         found[one_pass.key] = dict(list_operations(flow)) | told | dict(list_kernels(flow))
     return found
