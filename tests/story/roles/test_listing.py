@@ -134,6 +134,14 @@ def test_sums_of_nothing_that_is_known_are_no_layers_with_numbers():
     assert roles == {}
 
 
+def test_words_before_sums_of_nothing_that_is_known_are_still_told():
+    mended = (Shaped(lambda layer, x, mask: x + x.flip(-1)) for _ in range(3))
+    roles = roles_of(Writer(53, [*mended], 15), IDS)
+
+    assert roles["words#0"] == "embedding: ids to vectors"
+    assert not any("layer " in role for role in roles.values())
+
+
 PROJECTIONS = {"projection to queries", "projection to keys", "projection to values"}
 
 

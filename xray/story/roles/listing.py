@@ -1,11 +1,10 @@
 """The roles of all steps of a recording."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Head
+from xray.story.anatomy.tree import Anatomy
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, read_branch
 from xray.story.body.together import name_towers
@@ -28,16 +27,18 @@ def list_roles(trace: Trace) -> Mapping[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
     for one_pass in trace.passes:
         reading = read_pass(one_pass)
-        towers = reading.towers if whole.towers else ()  # sums of nothing that is known have no layers (PP-OCRv5)
-        sides = [names.get(id(one), one.tower.name) if len(whole.towers) > 1 else "" for one in towers]
-        told = list_parts(replace(reading, towers=towers), sides, whole.head)
+        sides = [names.get(id(one), one.tower.name) if len(whole.towers) > 1 else "" for one in reading.towers]
+        told = list_parts(reading, sides, whole)
         flow = reading.flow
         found[one_pass.key] = dict(list_operations(flow)) | told | dict(list_kernels(flow))
     return found
 
 
-def list_parts(reading: Reading, names: list[str], head: Head | None) -> dict[str, str]:
-    """The roles that the steps of a pass have in its towers; `names` are theirs, empty where there is but one."""
+def list_parts(reading: Reading, names: list[str], whole: Anatomy) -> dict[str, str]:
+    """The roles that the steps of a pass have in its towers; `names` are theirs, empty where there is but one.
+
+    Sums of nothing that is known are no layers, and no tower (PP-OCRv5).
+    """
     given = Given(reading.flow)
     towers = reading.towers
     tops: list[int] = []
@@ -47,8 +48,10 @@ def list_parts(reading: Reading, names: list[str], head: Head | None) -> dict[st
         is_last = number == len(towers) - 1
         first, last = towering.chains[0].joints[0].add, towering.chains[-1].joints[-1].add
         give_entrance(given, towering, side)
+        if not whole.towers:
+            continue
         give_layers(given, towering, side)
-        tops += give_exit(given, towering, head if is_last else None, name, others)
+        tops += give_exit(given, towering, whole.head if is_last else None, name, others)
         tops += [first, last]
         called = name or towering.tower.name
         given.block({*towering.entrance, first, last}, called if called in SIDES else f"{called} tower", others)
