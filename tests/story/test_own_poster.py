@@ -210,3 +210,11 @@ def test_a_word_that_it_does_not_know_is_explained():
     layout = compose_poster(replace(trace, passes=(asked, *trace.passes[1:])), text_width)
 
     assert "<unk> stands for a word that it does not know." in words_of(layout)
+
+
+@pytest.mark.parametrize("name", ["both", "cached", "inference"])
+def test_what_a_pass_hands_out_on_its_way_is_no_trait_of_the_model(name):
+    texts = [text_of(line) for box in poster_of(name).boxes for line in box.lines]
+
+    assert texts
+    assert not [text for text in texts if "handed out" in text or "in no box" in text]

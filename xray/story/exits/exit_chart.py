@@ -47,7 +47,7 @@ from xray.story.exits.last_steps import (
     list_worked_behind,
 )
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
-from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
+from xray.story.exits.loss_chart import PICKS, add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
 from xray.story.exits.other_ways import find_ways, label_ways, lead_ways, reach_joining
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
@@ -315,7 +315,13 @@ def show_handed(flow: Flow, chart: Chart) -> Chart:
 
 
 def tell_handed(flow: Flow, chart: Chart) -> Chart:
-    """The chart with a word in boxes that others read, where the model hands out what they make, too."""
+    """The chart with a word in boxes that others read, where the model hands out what they make, too.
+
+    Where predictions are measured, or a next word is chosen, nothing is said: the pass hands these out for that.
+    """
+    ends = [node for node, step in enumerate(flow.steps) if step.id in flow.one_pass.results]
+    if any(is_loss(flow, node) or flow.op(node) in PICKS for node in ends if flow.is_leaf(node)):
+        return chart
     read, handed = {edge.source for edge in chart.edges}, flow.one_pass.results
     too = {node.key for node in chart.nodes if node.key in read and node.steps and node.steps[0].id in handed}
     told = (replace(node, told=(*node.told, HANDED_TOO)) if node.key in too else node for node in chart.nodes)

@@ -126,10 +126,13 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
 
 
 def count_of_no_data(flow: Flow, drawn: Collection[str]) -> Counter[str]:
-    """How often each operation works out of nothing that comes in what is handed out, and read by no data (SAM 3)."""
+    """How often each operation works out of nothing that comes in what is handed out, and read by no data (SAM 3).
+
+    Nothing is told where no end works on data: what came in is made in the pass itself then (words to ids).
+    """
     data, handed = list_reading_data(flow), flow.one_pass.results
     ends = [node for node, step in enumerate(flow.steps) if step.id in handed and flow.is_leaf(node)]
-    made = flow.behind(*(node for node in ends if node not in data))
+    made = () if data.isdisjoint(ends) else flow.behind(*(node for node in ends if node not in data))
     alone = (node for node in made if flow.is_leaf(node) and data.isdisjoint(flow.ahead(node)))
     told = (node for node in alone if flow.steps[node].id not in drawn and not only_moves(flow.op(node)))
     floats = (node for node in told if flow.op(node) not in CARRYING and flow.output(node).is_float)
