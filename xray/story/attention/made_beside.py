@@ -20,6 +20,8 @@ from xray.story.sentences.of_parts import ASKED_BY, COUNTED_PLACES, TABLES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400
 COUNTED = frozenset({"arange", "cumsum"})
+OF_PLACES = len(("batch", "row"))
+"""An argument of more axes holds several numbers for each place."""
 
 
 @dataclass(frozen=True)
@@ -231,10 +233,6 @@ def find_joined_values(flow: Flow, site: Site, inside: Collection[int]) -> tuple
             if flow.op(node) in SUMS and len(list_weighing(flow, site, works)) == 1:
                 return node, works
     return None
-
-
-OF_PLACES = len(("batch", "row"))
-"""An argument of more axes holds several numbers for each place."""
 
 
 def describe_tables(flow: Flow, maker: int | None) -> str:

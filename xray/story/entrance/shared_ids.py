@@ -1,4 +1,4 @@
-"""Ids of which several tables look up a part each, or what is worked out of each: codes of a sound, hashes (CANINE)."""
+"""Ids of which several tables look up a part each: codes of a sound, hashes (CANINE), columns of boxes (LayoutLM)."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +15,10 @@ from xray.story.wording import plural
 
 CUTS = CARRYING | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
 WORKING = SUMS | SCALINGS | LEFT_OVER
+HOLDING = CARRYING | CLAMPS | {"long", "int"}
+ALONE = HOLDING | SCALINGS
+Cut = tuple[TensorRecord, int | None, tuple[int, ...]]
+"""The tensor that ids are a column of, its maker, and the columns: two where it is how far apart they are."""
 
 
 def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord, list[str]] | None:
@@ -54,12 +58,6 @@ def is_worked_out_alone(flow: Flow, node: int) -> bool:
     """Whether a step makes ids of the ids of one tensor, each by itself."""
     inputs, output = flow.steps[node].inputs, flow.output(node)
     return flow.op(node) in WORKING and len(inputs) == 1 and inputs[0].role == output.role == "ids"
-
-
-HOLDING = CARRYING | CLAMPS | {"long", "int"}
-ALONE = HOLDING | SCALINGS
-Cut = tuple[TensorRecord, int | None, tuple[int, ...]]
-"""The tensor that ids are a column of, its maker, and the columns: two where it is how far apart they are."""
 
 
 @dataclass(frozen=True)
