@@ -60,6 +60,46 @@ def test_turns_of_a_long_stem_stand_in_one_box_a_stage(turns, is_wide, told):
     assert not [label for label in labels if "MORE STEPS" in label]
 
 
+class Beside(nn.Module):
+    """Turns of which some, or all, are laid side by side behind the last, before the layers (HGNet)."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.kept = kept
+        self.first = nn.Conv1d(3, WIDTH, 7, padding=3)
+        self.stages = nn.ModuleList(
+            nn.ModuleList(make_turn(WIDTH, is_wide=True) for _ in range(6)) for _ in range(STAGES)
+        )
+        self.joins = nn.ModuleList(nn.Conv1d(WIDTH * (1 + len(kept)), WIDTH, 1) for _ in range(STAGES))
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        x = self.first(x)
+        for stage, join in zip(self.stages, self.joins, strict=True):
+            given = [x]
+            for turn in stage:
+                given.append(turn(given[-1]))
+            x = join(torch.cat([given[0], *(given[one] for one in self.kept)], 1))
+        x = x.mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ((1, 2, 3, 4, 5, 6), {"6 TIMES, EACH HANDED ON: CONVOLUTION 3 + BATCH NORM + ReLU"}),
+        ((6,), {"6 TIMES: CONVOLUTION 3 + BATCH NORM + ReLU"}),
+        ((2, 6), set()),
+    ],
+)
+def test_a_box_of_turns_says_whether_what_each_gives_is_read_behind_them(kept, told):
+    _, chart = read(lambda: Beside(kept), torch.rand(2, 3, 13))
+
+    assert {label for label in labels_of(chart) if "TIMES" in label} == told
+
+
 def test_turns_that_have_room_have_a_box_each():
     _, chart = read(lambda: Stem(3, is_wide=True), torch.rand(2, 3, 13))
 

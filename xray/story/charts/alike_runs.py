@@ -1,6 +1,6 @@
 """Steps that are the same again and again, one behind the other, in one box where there is no room for each."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
@@ -9,6 +9,7 @@ from xray.story.charts.operation_labels import label_step
 
 LONGEST, LEAST_TIMES = 2, 3
 """Of how many boxes a turn is at most, and how often it is at least."""
+EACH_KEPT = ", EACH HANDED ON"
 Group = tuple[int, ...]
 Behind = Mapping[int, Mapping[int, Group]]
 """What stands in the box of a step behind it."""
@@ -44,8 +45,15 @@ def count_turns(flow: Flow, drawn: Sequence[int], marks: Sequence[object], long:
     return here // long
 
 
-def tell_run(flow: Flow, node: Node, turn: Turn, times: int) -> Node:
+def find_kept(flow: Flow, run: Group, long: int, held: Collection[int]) -> set[bool]:
+    """Whether what each turn but the last gives is read by others than `held`, all that the box of a run stands for."""
+    ends = [max(own for own in held if own < begin) for begin in run[long::long]]
+    return {any(flow.is_leaf(one) and one not in held for one in flow.readers.get(end, ())) for end in ends}
+
+
+def tell_run(flow: Flow, node: Node, turn: Turn, times: int, *, is_kept: bool) -> Node:
     """A box that stands for several turns, by what each of them does; its own label is that of the last step."""
     before = [" + ".join(label_step(flow, part) for part in (one, *behind)) for one, behind in [*turn.items()][:-1]]
     extra = describe_params(flow, *(flow.places[step.id] for step in node.steps))
-    return replace(node, label=f"{times} TIMES: {'; '.join((*before, node.label))}", extra=extra)
+    label = f"{times} TIMES{EACH_KEPT if is_kept else ''}: {'; '.join((*before, node.label))}"
+    return replace(node, label=label, extra=extra)

@@ -24,7 +24,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import longest_chain
-from xray.story.charts.alike_runs import Turn, find_runs
+from xray.story.charts.alike_runs import Turn, find_kept, find_runs
 from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels, spreads_both
@@ -53,14 +53,15 @@ class Drawn:
     """The steps that are drawn, each with those that it stands for, and what follows it in the same box.
 
     `middle` is the one that stands for all those between the first and the last that had no room, which are `held`. The
-    last one of several `turns` alike may stand for them all: the first of these, and how many they are.
+    last one of several `turns` alike may stand for them all: the first of these, how many they are, and whether what
+    each gives is read behind them all.
     """
 
     steps: dict[int, Group]
     behind: dict[int, dict[int, Group]]
     middle: int | None = None
     held: Group = ()
-    turns: dict[int, tuple[Turn, int]] = field(default_factory=dict)
+    turns: dict[int, tuple[Turn, int, bool]] = field(default_factory=dict)
 
 
 def pick_steps(
@@ -90,14 +91,26 @@ def pick_steps(
 
 
 def fold_turns(flow: Flow, whole: Drawn) -> Drawn:
-    """The same with one box for several turns of the same steps, one behind the other (HGNet)."""
-    steps, behind, turns = dict(whole.steps), dict(whole.behind), dict[int, tuple[Turn, int]]()
+    """The same with one box for several turns of the same steps, one behind the other (HGNet).
+
+    Turns of which some are read elsewhere too, and others are not, have their own boxes.
+    """
+    steps, behind, turns = dict(whole.steps), dict(whole.behind), dict[int, tuple[Turn, int, bool]]()
     for run, long in find_runs(flow, list(whole.steps), whole.behind):
-        turns[run[-1]] = {node: whole.behind.get(node, {}) for node in run[:long]}, len(run) // long
+        every = {*run, *(one for node in run for group in list_groups(whole, node) for one in group)}
+        kept = find_kept(flow, run, long, every)
+        if len(kept) > 1:
+            continue
+        turns[run[-1]] = {node: whole.behind.get(node, {}) for node in run[:long]}, len(run) // long, kept == {True}
         held = [steps.pop(node) for node in run]
         held += [own for node in run[:-1] for own in behind.pop(node, {}).values()]
         steps[run[-1]] = tuple(sorted({one for own in held for one in own}, reverse=True))
     return Drawn(dict(sorted(steps.items())), behind, turns=turns)
+
+
+def list_groups(drawn: Drawn, node: int) -> list[Group]:
+    """The steps that the box of one stands for, and those of all that stand in it behind."""
+    return [drawn.steps[node], *drawn.behind.get(node, {}).values()]
 
 
 def fold_middle(whole: Drawn, most: int) -> Drawn:

@@ -112,8 +112,8 @@ def chart_operations(
             )
             made = make(flow, node, notable[node], row, spread(place, len(held)), keys[node])
             made = add_behind(flow, made, behind.get(node, {}), owner)
-            turn, times = drawn.turns.get(node, ({}, 1))
-            found.append(tell_run(flow, made, turn, times) if turn else made)
+            turn, times, is_kept = drawn.turns.get(node, ({}, 1, False))
+            found.append(tell_run(flow, made, turn, times, is_kept=is_kept) if turn else made)
     if drawn.middle is not None:
         names = [labels.get(one) or label_step(flow, one, owner) for one in drawn.held]
         found = [tell_middle(flow, one, names) if one.key == keys[drawn.middle] else one for one in found]
