@@ -8,20 +8,41 @@ from xray.capture.targets.target import run_target
 from xray.ir.trace import SMALL_COPY
 from xray.sources import ways
 from xray.sources.request import Request
-from xray.sources.ways import COPIED, WITH_CHANCE, Made, build_seeded, list_targets
+from xray.sources.ways import Made, SmallCopy, build_seeded, run_ways
 from xray.story.sentences import of_runs
 
 
+class Choosing(nn.Module):
+    """Layers, before which a number is asked for that hangs on weights; so it does not run without storage."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(3, 3) for _ in range(layers))
+
+    def forward(self, x):
+        x = x * self.layers[0].weight.sum().item()
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
 def feed(model, *, has_storage):
-    yield Made({"input": torch.ones(2, 3)}, {})
+    yield Made({"x": torch.ones(2, 3)}, {})
 
 
-@pytest.mark.parametrize(("way", "is_copy"), [(COPIED, True), (WITH_CHANCE, False)])
-def test_a_small_copy_is_owned_up_to(way, is_copy):
-    trace = run_target(next(list_targets(nn.Linear(3, 5), feed, Request(), way))).trace
+@pytest.mark.parametrize(
+    ("limit", "told"),
+    [(100, "It is a small copy of the model: n_layer 2 of 13. The whole model has 156 parameters."), (10_000, "")],
+)
+def test_a_small_copy_is_owned_up_to_and_what_it_lacks(monkeypatch, limit, told):
+    monkeypatch.setattr(ways, "MOST_BYTES", limit)
+    small = SmallCopy(lambda: Choosing(2), ("n_layer 2 of 13",))
 
-    assert trace.config.get(SMALL_COPY, False) is is_copy
-    assert bool(of_runs.COPIED.tell(trace)) is is_copy
+    trace = run_target(run_ways(lambda: Choosing(13), feed, Request(), "some", small)).trace
+
+    assert trace.config.get(SMALL_COPY, False) is bool(told)
+    assert len({step.path for step in trace.steps if step.op == "linear"}) == (2 if told else 13)
+    assert of_runs.COPIED.tell(trace) == told
 
 
 def test_large_weights_repeat_one_stretch_of_chance_and_no_two_rows_are_alike(monkeypatch):

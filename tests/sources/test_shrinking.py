@@ -2,7 +2,7 @@
 
 import pytest
 
-from xray.sources.shrinking import shrink
+from xray.sources.shrinking import list_cuts, shrink
 
 transformers = pytest.importorskip("transformers", reason="the library whose settings are shrunk here")
 
@@ -34,3 +34,17 @@ def test_lists_of_layers_are_as_short_as_the_copy():
 
     assert small.layer_types == ["linear_attention"] * 3 + ["full_attention"]
     assert small.num_experts == 8
+
+
+@pytest.mark.parametrize(
+    ("kind", "cuts"),
+    [
+        ("Qwen3NextConfig", ("num_hidden_layers 4 of 48", "num_experts 8 of 512")),
+        ("ProphetNetConfig", ("num_encoder_layers 2 of 12", "num_decoder_layers 2 of 12")),
+        ("CLIPConfig", ("num_hidden_layers 2 of 12",)),
+    ],
+)
+def test_what_a_small_copy_has_fewer_of_is_listed(kind, cuts):
+    whole = getattr(transformers, kind)()
+
+    assert list_cuts(whole, shrink(whole)) == cuts

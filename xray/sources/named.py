@@ -12,9 +12,9 @@ from xray.sources.family_inputs import propose_inputs
 from xray.sources.hub import find_config
 from xray.sources.library import Recipe, read_recipe
 from xray.sources.request import Request
-from xray.sources.shrinking import shrink
+from xray.sources.shrinking import list_cuts, shrink
 from xray.sources.tokenising import find_tokeniser
-from xray.sources.ways import Made, run_ways
+from xray.sources.ways import Made, SmallCopy, run_ways
 
 
 def load_named(name: str, request: Request) -> Target:
@@ -46,7 +46,8 @@ def load_recipe(recipe: Recipe, request: Request, name: str) -> Target:
         return propose_inputs(model, config, request.wishes, has_storage=has_storage)
 
     small = Recipe(shrink(recipe.config), recipe.make)
-    return run_ways(recipe.build, feed, request, name, small.build)
+    copied = SmallCopy(small.build, list_cuts(recipe.config, small.config))
+    return run_ways(recipe.build, feed, request, name, copied)
 
 
 def list_settings(name: str) -> dict[str, Setting]:

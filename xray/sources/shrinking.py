@@ -50,6 +50,18 @@ def shrink(config: Any) -> Any:
     return small
 
 
+def list_cuts(whole: Any, small: Any) -> tuple[str, ...]:
+    """What a small copy has fewer of than the whole, each once: `("num_layers 1 of 28", ...)`."""
+    places = zip(list_places(whole, ()), list_places(small, ()), strict=True)
+    cuts = [
+        f"{name} {getattr(few, name):,} of {getattr(many, name):,}"
+        for many, few in places
+        for name in (*LAYERS, *EXPERTS)
+        if name in vars(many) and getattr(few, name) != getattr(many, name)
+    ]
+    return tuple(dict.fromkeys(cuts))
+
+
 def count_needed(place: Any) -> int:
     """How many layers, from the first, have one of each kind among them."""
     needed = FEWEST_LAYERS

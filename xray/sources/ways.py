@@ -1,9 +1,10 @@
 """The ways in which a model may run that X-Ray builds itself: the cheapest that works is taken."""
 
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Protocol
 
 import torch
@@ -13,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
 from xray.errors import TraceError, XRayError
-from xray.ir.trace import SMALL_COPY, Trace
+from xray.ir.trace import CUTS, SMALL_COPY, WHOLE_PARAMS, Trace
 from xray.sources.known_values import build_on_meta, known_values
 from xray.sources.quiet import quietly
 from xray.sources.request import Request
@@ -32,6 +33,7 @@ WITHOUT_STORAGE = "without storage: shapes and masks, but no other numbers"
 WITH_CHANCE = "with chance weights"
 COPIED = "as a small copy with fewer layers and chance weights"
 Make = Callable[[], nn.Module]
+Finish = Callable[[Trace], Trace]
 Block = Callable[[], AbstractContextManager[None]]
 
 
@@ -41,6 +43,14 @@ class Made:
 
     values: dict[str, Any]
     axes: Mapping[str | int, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class SmallCopy:
+    """How to build a small copy of a model, and what it has fewer of: settings, each as "num_layers 1 of 28"."""
+
+    make: Make
+    cuts: tuple[str, ...]
 
 
 class Feed(Protocol):
@@ -53,7 +63,7 @@ class Feed(Protocol):
 Ways = Generator[Target, BaseException, None]
 
 
-def run_ways(make: Make, feed: Feed, request: Request, name: str, make_small: Make | None = None) -> Target:
+def run_ways(make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None = None) -> Target:
     """The first way to run the model that `make` builds; where it fails, the target knows the next.
 
     It runs without storage where it can. Where it asks for numbers that hang on its weights, it is built with chance
@@ -62,7 +72,7 @@ def run_ways(make: Make, feed: Feed, request: Request, name: str, make_small: Ma
     Raises:
         TraceError: it cannot be built.
     """
-    ways = list_ways(make, feed, request, name, make_small)
+    ways = list_ways(make, feed, request, name, small)
     return link(next(ways), ways)
 
 
@@ -78,21 +88,21 @@ def link(target: Target, ways: Ways) -> Target:
     return replace(target, otherwise=go_on)
 
 
-def list_ways(make: Make, feed: Feed, request: Request, name: str, make_small: Make | None) -> Ways:
+def list_ways(make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None) -> Ways:
     """The targets to try one after the other; it is sent the error in which each of them ended."""
     bare = build(lambda: build_on_meta(make), name)
     error = yield from list_targets(bare, feed, request, WITHOUT_STORAGE)
     if request.meta or error is None or not asks_for_numbers(error):
         return
-    is_small = count_bytes(bare) <= MOST_BYTES
-    chosen = make if is_small else make_small
-    if chosen is not None:
-        model = build(lambda: build_seeded(chosen), name)
-        yield from list_targets(model, feed, request, WITH_CHANCE if is_small else COPIED)
+    if count_bytes(bare) <= MOST_BYTES:
+        yield from list_targets(build(lambda: build_seeded(make), name), feed, request, WITH_CHANCE)
+    elif small is not None:
+        finish = partial(note_copy, cuts=small.cuts, params=sum(one.numel() for one in bare.parameters()))
+        yield from list_targets(build(lambda: build_seeded(small.make), name), feed, request, COPIED, finish)
 
 
 def list_targets(
-    model: nn.Module, feed: Feed, request: Request, told: str
+    model: nn.Module, feed: Feed, request: Request, told: str, finish: Finish | None = None
 ) -> Generator[Target, BaseException, BaseException | None]:
     """The model with one guess at its inputs after the other, until the error is no matter of inputs any more."""
     began, error = time.monotonic(), None
@@ -104,16 +114,15 @@ def list_targets(
             made = next(guesses, None)
         if made is None:
             break
-        finish = note_copy if told == COPIED else None
         error = yield Target(model, (), made.values, axes=made.axes, around=around, told=told, finish=finish)
         if asks_for_numbers(error):
             break
     return error
 
 
-def note_copy(trace: Trace) -> Trace:
-    """The trace with a note that the model was recorded as a small copy of itself."""
-    return replace(trace, config={**trace.config, SMALL_COPY: True})
+def note_copy(trace: Trace, cuts: Sequence[str], params: int) -> Trace:
+    """The trace with a note that it is of a small copy: what that has fewer of, and the parameters of the whole."""
+    return replace(trace, config={**trace.config, SMALL_COPY: True, CUTS: ", ".join(cuts), WHOLE_PARAMS: params})
 
 
 def read_inputs(model: nn.Module, request: Request) -> Made:

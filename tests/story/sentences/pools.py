@@ -684,8 +684,12 @@ RUNS = {
 }
 OF_RUNS = {name: {name} for name in RUNS if name not in ("nothing", "not known", "batches of tokens")}
 OF_RUNS["batches"] |= {"batches of tokens"}
-COPIES = {"whole": RUNS["nothing"], "small copy": small_trace(*UNSAID, **KNOWN, small_copy=True)}
-OF_COPIES = {"small copy": {"small copy"}}
+COPIES = {
+    "whole": RUNS["nothing"],
+    "small copy": small_trace(*UNSAID, **KNOWN, small_copy=True),
+    "counted copy": small_trace(*UNSAID, **KNOWN, small_copy=True, cuts="num_layers 2 of 7", params_of_whole=89),
+}
+OF_COPIES = {"small copy": {"small copy", "counted copy"}}
 NEW = replace(step("x", "full"), module="Full", settings={IN_PLACE_OF: "Sparse"})
 EXCHANGES = {"whole": RUNS["nothing"], "exchanged": small_trace(Pass("forward", 0, {}, (NEW,)))}
 OF_EXCHANGES = {"exchanged modules": {"exchanged"}}

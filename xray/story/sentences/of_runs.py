@@ -6,7 +6,7 @@ from dataclasses import fields
 
 from xray.config import SPECIAL_TOKENS, UNK, ModelConfig
 from xray.ir.flow.operation_kinds import LOSSES
-from xray.ir.trace import IN_PLACE_OF, SMALL_COPY, Step, Trace
+from xray.ir.trace import CUTS, IN_PLACE_OF, SMALL_COPY, WHOLE_PARAMS, Step, Trace
 from xray.story.facts.savings import count_savings
 from xray.story.facts.totals import is_backward
 from xray.story.sentences.of_ends import Again
@@ -167,11 +167,19 @@ def describe_exchanged(trace: Trace) -> str:
     return f"While it ran, the model put {'; '.join(told)}. What is drawn is what ran." if told else ""
 
 
-COPIED: Sentence[Trace] = fixed(
-    "small copy",
-    "It is a small copy of the model: fewer layers than its settings say, and fewer experts where these are over 8.",
-    lambda trace: trace.config.get(SMALL_COPY) is True,
-)
+def describe_copy(trace: Trace) -> str:
+    if trace.config.get(SMALL_COPY) is not True:
+        return ""
+    cuts, params = trace.config.get(CUTS), trace.config.get(WHOLE_PARAMS)
+    if not cuts or not isinstance(params, int):
+        return (
+            "It is a small copy of the model: fewer layers than its settings say, and fewer experts where these are "
+            "over 8."
+        )
+    return f"It is a small copy of the model: {cuts}. The whole model has {params:,} parameters."
+
+
+COPIED: Sentence[Trace] = Sentence("small copy", describe_copy)
 """What is said of a recording of a model that was too large to be run as it is."""
 EXCHANGED: Sentence[Trace] = Sentence("exchanged modules", describe_exchanged)
 """What is said of modules that a model exchanged while it ran."""
