@@ -50,6 +50,18 @@ def test_a_network_of_the_words_so_far_is_drawn_to_where_it_meets_what_the_layer
     assert [labels[key] for key in chart.feet] == ["LINEAR"]
 
 
+def test_a_recurrent_network_says_how_many_layers_it_has_and_whether_it_reads_both_ways():
+    model = Transducer(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))).eval()
+    model.remember = nn.LSTM(NARROW, 2, num_layers=3, bidirectional=True, batch_first=True)
+    model.scores = nn.Linear(4, WORDS)
+    model.narrow = nn.Linear(WIDTH, 4)
+
+    (column,) = read_columns(xray.trace(model, rows(), torch.tensor([[1, 2, 3]] * len(rows()))))
+
+    assert column.exit is not None
+    assert "LSTM, 3 LAYERS, BOTH WAYS" in {node.label for node in column.exit.nodes}
+
+
 def test_what_no_layer_has_made_is_not_in_the_colour_of_the_tower(heard):
     (column,) = read_columns(heard)
 

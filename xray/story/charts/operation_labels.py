@@ -78,6 +78,7 @@ LABELS = {
 }
 
 
+RECURRENT = frozenset({"lstm", "gru", "rnn"})
 ALIKE = {"amax": "max", "amin": "min"}
 """What has two names in torch, and one on the sheet (timm's Hiera)."""
 
@@ -163,7 +164,17 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
     if op in SOFTMAXES:
         return label_softmax(flow, node)
+    if op in RECURRENT:
+        return label_recurrence(flow, node)
     return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
+
+
+def label_recurrence(flow: Flow, node: int) -> str:
+    """What a recurrent network is called, with its layers where these are several, and where it reads both ways."""
+    settings = flow.steps[node].settings
+    layers = settings.get("num_layers")
+    several = f", {layers:,} LAYERS" if isinstance(layers, int) and layers > 1 else ""
+    return f"{flow.op(node).upper()}{several}{', BOTH WAYS' * (settings.get('bidirectional') is True)}"
 
 
 def find_real(flow: Flow, node: int) -> int:
