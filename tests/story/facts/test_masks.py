@@ -9,6 +9,7 @@ from xray.ir.records import MaskFacts
 from xray.ir.trace import Pass
 from xray.story.facts.mask_names import name_mask
 from xray.story.facts.masks import list_masks, place_of
+from xray.story.sentences.of_masks import describe_hidden
 
 
 def test_masks_that_only_went_into_another_are_not_told():
@@ -96,6 +97,8 @@ WHOLE = torch.ones(300, 300, dtype=torch.bool)
         (WHOLE, "custom"),
         (WHOLE.tril().triu(-100) & (torch.arange(300) > 3), "custom"),
         (torch.block_diag(*[torch.ones(100, 100)] * 3).bool().tril(), "custom"),
+        (torch.block_diag(*[torch.ones(100, 100)] * 3).bool() | WHOLE.tril(), "block by block"),
+        (torch.block_diag(*[torch.ones(100, 100)] * 3).bool() | WHOLE.tril(9), "custom"),
         (torch.stack([WHOLE.tril().triu(-100), WHOLE.tril().triu(-50)]), "window"),
         (torch.stack([WHOLE.tril().triu(-100), WHOLE.tril()]), "custom"),
     ],
@@ -109,3 +112,23 @@ def test_a_mask_too_large_for_cells_is_called_a_window_where_its_rows_are_one(vi
 def test_a_mask_whose_cells_are_not_known_is_called_by_its_kind():
     assert name_mask(MaskFacts("custom", 0.5)) == "custom"
     assert name_mask(MaskFacts("causal", 0.5, cells=((".f", ".."),))) == "causal"
+
+
+@pytest.mark.parametrize(
+    ("rows", "told"),
+    [
+        (("..fff", "..fff", "....f", "....f", "....."), "its own block of 2 and those before"),
+        (("..fff", "..fff", "....f", "....f", "xx..."), "its own block of 2 and 1 before it"),
+        (("..fff", "..fff", "xx..f", "xx..f", "xxxx."), "its own block of 2"),
+        (("...ff", "...ff", "...ff", ".....", "....."), "its own block of 3 or 2 and those before"),
+        (("..fff", "..fff", "....f", "....f", "x...."), ""),
+        (("..fff", "...ff", "....f", "....f", "....."), ""),
+        (("....f", "....f", "....f", "....f", "....."), ""),
+        (("....f", "....f", "....f", "....f", "....f"), ""),
+    ],
+)
+def test_a_mask_block_by_block_says_which_blocks_a_place_sees(rows, told):
+    facts = MaskFacts("custom", 0.4, cells=(rows,))
+
+    assert (name_mask(facts) == "block by block") is bool(told)
+    assert describe_hidden(facts).startswith(f"hides from each place all but {told}: " if told else "hides by a rule")

@@ -588,6 +588,7 @@ FACTS = {
     "window on both sides": MaskFacts("custom", 0.5, spans=(((1, 0, 0, 2, 0), (98, 0, 1, 3, 1), (1, 98, 0, 100, 0)),)),
     "itself alone": MaskFacts("custom", 0.6, cells=((".ff", "x.f", "xx."),)),
     "window that moves along": MaskFacts("custom", 0.6, cells=(("p..xxxx", "px..xxx", "pxx..xx"),)),
+    "block by block": MaskFacts("custom", 0.4, cells=(("..fff", "..fff", "....f", "....f", "....."),)),
     "custom": MaskFacts("custom", 0.5),
     "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
 }

@@ -7,6 +7,7 @@ from xray.ir.records import BOTH, PADDING, VISIBLE, MaskFacts, Span
 
 BACK, BOTH_SIDES, ITSELF = "window", "window on both sides", "itself alone"
 ALONG = "window that moves along"
+BLOCKWISE = "block by block"
 LEAST = 3
 """A window is told of no fewer rows."""
 
@@ -19,13 +20,48 @@ class Row(NamedTuple):
     end: int
 
 
+class OwnBlocks(NamedTuple):
+    """Of how many keys blocks are, both where there are but two, and how many before its own a query shows.
+
+    `before` is None where it shows all that there are.
+    """
+
+    sizes: tuple[int, ...]
+    before: int | None
+
+
 def name_mask(facts: MaskFacts) -> str:
     """What a mask hides, in a word: its kind, or that it is a window, where every query reads the nearest few keys."""
     if facts.kind != "custom":
         return facts.kind
     names = {name_window(size, rows) for size, rows in list_squares(facts)}
     name = names.pop() if len(names) == 1 else ""
+    name = name or (BLOCKWISE if read_own_blocks(facts) else "")
     return name or (ALONG if moves_along(facts) else facts.kind)
+
+
+def read_own_blocks(facts: MaskFacts) -> OwnBlocks | None:
+    """The blocks of which each query shows its own, alone or with some before it; None where it shows what is none."""
+    is_known = bool(facts.cells) or not any(
+        count > 2 and (step or end_step) for spans in facts.spans or () for count, _, step, _, end_step in spans
+    )
+    found = {find_own_blocks(size, rows) for size, rows in list_squares(facts)} if is_known else set()
+    return found.pop() if len(found) == 1 else None
+
+
+def find_own_blocks(size: int, rows: Sequence[Row]) -> OwnBlocks | None:
+    """The same of one matrix, with two rows in the second block at least."""
+    block = rows[0].end if rows else 0
+    if not 1 < block < size - 1:
+        return None
+    before = max(row.query // block - row.first // block for row in rows)
+    is_even = all(
+        row.first == max(0, row.query // block - before) * block
+        and row.end == min(size, (row.query // block + 1) * block)
+        for row in rows
+    )
+    sizes = (block, size - block) if size <= 2 * block else (block,)
+    return OwnBlocks(sizes, before if before < (size - 1) // block else None) if is_even else None
 
 
 def moves_along(facts: MaskFacts) -> bool:

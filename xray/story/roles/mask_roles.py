@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
 from xray.story.branches.scores import counts_within_a_kind, hides_future
-from xray.story.facts.mask_names import ALONG, BACK, BOTH_SIDES, ITSELF, name_mask
+from xray.story.facts.mask_names import ALONG, BACK, BLOCKWISE, BOTH_SIDES, ITSELF, name_mask
 from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
 from xray.story.roles.giving import Given
 
@@ -19,6 +19,7 @@ WORDS = {
     BACK: "mask: the future, and what is too far back",
     BOTH_SIDES: "mask: what is too far away",
     ITSELF: "mask: all but each place itself",
+    BLOCKWISE: "mask: all but its own block, and blocks before",
     ALONG: "mask: all but a few that move along with each place",
 }
 JOINING = frozenset({"and", "logical_and", "bitwise_and", "mul", "add"})

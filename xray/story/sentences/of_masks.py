@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from xray.ir.records import MaskFacts
-from xray.story.facts.mask_names import ALONG, BACK, BOTH_SIDES, ITSELF, name_mask
+from xray.story.facts.mask_names import ALONG, BACK, BLOCKWISE, BOTH_SIDES, ITSELF, name_mask, read_own_blocks
 from xray.story.facts.masks import describe_blocks, draws_blocks
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
@@ -37,6 +37,16 @@ def named(name: str, text: str) -> Sentence[MaskFacts]:
     return fixed(f"mask: {name}", text, lambda facts: name_mask(facts) == name)
 
 
+def describe_own_blocks(facts: MaskFacts) -> str:
+    """Of which blocks each place sees its own, where it sees no other, or only others before that."""
+    found = read_own_blocks(facts) if name_mask(facts) == BLOCKWISE else None
+    if found is None:
+        return ""
+    sizes = " or ".join(f"{size:,}" for size in dict.fromkeys(found.sizes))
+    others = {0: "", None: " and those before"}.get(found.before, f" and {found.before} before it")
+    return f"hides from each place all but its own block of {sizes}{others}"
+
+
 OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named("padding", "hides padding"),
     named("causal", "hides the future"),
@@ -45,6 +55,7 @@ OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named(BOTH_SIDES, "hides from each place all but the nearest few on both sides"),
     named(ITSELF, "hides from each place all but itself"),
     named(ALONG, "hides from each place all but a few that move along with it"),
+    Sentence("mask: block by block", describe_own_blocks),
     named("custom", "hides by a rule of its own"),
     named("none", "hides nothing"),
 )
