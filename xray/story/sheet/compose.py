@@ -323,9 +323,10 @@ def draw_beside(
     gap = GAP if slope <= 0 else min(MOST_GAP, GAP + max(0.0, height - 2 * MARGIN - low) / slope)
     spare = max(0.0, height / RATIO - width)
     info_width = INFO + min(spare * 0.5, 220.0)
-    aisle = AISLE + (spare - (info_width - INFO)) / (len(columns) + 0.5)
+    air = (spare - (info_width - INFO)) / (len(columns) + 1)
+    aisle = AISLE + air
     info = replace(info, width=info_width)
-    width = 2 * MARGIN + info_width + sum(column.width + aisle for column in columns)
+    width = 2 * MARGIN + info_width + sum(column.width + aisle for column in columns) + air
     height = max(height, width * RATIO)
     floors = stand_height(measure, columns, gap)
     floor = MARGIN + max(0.0, (height - 2 * MARGIN - floors) / 2)
