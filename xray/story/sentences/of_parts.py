@@ -15,6 +15,8 @@ Part = Branch | Norm | None
 HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"
+ADDS_BIAS = "{bias} added to scores: {counted}"
+"""Beside an attention that is drawn as one box, where its scores are added to with weights of its own (SAM)."""
 TABLES, ASKED_BY = "{many:,} tables added up", ", {some:,} of them by {name}"
 """Beside a bias that is the sum of several tables, and by which argument some of these are asked (UDOP)."""
 FIRST_READ = "with what the first layer reads"
