@@ -10,6 +10,8 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
+    RESHAPES,
+    are_places_drawn,
     clears_rows,
     cuts_rows,
     label_chosen,
@@ -40,7 +42,6 @@ MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 RESIZING = {"interpolate": "RESIZED"}
 FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
 LOOKUP = "TABLE LOOKUP"
-RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
 FEW_ROWS = 8
@@ -59,7 +60,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"PATCHES {'×'.join(map(str, read_sizes(flow, node, 'kernel_size')))}" if is_cut else ""
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
-        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}"
+        alike = ", PICKED ALIKE" * are_places_drawn(flow, node)
+        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}{alike}"
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:

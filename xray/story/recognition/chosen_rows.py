@@ -3,7 +3,8 @@
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS
 
-NEAR_BEHIND = 8
+NEAR_BEHIND, FAR_BEHIND = 8, 32
+DRAWS = CHANCE | {"multinomial"}
 ORDERS = frozenset({"argsort", "sort", "topk"})
 
 
@@ -49,3 +50,18 @@ def is_drawn(flow: Flow, here: int | None) -> bool:
         before = flow.makers[here] if flow.op(here) in CARRYING | REPEATS | ORDERS | {"index"} else ()
         here = before[0] if len(before) == 1 else None
     return here is not None
+
+
+def find_drawn_table(flow: Flow, here: int) -> int | None:
+    """The step that makes a table of sequences and rows, drawn by chance, by whose columns rows are picked (ViLT).
+
+    None for any other step, and where no table is known to be that.
+    """
+    given = list(flow.given(here)) if flow.op(here) == "index" else []
+    columns = [maker for record, maker in given[1:] if not record.is_float and maker is not None]
+    if len(given) != len(("rows", "sequence", "row")) or len(columns) != 2 or len(given[0][0].shape) != 3:
+        return None
+    tables = {flow.makers[one][0] for one in columns if flow.op(one) == "index" and len(flow.makers[one]) == 1}
+    table = tables.pop() if len(tables) == 1 else None
+    made = flow.behind(table, most=FAR_BEHIND, ends=lambda one: flow.op(one) in DRAWS)
+    return table if table is not None and any(flow.op(one) in DRAWS for one in made) else None
