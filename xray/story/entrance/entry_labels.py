@@ -34,6 +34,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
+from xray.story.recognition.chosen_rows import name_row_of_id
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
@@ -58,6 +59,9 @@ def label_entry(flow: Flow, node: int) -> str:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
         is_cut = cuts_patches(flow, node) and not found
         return f"PATCHES {'×'.join(map(str, read_sizes(flow, node, 'kernel_size')))}" if is_cut else ""
+    before = flow.makers[node][0] if is_linear(flow, node) and flow.makers[node] else None
+    if before is not None and (row := name_row_of_id(flow, before)):
+        return f"LINEAR OF {row}"
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
         alike = ", PICKED ALIKE" * are_places_drawn(flow, node)

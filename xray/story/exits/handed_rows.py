@@ -11,11 +11,9 @@ from xray.story.body.towers import Towering
 from xray.story.branches.operands import find_normed_before, read_sides
 from xray.story.passages.channels import find_channels
 from xray.story.passages.pools import label_pool
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.chosen_rows import name_row_of_id
 
 ALL = "ALL ROWS"
-WHOLE_NUMBERS = frozenset({"int", "long"})
-"""What makes whole numbers of others, and of what is compared 1 where it holds, else 0."""
 PICTURE = len(("batch", "channels", "height", "width"))
 
 
@@ -69,28 +67,6 @@ def name_rows(flow: Flow, node: int) -> str:
     place = find_row(flow, node)
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "") or name_row_of_id(flow, node)
     return told or "ONE ROW OF EACH" * bool(place)
-
-
-def name_row_of_id(flow: Flow, node: int) -> str:
-    """Which row of each sequence its own ids pick: the first that has one id, or that of the highest (CLIP); or ""."""
-    picked = [maker for _, maker in flow.given(node)][2:] if flow.op(node) == "index" else []
-    highest = flow.carried_from(picked[0]) if len(picked) == 1 else None
-    if highest is None or flow.op(highest) != "argmax" or number(flow.steps[highest], "dim") not in (-1, 1):
-        return ""
-    compared = flow.carried_from(flow.makers[highest][0], CARRYING | WHOLE_NUMBERS)
-    if compared is None or flow.op(compared) != "eq":
-        return "THE HIGHEST ID'S ROW" if is_of_ids(flow, highest) else ""
-    one = number(flow.steps[compared])
-    return f"THE FIRST ROW OF ID {one:.0f}" if one is not None and is_of_ids(flow, compared) else ""
-
-
-def is_of_ids(flow: Flow, node: int) -> bool:
-    """Whether a step reads the only ids of their shape that a pass was given, moved at most, and no mask or places."""
-    record, maker = next(flow.given(node))
-    while maker is not None and flow.op(maker) in CARRYING | WHOLE_NUMBERS:
-        record, maker = next(flow.given(maker))
-    alike = [one for one in flow.one_pass.arguments if one.shape == record.shape and one.role == "ids"]
-    return maker is None and record.role == "ids" and record.given is None and len(alike) == 1
 
 
 def find_row(flow: Flow, node: int) -> str:
