@@ -207,3 +207,36 @@ def test_a_pattern_that_fits_nothing_is_told(training_trace):
 def test_twelve_thousand_unlike_steps_make_a_small_drawing():
     ops = [f"op{number * number % 9973}" for number in range(12_000)]
     assert len(draw_poster(small(*flat_chain(12_000, ops)), "svg")) < 200_000
+
+
+def convolution(step, **settings):
+    given = {"kernel_size": "3x3", "stride": "1x1", "groups": 1, "in_channels": 6}
+    return replace(step, settings=step.settings | given | settings)
+
+
+def test_a_closed_block_of_few_steps_names_them_with_their_kernels():
+    body, first, second = layer("net.body", "", ("conv2d", "conv2d"))
+    norm = call("net.body.norm", "batch_norm2d", [second.id], (2, 3, 13), parent=body.id)
+    first = convolution(first, groups=6, stride="2x2")
+    steps = body, first, convolution(second, kernel_size="1x1"), norm
+    after = call("net.pool", "mean", [norm.id], (2, 3, 13), parent="net#0")
+    texts = texts_of(draw(small(*steps, after), blocks=Choice(depth=1)))
+
+    assert {"conv2d 3×3 by channel step 2, conv2d 1×1,", "batch_norm2d"} <= texts
+
+
+def test_neighbours_that_all_read_the_same_say_so_where_they_stand_together():
+    before = call("net.stem", "relu", [], (2, 3, 13), parent="net#0")
+    steps, last = [before], before
+    for number in range(3):
+        made = call(f"net.way{number}", "linear", [before.id], (2, 3, 13), parent="net#0")
+        last = call(f"net.sum{number}", "add", [made.id, last.id], (2, 3, 13), parent="net#0")
+        steps += [made, last]
+    in_a_row = [before]
+    for number in range(3):
+        made = call(f"net.way{number}", "linear", [in_a_row[-1].id], (2, 3, 13), parent="net#0")
+        in_a_row += [made, call(f"net.sum{number}", "add", [made.id, in_a_row[-1].id], (2, 3, 13), parent="net#0")]
+
+    assert {"together", "each of the same input"} <= texts_of(draw(small(*steps)))
+    assert "together" in texts_of(draw(small(*in_a_row)))
+    assert "each of the same input" not in texts_of(draw(small(*in_a_row)))

@@ -62,6 +62,39 @@ def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
 
 
+class PicksById(Ends):
+    """The head reads of each sequence the row that its ids tell."""
+
+    def __init__(self, pick):
+        super().__init__()
+        self.pick = pick
+
+    def forward(self, ids, flags=None):
+        made = self.layers(self.words(ids))
+        return self.head(made[torch.arange(len(ids)), self.pick(ids if flags is None else flags)])
+
+
+@pytest.mark.parametrize(
+    ("pick", "told"),
+    [
+        (lambda ids: ids.int().argmax(-1), "LINEAR OF THE HIGHEST ID'S ROW"),
+        (lambda ids: (ids == 5).int().argmax(-1), "LINEAR OF THE FIRST ROW OF ID 5"),
+        (lambda ids: (ids != 5).int().argmax(-1), "LINEAR OF ONE ROW OF EACH"),
+        (lambda ids: ids.argmin(-1), "LINEAR OF ONE ROW OF EACH"),
+    ],
+)
+def test_a_row_that_ids_pick_says_by_which(pick, told):
+    ids = torch.tensor(((1, 5, 3), (4, 2, 5)))
+    alone, beside = (xray.trace(PicksById(pick), *given) for given in ((ids,), (ids, ids % 3)))
+    labels = [
+        ["".join(run.text for run in box.lines[0]) for box in compose_poster(one, text_width).boxes if box.lines]
+        for one in (alone, beside)
+    ]
+
+    assert any(label.startswith(told) for label in labels[0])
+    assert any(label.startswith("LINEAR OF ONE ROW OF EACH") for label in labels[1])
+
+
 @pytest.mark.parametrize(
     ("out", "told"),
     [

@@ -192,7 +192,24 @@ def test_a_message_for_one_layer_is_no_stack_of_its_own():
 def test_a_message_that_rows_agree_upon_is_said_to_be_worked_out_by_attention():
     nodes = draw(Reader(Messaged(), Messaged(), Messaged()), rows())
 
-    assert {node.told for node in nodes if node.key == "added"} == {("worked out by attention",)}
+    assert {node.told for node in nodes if node.key == "added"} == {
+        (f"worked out by attention: {FIRST} look at each other",)
+    }
+
+
+class MessagedByPart(Messaged):
+    """The same, with one message made of the first row of each part of a sequence."""
+
+    def forward(self, x):
+        message = self.agree(self.message(x[:, 0, :]).view(1, len(x), WIDTH)).view(len(x), 1, WIDTH)
+        return self.think(self.look(torch.cat([x, message], dim=1))[:, : x.shape[1], :])
+
+
+def test_a_message_of_the_first_row_of_each_sequence_says_how_many_look_at_each_other():
+    nodes = draw(Reader(MessagedByPart(), MessagedByPart(), MessagedByPart()), rows())
+
+    told = "made of the first row of each sequence", f"worked out by attention: {len(rows())} look at each other"
+    assert {node.told for node in nodes if node.key == "added"} == {told}
 
 
 def test_a_few_convolutions_behind_attention_are_named_as_not_drawn():

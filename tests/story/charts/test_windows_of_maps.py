@@ -3,7 +3,7 @@
 import torch
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from torch import nn
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 import xray
 from xray.story.sheet.columns import read_columns
@@ -38,3 +38,31 @@ def test_rows_that_are_laid_out_as_a_map_before_they_are_cut_into_windows_say_so
 
     assert labels.count("CUT INTO WINDOWS OF 4") == 1
     assert "LAID OUT IN 4 ROWS OF 4" in labels
+
+
+class InPaddedWindows(InWindows):
+    """Places of a map, with rows and columns of padding around it, look at those of their own window of a map."""
+
+    def forward(self, x):
+        side = SIDE + PIECE
+        rows = pad(self.norm(x), (0, 0, 0, 1, 0, 1))
+        cut = rows.view(BATCH, side // PIECE, PIECE, side // PIECE, PIECE, WIDTH).transpose(2, 3)
+        pieces = cut.reshape(-1, PIECE, PIECE, WIDTH)
+        split = [self.cut_into_heads(one(pieces)) for one in (self.query, self.key, self.value)]
+        seen = scaled_dot_product_attention(*split).transpose(1, 2)
+        made = self.out(seen.reshape(-1, PIECE, PIECE, WIDTH))
+        back = made.view(BATCH, side // PIECE, side // PIECE, PIECE, PIECE, WIDTH).transpose(2, 3)
+        return x + back.reshape(BATCH, side, side, WIDTH)[:, : SIDE + 1, : SIDE + 1, :]
+
+    def cut_into_heads(self, pieces):
+        return pieces.view(-1, PIECE * PIECE, HEADS, WIDTH // HEADS).transpose(1, 2)
+
+
+def test_windows_that_are_a_map_again_without_its_padding_say_so():
+    parts = nn.Linear(7, WIDTH), InPaddedWindows(), FeedForwardPart(), InPaddedWindows(), FeedForwardPart()
+    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(BATCH, SIDE + 1, SIDE + 1, 7))
+    charts = [panel.chart for column in read_columns(trace) for frame in column.frames for panel in frame.panels]
+    labels = [node.label for node in charts[0].nodes]
+
+    assert labels[-2:] == ["WINDOWS JOINED, PADDING OFF", "ADD"]
+    assert "CUT ANEW" not in labels

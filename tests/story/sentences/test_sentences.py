@@ -77,7 +77,6 @@ CAPTIONS = (
     "what is read of it",
     "the others made beside",
     "the others normed",
-    "worked out by attention",
     " parameters in all",
     "what comes behind its ",
     "places of boxes",

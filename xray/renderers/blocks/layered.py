@@ -24,7 +24,7 @@ from xray.renderers.sheet.paper import POINTS_PER_INCH, Paper, check_dots, longe
 from xray.renderers.themes import Theme
 from xray.story.alarms.kinds import TITLES
 from xray.story.alarms.whole import find_alarms
-from xray.story.blocks.block_lines import Gate, list_entrances, list_exits
+from xray.story.blocks.block_lines import Gate, list_entrances, list_exits, reads_alike
 from xray.story.blocks.items import Item
 from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
@@ -160,7 +160,7 @@ def draw_items(
             continue
         with graph.subgraph(name=f"cluster_{drawn.place}_{level}_{item.first}") as frame:
             mark = marked.get(item.heads[0].id) if item.kind == "open" else None
-            lines = describe_frame(item, around)
+            lines = describe_frame(item, around, is_side_by_side=reads_alike(drawn.plan.tree, item))
             lines = lines if mark is None else marked_lines(lines, mark, "accent:warning")
             style_frame(frame, lines, theme, level, failed=any(step.error for step in item.heads))
             if mark is not None:
@@ -171,11 +171,12 @@ def draw_items(
             draw_items(frame, item.inside, drawn, theme, marked, level + 1, inner)
 
 
-def describe_frame(item: Item, around: str = "") -> list[Line]:
+def describe_frame(item: Item, around: str = "", *, is_side_by_side: bool = False) -> list[Line]:
     """What stands at the top of a frame: its name inside the frame `around` it, how often, and its class."""
     step = item.heads[0]
     if item.kind == "group":
-        return [(Run("together", 12, "text", "semibold"), *describe_times(item))]
+        told = (Run("  each of the same input", 10, "quiet"),) if is_side_by_side else ()
+        return [(Run("together", 12, "text", "semibold"), *describe_times(item), *told)]
     call = f", call {step.call + 1}" if step.call else ""
     path = name_item(item) if item.count > 1 else step.path.removeprefix(f"{around}.") + call
     lines: list[Line] = [(Run(shortened(path) or " ", 13, "text", "bold"), *describe_times(item))]

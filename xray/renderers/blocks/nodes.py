@@ -7,7 +7,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.alarms.kinds import Alarm
 from xray.story.blocks.block_lines import Flow, Gate
-from xray.story.blocks.bundles import name_operations
+from xray.story.blocks.bundles import name_inside, name_operations
 from xray.story.blocks.items import NOBODY, Item, Plan
 from xray.story.blocks.kinds import Kind, kind_of
 from xray.story.blocks.pass_groups import PassGroup, read_sizes
@@ -140,10 +140,19 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
         arrow: Line = (Run("  →  ", 12, "quiet"),)
         lines.append(shapes[0] if len(shapes) == 1 else (*shapes[0], *arrow, *shapes[1]))
     inside = item.length - 1
+    told = name_inside(list_leaves(drawn.plan, item)) if sole is None and item.is_alike else ()
+    words = [f"{word}," for word in told[:-1]] + [*told[-1:]]
+    lines += [(Run(line, 10, "quiet"),) for line in lay_in_lines(words) if line]
     said = [f"{step.params:,} parameters"] if step.params else []
     said += [f"{inside:,} steps inside"] if sole is None else []
     said += [f"output {out + 1} of {len(step.outputs)} goes on"] if out else []
     return [*lines, (Run(", ".join(said), 10, "quiet"),)] if said else lines
+
+
+def list_leaves(plan: Plan, item: Item) -> list[Step]:
+    """The steps of a closed block that hold no others, in order."""
+    within = range(item.first + 1, plan.tree.ends[item.first])
+    return [plan.tree.steps[place] for place in within if not plan.tree.inside[place]]
 
 
 def find_carried_on(drawn: Drawn, item: Item) -> int:
@@ -278,8 +287,13 @@ def surface_of(plan: Plan, item: Item) -> str:
 
 def broken_in_two(text: str, width: int = 46) -> Sequence[str]:
     """A list of words on as many lines as it needs."""
+    return lay_in_lines(show_controls(text).split(), width)
+
+
+def lay_in_lines(words: Sequence[str], width: int = 46) -> Sequence[str]:
+    """Words on as many lines as they need, none of them parted."""
     lines = [""]
-    for word in show_controls(text).split():
+    for word in words:
         if lines[-1] and len(lines[-1]) + len(word) > width:
             lines.append("")
         lines[-1] = f"{lines[-1]} {word}".strip()

@@ -21,7 +21,7 @@ from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import Part, cut_way
-from xray.story.attention.part_names import label_cut
+from xray.story.attention.part_names import label_cut, pads
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
@@ -119,7 +119,7 @@ def draw_end(
         label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
             label = "SPREAD OVER THE PLACES"
-        cut = "WINDOWS JOINED" if joins_windows(flow, part, branch.window) else label_cut(flow, part)
+        cut = name_joined_windows(flow, part, branch.window, region) or label_cut(flow, part)
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
             key, cut = "concat", "CONCAT HEADS"
         biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
@@ -352,13 +352,20 @@ def takes_in(flow: Flow, part: Part, way: Region) -> bool:
     )
 
 
-def joins_windows(flow: Flow, part: Part, window: int | None) -> bool:
-    """Whether a move lays rows as long as a window one behind the other."""
+def name_joined_windows(flow: Flow, part: Part, window: int | None, region: Region) -> str:
+    """What a move is called that lays windows one behind the other, or side by side as a map; "" for any other one.
+
+    What was put around the rows of the branch before it was cut into windows may be left away with it (SAM).
+    """
     given = flow.steps[part.nodes[0]].inputs
     before, after = (given[0].shape if given else ()), part.record.shape
-    return (
-        bool(window) and len(before) == 3 and before[1] == window and before[0] > after[0] and before[2:] == after[-1:]
-    )
+    is_of_windows = len(before) >= 3 and prod(before[1:-1]) == window and before[-1:] == after[-1:]
+    if not window or not is_of_windows or before[0] <= after[0]:
+        return ""
+    if prod(before) == prod(after):
+        return "WINDOWS JOINED"
+    padded = (flow.steps[node].inputs[0].shape for node in region.inner if pads(flow, node))
+    return "WINDOWS JOINED, PADDING OFF" if prod(after) in map(prod, padded) else ""
 
 
 def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:

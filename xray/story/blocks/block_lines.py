@@ -6,7 +6,7 @@ from typing import Literal
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.blocks.items import NOBODY, Plan
+from xray.story.blocks.items import NOBODY, Item, Plan
 from xray.story.blocks.tree import OUTSIDE, Tree, name_place
 
 MOST_OUT = 4
@@ -67,6 +67,13 @@ def thin_flows(plan: Plan, flows: Sequence[Flow]) -> tuple[tuple[Flow, ...], Map
         starts.setdefault(flow.end, []).append(flow.start)
     left = {end: tuple(sorted(found)[:-FEWEST_FLOWS]) for end, found in starts.items() if len(found) > FEWEST_FLOWS + 1}
     return tuple(flow for flow in flows if flow.start not in left.get(flow.end, ())), left
+
+
+def reads_alike(tree: Tree, item: Item) -> bool:
+    """Whether neighbours that stand once for several times all begin with what one step before them made."""
+    begins = {tree.sources[item.first + number * item.length][:1] for number in range(item.count)}
+    (first, *others) = begins
+    return item.count > 1 and not others and len(first) == 1 and OUTSIDE < first[0] < item.first
 
 
 def drawn_steps(plan: Plan) -> Iterator[tuple[int, int, Step]]:

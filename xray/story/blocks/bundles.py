@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS
 from xray.ir.trace import Step
 from xray.story.blocks.pieces import FEWEST_NUMBERS, IDLE, Piece, join_pieces
 from xray.story.blocks.tree import Tree
@@ -12,6 +13,8 @@ from xray.story.blocks.tree import Tree
 FEWEST = 2
 """A bundle holds at least so many."""
 MOST_WORDS = 4
+MOST_INSIDE = 6
+"""The steps of a closed block are named where they are so many at most."""
 
 
 @dataclass(frozen=True)
@@ -111,3 +114,29 @@ def name_operations(steps: Iterable[Step]) -> str:
     named = [op if count == 1 else f"{op} × {count:,}" for op, count in counted[:MOST_WORDS]]
     rest = len(counted) - MOST_WORDS
     return ", ".join(named) + (f" and {rest} other kind{'s' if rest > 1 else ''}" if rest > 0 else "")
+
+
+def name_inside(steps: Sequence[Step]) -> tuple[str, ...]:
+    """What the steps inside a closed block do, in order: "conv2d 3×3 by channel", "batch_norm2d"; none of too many.
+
+    Those that only move numbers, or put none around them, are left out (MobileNet).
+    """
+    named = tuple(name_kernel(step) for step in steps if step.op not in CARRYING and not pads_nothing(step))
+    return named if len(named) <= MOST_INSIDE else ()
+
+
+def pads_nothing(step: Step) -> bool:
+    """Whether a step would put numbers around others, and is told to put none."""
+    return step.op == "pad" and [one.shape for one in step.inputs] == [one.shape for one in step.outputs]
+
+
+def name_kernel(step: Step) -> str:
+    """An operation, with the kernel of a convolution, how it parts channels, and by how many places it moves on."""
+    kernel, stride = (step.settings.get(name) for name in ("kernel_size", "stride"))
+    if step.op not in FINDINGS or not isinstance(kernel, str):
+        return step.op
+    groups, channels = step.settings.get("groups", 1), step.settings.get("in_channels")
+    parted = "" if groups == 1 else " by channel" if groups == channels else f" in {groups} groups"
+    steps = {*stride.split("x")} - {"1"} if isinstance(stride, str) else set()
+    moved = f" step {'×'.join(steps) if len(steps) == 1 else str(stride).replace('x', '×')}" if steps else ""
+    return f"{step.op} {kernel.replace('x', '×')}{parted}{moved}"

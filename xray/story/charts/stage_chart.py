@@ -1,6 +1,6 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.attention_sites import list_sites
@@ -55,6 +55,7 @@ from xray.story.charts.norms_apart import lead_norms
 from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
+from xray.story.exits.handed_rows import name_rows
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import find_beside_gate, list_modulation
@@ -62,7 +63,7 @@ from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing
 from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
-from xray.story.sentences.of_parts import LED_IN, describe_box
+from xray.story.sentences.of_parts import BY_ATTENTION, LED_IN, MADE_OF, describe_box
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
@@ -189,9 +190,21 @@ def chart_added(flow: Flow, added: AddedRows) -> Chart:
     label = "WITH ONE MORE ROW" if added.count == 1 else f"WITH {added.count:,} MORE ROWS"
     extra = describe_params(flow, *(node for node in added.nodes if flow.is_leaf(node)))
     places = (added.join, *sorted(added.nodes - {added.join}))
-    told = ("worked out by attention",) if any(site.softmax in added.nodes for site in list_sites(flow)) else ()
+    told = tuple(tell_added(flow, added))
     node = Node("added", label, 0, BROAD, steps_at(flow, *places), flow.output(added.join), extra, told=told)
     return chart_alone(node)
+
+
+def tell_added(flow: Flow, added: AddedRows) -> Iterator[str]:
+    """Which row of each sequence rows beside a stream are made of, and how many of them look at each other (X-CLIP)."""
+    read = {name_rows(flow, node) for node in added.nodes if flow.is_leaf(node)} - {""}
+    if len(read) == 1:
+        yield MADE_OF.format(row=read.pop().lower())
+    looking = [flow.output(site.softmax).shape for site in list_sites(flow) if site.softmax in added.nodes]
+    if looking:
+        sequences, *_, queries, keys = looking[0]
+        are_all = len(looking) == 1 and sequences * keys == flow.output(added.join).shape[0] * added.count
+        yield BY_ATTENTION + f": {keys:,} look at each other" * (are_all and queries == keys > 1)
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:

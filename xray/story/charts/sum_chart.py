@@ -37,6 +37,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import (
+    ADDS_BIAS,
     FIRST_READ,
     LOOKED_UP,
     describe_added,
@@ -204,8 +205,8 @@ def moves(flow: Flow, node: int) -> bool:
     return flow.op(node) in CARRYING | DROPOUTS or any(node in steps for steps in together)
 
 
-def chart_closed(flow: Flow, staging: Staging) -> Chart:
-    """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
+def chart_closed(flow: Flow, staging: Staging, whole: Chart) -> Chart:
+    """A stage that is opened in another frame: its name, its own sizes, and what leaves it, of its `whole` chart."""
     add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
     end = add if staging.rejoined is None else staging.rejoined.join
     words_of = [describe_sizes(branch) for branch in staging.stage.branches]
@@ -218,9 +219,17 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
         flow.output(end),
         "; ".join(one for one in words_of if one),
         outline="boundary",
-        told=tuple(said for said in [describe_past(label_past(flow, staging))] if said),
+        told=tuple(said for said in [describe_past(label_past(flow, staging)), *list_biases(flow, whole)] if said),
     )
     return chart_alone(node)
+
+
+def list_biases(flow: Flow, whole: Chart) -> list[str]:
+    """What an attention adds to its scores that is made with weights of its own (SAM)."""
+    biases = [node for node in whole.nodes if node.key.startswith("bias")]
+    counted = [describe_params(flow, *(flow.places[step.id] for step in node.steps)) for node in biases]
+    names = [node.label.removeprefix("+ ").lower() for node in biases]
+    return [ADDS_BIAS.format(bias=name, counted=own) for name, own in zip(names, counted, strict=True) if own]
 
 
 def describe_sizes(branch: object) -> str:

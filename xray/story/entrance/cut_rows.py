@@ -8,8 +8,10 @@ from xray.story.entrance.entrance import pads_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
 from xray.story.recognition.between import list_reading_data
-from xray.story.recognition.chosen_rows import ORDERS, picks_by_chance
+from xray.story.recognition.chosen_rows import ORDERS, find_drawn_table, picks_by_chance
 
+NEAR_BEHIND = 8
+RESHAPES = frozenset({"reshape", "view"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 COUNTED = ORDERS | {"arange", "randperm"}
 """What makes places of which none comes twice."""
@@ -28,6 +30,32 @@ def label_chosen(flow: Flow, node: int) -> str:
     if not takes_each_once(flow, node):
         return f"FOR EACH PLACE ONE OF {before:,} ROWS"
     return f"{after:,} OF {before:,} ROWS" + ", DRAWN BY CHANCE" * picks_by_chance(flow, node)
+
+
+def list_drawn(flow: Flow, node: int) -> tuple[int, ...]:
+    """A step that lays rows out in sequences again, and the one before that picks them of all by chance; or none."""
+    before = next(iter(flow.makers[node]), None) if flow.op(node) in RESHAPES else None
+    if before is None or find_drawn_table(flow, before) is None or before not in list_reading_data(flow):
+        return ()
+    rows, again = flow.steps[before].inputs[0].shape, flow.output(node).shape
+    return (node, before) if rows[::2] == again[::2] else ()
+
+
+def label_drawn(flow: Flow, node: int) -> str:
+    """What the picking of rows by chance is called, by how many it picks of how many."""
+    before, after = flow.steps[flow.makers[node][0] or node].inputs[0].shape[1], flow.output(node).shape[1]
+    return f"{after:,} ROWS PICKED BY CHANCE" + f" OF {before:,}" * (before != after)
+
+
+def are_places_drawn(flow: Flow, node: int) -> bool:
+    """Whether a sum adds to rows that are picked by chance numbers that no data made, picked by the same (ViLT)."""
+    data = list_reading_data(flow)
+    near = [[*flow.behind(maker, most=NEAR_BEHIND)] for maker in flow.makers[node]]
+    tables = [{one: find_drawn_table(flow, one) for one in own if flow.op(one) == "index"} for own in near]
+    of_rows, of_others = (
+        {table for own in tables for one, table in own.items() if (one in data) is of} for of in (True, False)
+    )
+    return bool((of_rows & of_others) - {None})
 
 
 def takes_by_mask(flow: Flow, node: int) -> bool:

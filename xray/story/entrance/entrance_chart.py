@@ -26,6 +26,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operation_labels import adds_noise, label_step
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.entrance.cut_rows import label_drawn, list_drawn
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
 from xray.story.entrance.place_tables import count_tables, list_put_together
@@ -83,6 +84,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         chosen = {node: own for node in nodes if (own := list_by_highest(flow, node))}
         labels |= dict.fromkeys(chosen, "CHOOSE BY EACH ROW'S HIGHEST")
         folded |= chosen
+        drawn = {node: own for node in nodes if (own := list_drawn(flow, node))}
+        labels |= {node: label_drawn(flow, node) for node in drawn}
+        folded |= drawn
         turned = find_turned(flow, nodes)
         labels |= {node: label_turned(flow, node) for node in turned}
         inner = {one for own in turned.values() for one in own}

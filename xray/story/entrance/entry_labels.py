@@ -10,6 +10,8 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
+    RESHAPES,
+    are_places_drawn,
     clears_rows,
     cuts_rows,
     label_chosen,
@@ -32,6 +34,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
+from xray.story.recognition.chosen_rows import name_row_of_id
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
@@ -40,7 +43,6 @@ MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 RESIZING = {"interpolate": "RESIZED"}
 FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
 LOOKUP = "TABLE LOOKUP"
-RESHAPES = frozenset({"reshape", "view"})
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
 FEW_ROWS = 8
@@ -57,9 +59,13 @@ def label_entry(flow: Flow, node: int) -> str:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
         is_cut = cuts_patches(flow, node) and not found
         return f"PATCHES {'×'.join(map(str, read_sizes(flow, node, 'kernel_size')))}" if is_cut else ""
+    before = flow.makers[node][0] if is_linear(flow, node) and flow.makers[node] else None
+    if before is not None and (row := name_row_of_id(flow, before)):
+        return f"LINEAR OF {row}"
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
-        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}"
+        alike = ", PICKED ALIKE" * are_places_drawn(flow, node)
+        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}{alike}"
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:

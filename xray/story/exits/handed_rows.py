@@ -11,6 +11,7 @@ from xray.story.body.towers import Towering
 from xray.story.branches.operands import find_normed_before, read_sides
 from xray.story.passages.channels import find_channels
 from xray.story.passages.pools import label_pool
+from xray.story.recognition.chosen_rows import name_row_of_id
 
 ALL = "ALL ROWS"
 PICTURE = len(("batch", "channels", "height", "width"))
@@ -64,7 +65,7 @@ def name_rows(flow: Flow, node: int) -> str:
         told = "THE ONLY ROW" if before[1] == 1 else "A MEAN OF ROWS"  # what queries found, say (AIMv2)
         return told if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
     place = find_row(flow, node)
-    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "")
+    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "") or name_row_of_id(flow, node)
     return told or "ONE ROW OF EACH" * bool(place)
 
 

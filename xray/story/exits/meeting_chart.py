@@ -150,13 +150,21 @@ def make_meeting(flow: Flow, key: str, label: str, meeting: int, drawn: Collecti
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
     steps = [place for place in steps if place not in drawn]
     scales = [node for node in steps if flow.op(node) in SCALINGS]
-    is_learned = any(leads_from_learned(flow, node) for node in scales)
-    scaled = "scaled by a learned number" if is_learned else "scaled" if scales else ""
+    scaled = next(filter(None, (name_learned_factor(flow, node) for node in scales)), "scaled" if scales else "")
     return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled, surface="ghost")
 
 
-def leads_from_learned(flow: Flow, scale: int) -> bool:
-    """Whether one of the factors of a step is a single learned number, be it that e is raised to it first (CLIP)."""
+def name_learned_factor(flow: Flow, scale: int) -> str:
+    """That one of the factors of a step is a single learned number, or e to the power of one (CLIP); "" if none is."""
+    found = find_learned_factor(flow, scale)
+    if found is None:
+        return ""
+    curves = [flow.op(node) for node in flow.behind(*found) if flow.op(node) not in CARRYING]
+    return "scaled by e to a learned number" if curves == ["exp"] else "scaled by a learned number"
+
+
+def find_learned_factor(flow: Flow, scale: int) -> tuple[int, ...] | None:
+    """The last step of those that make one factor of a step of one learned number, none where it is that itself."""
     for record, maker in flow.given(scale):
         ends = (
             [record]
@@ -164,8 +172,8 @@ def leads_from_learned(flow: Flow, scale: int) -> bool:
             else [one for node in flow.behind(maker) for one, made in flow.given(node) if made is None]
         )
         if prod(record.shape) == 1 and ends and all(one.role == "parameter" for one in ends):
-            return True
-    return False
+            return () if maker is None else (maker,)
+    return None
 
 
 def list_scaled(flow: Flow, product: int) -> list[int]:

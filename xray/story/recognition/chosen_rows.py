@@ -1,10 +1,14 @@
-"""Rows that are chosen by their scores, as the queries of a decoder are (RT-DETR), or by chance (ViT MAE)."""
+"""Rows that are chosen: by their scores, as queries are (RT-DETR), by chance (ViT MAE), or by their ids (CLIP)."""
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS
+from xray.story.recognition.value_shapes import number
 
-NEAR_BEHIND = 8
+NEAR_BEHIND, FAR_BEHIND = 8, 32
+DRAWS = CHANCE | {"multinomial"}
 ORDERS = frozenset({"argsort", "sort", "topk"})
+WHOLE_NUMBERS = frozenset({"int", "long"})
+"""What makes whole numbers of others, and of what is compared 1 where it holds, else 0."""
 
 
 def picks_best(flow: Flow, here: int) -> bool:
@@ -49,3 +53,40 @@ def is_drawn(flow: Flow, here: int | None) -> bool:
         before = flow.makers[here] if flow.op(here) in CARRYING | REPEATS | ORDERS | {"index"} else ()
         here = before[0] if len(before) == 1 else None
     return here is not None
+
+
+def find_drawn_table(flow: Flow, here: int) -> int | None:
+    """The step that makes a table of sequences and rows, drawn by chance, by whose columns rows are picked (ViLT).
+
+    None for any other step, and where no table is known to be that.
+    """
+    given = list(flow.given(here)) if flow.op(here) == "index" else []
+    columns = [maker for record, maker in given[1:] if not record.is_float and maker is not None]
+    if len(given) != len(("rows", "sequence", "row")) or len(columns) != 2 or len(given[0][0].shape) != 3:
+        return None
+    tables = {flow.makers[one][0] for one in columns if flow.op(one) == "index" and len(flow.makers[one]) == 1}
+    table = tables.pop() if len(tables) == 1 else None
+    made = flow.behind(table, most=FAR_BEHIND, ends=lambda one: flow.op(one) in DRAWS)
+    return table if table is not None and any(flow.op(one) in DRAWS for one in made) else None
+
+
+def name_row_of_id(flow: Flow, node: int) -> str:
+    """Which row of each sequence its own ids pick: the first that has one id, or that of the highest (CLIP); or ""."""
+    picked = [maker for _, maker in flow.given(node)][2:] if flow.op(node) == "index" else []
+    highest = flow.carried_from(picked[0]) if len(picked) == 1 else None
+    if highest is None or flow.op(highest) != "argmax" or number(flow.steps[highest], "dim") not in (-1, 1):
+        return ""
+    compared = flow.carried_from(flow.makers[highest][0], CARRYING | WHOLE_NUMBERS)
+    if compared is None or flow.op(compared) != "eq":
+        return "THE HIGHEST ID'S ROW" if is_of_ids(flow, highest) else ""
+    one = number(flow.steps[compared])
+    return f"THE FIRST ROW OF ID {one:.0f}" if one is not None and is_of_ids(flow, compared) else ""
+
+
+def is_of_ids(flow: Flow, node: int) -> bool:
+    """Whether a step reads the only ids of their shape that a pass was given, moved at most, and no mask or places."""
+    record, maker = next(flow.given(node))
+    while maker is not None and flow.op(maker) in CARRYING | WHOLE_NUMBERS:
+        record, maker = next(flow.given(maker))
+    alike = [one for one in flow.one_pass.arguments if one.shape == record.shape and one.role == "ids"]
+    return maker is None and record.role == "ids" and record.given is None and len(alike) == 1

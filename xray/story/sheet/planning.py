@@ -156,7 +156,7 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
-            chart = whole if is_open or is_row else chart_closed(flow, staging)
+            chart = whole if is_open or is_row else chart_closed(flow, staging, whole)
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
             counted = count.running(own) if groups[number].shared_in_part else counted
