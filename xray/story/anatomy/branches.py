@@ -236,7 +236,9 @@ class StateHeads:
     key is taken off its value before the rest is written (the delta rule, Schlag et al. 2021), `in_order` that each row
     of a piece is worked out of those before it, `fades` that what was there is first multiplied by exp of numbers that
     are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
-    head, which no row changes (lightning attention, Qin et al. 2024).
+    head, which no row changes (lightning attention, Qin et al. 2024). `writes` is what bends the number for each head
+    by which what each row writes is multiplied, `filled` to how many pieces of how many rows what comes in is made
+    longer by rows of 0; None where this is not proven.
     """
 
     key_heads: int
@@ -248,6 +250,8 @@ class StateHeads:
     in_order: bool = False
     fades: bool = False
     fades_alike: bool = False
+    writes: Literal["sigmoid", "exp"] | None = None
+    filled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

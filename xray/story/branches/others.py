@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.passages.held_factors import is_given, list_fed
 from xray.story.recognition.between import Region, read_sizes
 from xray.story.recognition.lengths import divides_by_length
-from xray.story.states.operands import LEAST_TURNS, find_operands, sums_outer_products
+from xray.story.states.operands import LEAST_TURNS, find_filled, find_operands, sums_outer_products
 
 Kind = Literal["state space", "linear attention", "gated"] | None
 
@@ -150,6 +150,8 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
         in_order=found.in_order,
         fades=found.fades,
         fades_alike=found.fades_alike,
+        writes=found.writes,
+        filled=find_filled(flow, (query, key, value)),
     )
 
 

@@ -83,17 +83,10 @@ from xray.story.sentences.of_norms import (
     stages,
 )
 from xray.story.sentences.of_states import (
+    OF_STATES,
     describe_convolutions,
-    describe_delta_rule,
-    describe_fading,
-    describe_fading_alike,
     describe_fourier,
-    describe_order,
     describe_pool,
-    describe_reading,
-    describe_state,
-    describe_state_heads,
-    describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.wording import join_words, plural
@@ -346,15 +339,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),
     Sentence("router that reads the one before", describe_earlier_router),
-    Sentence("recurrence", lambda whole: describe_state(whole, by_pieces=False)),
-    Sentence("recurrence by pieces", lambda whole: describe_state(whole, by_pieces=True)),
-    Sentence("heads of a state", describe_state_heads),
-    Sentence("what reads a state", describe_reading),
-    Sentence("queries and keys of length 1", describe_unit_rows),
-    Sentence("delta rule", describe_delta_rule),
-    Sentence("state that fades", describe_fading),
-    Sentence("state that fades alike", describe_fading_alike),
-    Sentence("rows of a piece in order", describe_order),
+    *OF_STATES,
     Sentence("convolution", describe_convolutions),
     Sentence("mixing by a Fourier transform", describe_fourier),
     Sentence("mixing by pooling", describe_pool),

@@ -3,6 +3,7 @@ into heads."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -18,7 +19,8 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.value_shapes import number
 from xray.story.states.fading import scales_heads, weakens_first
 
 LEAST_TURNS = 3
@@ -27,6 +29,7 @@ SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_s
 PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
 """What rows go through that stay a sum of multiples of what they were: no decay is worked out of them."""
 OF_HEADS = len(("batch", "places", "heads", "d_k"))
+OF_PIECES = len(("batch", "heads", "pieces", "places", "d_k"))
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,8 @@ class StateOperands:
     `corrects` tells that what the state gives for a key is taken off its value before the rest is written (the delta
     rule, Schlag et al. 2021), `in_order` that each row of a piece is worked out of those before it, `fades` that what
     was there is multiplied by exp of numbers, never above 0, that are worked out of rows before anything is written,
-    `fades_alike` that it is multiplied by one number for each head, which the model holds.
+    `fades_alike` that it is multiplied by one number for each head, which the model holds. `writes` is the bend of the
+    number of each row and head by which what is written is multiplied.
     """
 
     query: Operand
@@ -56,16 +60,15 @@ class StateOperands:
     in_order: bool
     fades: bool
     fades_alike: bool
+    writes: Literal["sigmoid", "exp"] | None
 
 
 def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     """The ways of queries, keys and values to the state among steps; None where one of them is not proven.
 
-    Keys times values are added to a state, and queries times it are what is read. The last change may lead to no row:
-    it is looked for among all steps between the first and the last.
+    Keys times values are added to a state, and queries times it are what is read.
     """
-    span = range(min(nodes), max(nodes) + 1) if nodes else range(0)
-    changes = [node for node in span if sums_outer_products(flow, node, span)]
+    span, changes = range(min(nodes, default=0), max(nodes, default=-1) + 1), list_changes(flow, nodes)
     if not changes:
         return None
     written = next(iter(list_outer_products(flow, changes[0])))
@@ -85,7 +88,18 @@ def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     corrects, in_order = takes_known_off(flow, rest, reads, key), goes_in_order(flow, rest, nodes, of_value)
     fades = all(weakens_first(flow, node) for node in changes)
     alike = all(scales_heads(flow, node) for node in changes)
-    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike)
+    shares = {find_share(flow, node, value) for node in changes}
+    writes = shares.pop() if len(shares) == 1 else None
+    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike, writes)
+
+
+def list_changes(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps that add keys times values to a state: the last one may lead to no row.
+
+    So they are looked for among all steps between the first and the last.
+    """
+    span = range(min(nodes, default=0), max(nodes, default=-1) + 1)
+    return [node for node in span if sums_outer_products(flow, node, span)]
 
 
 def reach(flow: Flow, start: int | None) -> set[int]:
@@ -146,6 +160,51 @@ def describe_way(flow: Flow, cut: int, within: Collection[int]) -> Operand:
     heads, width = (flow.steps[cut].inputs[0] if parts_heads(flow, cut) else flow.output(cut)).shape[-2:]
     ahead = flow.ahead(cut, within=within.__contains__)
     return Operand(cut, heads, width, tuple(sorted(one for one in ahead if one != cut)))
+
+
+def find_share(flow: Flow, change: int, value: int) -> Literal["sigmoid", "exp"] | None:
+    """The bend of the number for each head by which values are multiplied before they are written, where it is known.
+
+    Either a sigmoid of each row multiplies values, or what is left of them (Gated DeltaNet), or exp multiplies each
+    product of a key and a value (xLSTM).
+    """
+    written, data = next(list_outer_products(flow, change)), list_reading_data(flow)
+    of_rows, of_heads = flow.output(value).shape[:-1], (*flow.output(change).shape[:2], 1, 1)
+    gates = [node for node in flow.makers[change] if node is not None and written in flow.makers[node]]
+    scaled = [node for node in reach(flow, flow.makers[written][-1]) if node > value]
+    bends = [root for node in gates for root in list_multiplying(flow, node, of_heads) if root in data]
+    if any(flow.op(root) == "exp" for root in bends):
+        return "exp"
+    bends = [root for node in scaled for root in list_multiplying(flow, node, (*flow.output(node).shape[:-1], 1))]
+    is_share = (flow.op(root) == "sigmoid" and flow.output(root).shape == of_rows for root in bends if root in data)
+    return "sigmoid" if any(is_share) else None
+
+
+def list_multiplying(flow: Flow, node: int, shape: tuple[int, ...]) -> Iterator[int]:
+    """What made the numbers of a shape that a step multiplies by, moved or made longer by 0 as they may be."""
+    for record, maker in flow.given(node) if flow.op(node) in SCALINGS else ():
+        root = flow.carried_from(maker, CARRYING | {"pad"})
+        if root is not None and record.shape == shape:
+            yield root
+
+
+def find_filled(flow: Flow, ways: Collection[Operand]) -> tuple[int, int] | None:
+    """To how many pieces of how many rows all ways are made longer by rows of 0; None where they are not."""
+    found: set[tuple[int, int] | None] = set()
+    for way in ways:
+        filled = [node for node in way.steps if flow.op(node) == "pad" and not number(flow.steps[node], "value")]
+        lengths = {flow.output(node).shape[-2] for node in filled if adds_rows(flow, node)}
+        cuts = [flow.output(node).shape for node in way.steps if len(flow.output(node).shape) == OF_PIECES]
+        pieces = [(many, long) for *_, many, long, _ in cuts if many * long in lengths]
+        found.add(pieces[0] if pieces else None)
+    return found.pop() if len(found) == 1 else None
+
+
+def adds_rows(flow: Flow, node: int) -> bool:
+    """Whether a step makes the axis before the last longer, and no other."""
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    changed = [axis for axis, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+    return changed == [len(after) - 2] and before[-2] < after[-2]
 
 
 def takes_known_off(flow: Flow, written: int | None, reads: Collection[int], key: int) -> bool:
