@@ -154,6 +154,13 @@ def describe_streams(anatomy: Anatomy) -> str:
     return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
 
 
+def describe_balance(anatomy: Anatomy) -> str:
+    times = {tower.balanced for tower in anatomy.towers if tower.streams}
+    balanced = times.pop() if len(times) == 1 else None
+    sums = "the sums of its columns and of its rows"
+    return f"The matrix that mixes streams is divided by {sums} in turn, {balanced} times in all." if balanced else ""
+
+
 def describe_blocks(anatomy: Anatomy) -> str:
     told: list[str] = []
     for tower in anatomy.towers:
@@ -266,6 +273,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),
     Sentence("streams", describe_streams),
+    Sentence("balanced streams", describe_balance),
     Sentence("other rows", describe_other_rows),
     fixed(
         "earlier keys",
