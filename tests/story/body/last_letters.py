@@ -70,7 +70,7 @@ def vjepa2(c):
 def xlstm(c):
     # the larger of two gates is taken, number by number: nothing is chosen
     heads, d_k, d_v = c.num_heads, c.qk_dim // c.num_heads, c.v_dim // c.num_heads
-    told = StateHeads(heads, heads, d_k, d_v, fades=True)  # lines 425, 433
+    told = StateHeads(heads, heads, d_k, d_v, fades=True, writes="exp", by_keys=True)  # lines 425–442
     state = Recurrence("linear attention", (2, heads, d_k, d_v), heads=told)
     wide = FeedForward(10_944, "silu", True, False)
     return decoder_only(c, pre("rms", state), pre("rms", wide), final="rms", causal=None)

@@ -269,6 +269,41 @@ class Gates(nn.Module):
         return self.last(torch.stack(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
 
 
+class Divided(Gates):
+    """What is read is divided by the size of what is read of a sum of keys, or by 1 where that is larger (xLSTM)."""
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        rows = (one(x).reshape(batch, length, KEYS, -1).transpose(1, 2) for one in (self.query, self.key, self.value))
+        query, key, value = rows
+        write, keep = (one(x).sigmoid().transpose(1, 2)[..., None] for one in (self.write, self.keep))
+        state, keys, found = torch.zeros(batch, KEYS, D_K, D_V), torch.zeros(batch, KEYS, D_K), []
+        for place in range(length):
+            new = key[:, :, place, :, None] @ value[:, :, place, None, :]
+            state = keep[:, :, place, :, None] * state + write[:, :, place, :, None] * new
+            keys = keep[:, :, place] * keys + write[:, :, place] * key[:, :, place]
+            asked = query[:, :, place, None, :]
+            found.append((asked @ state).squeeze(2) / self.measure(asked, keys, key[:, :, place]))
+        return self.last(torch.stack(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
+
+    def measure(self, asked, keys, key):
+        return torch.maximum((asked @ keys[..., None]).squeeze(2).abs(), torch.ones(1))
+
+
+class ByOneKey(Divided):
+    """The same by what one key alone gives for the query."""
+
+    def measure(self, asked, keys, key):
+        return torch.maximum((asked @ key[..., None]).squeeze(2).abs(), torch.ones(1))
+
+
+@pytest.mark.parametrize(("model", "by_keys"), [(Divided, True), (ByOneKey, False), (Gates, False)])
+def test_a_second_state_of_keys_is_known_by_which_what_is_read_is_divided(model, by_keys):
+    *_, branch = read_state(model, 1)
+
+    assert branch.heads.by_keys is by_keys
+
+
 class Smaller(Gates):
     """The same less the smaller of both: what was there may grow."""
 

@@ -238,7 +238,8 @@ class StateHeads:
     are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
     head, which no row changes (lightning attention, Qin et al. 2024). `writes` is what bends the number for each head
     by which what each row writes is multiplied, `filled` to how many pieces of how many rows what comes in is made
-    longer by rows of 0; None where this is not proven.
+    longer by rows of 0; None where this is not proven. `by_keys` tells that what is read is divided by the size of what
+    queries read of a second state, of keys alone (mLSTM, Beck et al. 2024).
     """
 
     key_heads: int
@@ -251,6 +252,7 @@ class StateHeads:
     fades: bool = False
     fades_alike: bool = False
     writes: Literal["sigmoid", "exp"] | None = None
+    by_keys: bool = False
     filled: tuple[int, int] | None = None
 
 

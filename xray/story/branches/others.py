@@ -151,6 +151,7 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
         fades=found.fades,
         fades_alike=found.fades_alike,
         writes=found.writes,
+        by_keys=found.by_keys,
         filled=find_filled(flow, (query, key, value)),
     )
 

@@ -93,7 +93,8 @@ def find_divided(flow: Flow, node: int, count: int) -> int | None:
         total = flow.makers[total][0]
     if total is None or flow.op(total) != "sum" or flow.makers[total][:1] != flow.makers[node][:1]:
         return None
-    return {(1, count): -2, (count, 1): -1}.get(flow.output(total).shape[-2:])
+    rows, columns = flow.output(total).shape[-2:]
+    return {(1, count): -2, (count, 1): -1}.get((rows, columns))
 
 
 def find_end(flow: Flow, mixing: Mixing | None, end: int) -> int:

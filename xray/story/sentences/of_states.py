@@ -97,6 +97,12 @@ def describe_writing(anatomy: Anatomy) -> str:
     return f"How much each row writes into a state{some} {told}."
 
 
+def describe_second_state(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, lambda heads: heads.by_keys)
+    told = "is divided by the size of what they read of a second one, of keys alone, or by a number that is larger"
+    return "" if some is None else f"What queries read of a state{some} {told}."
+
+
 def describe_filled(anatomy: Anatomy) -> str:
     found = {branch.heads.filled for branch in states(anatomy) if branch.heads is not None}
     filled = next(iter(found), None) if len(found) == 1 else None
@@ -170,6 +176,7 @@ OF_STATES: tuple[Sentence[Anatomy], ...] = (
     Sentence("queries and keys of length 1", describe_unit_rows),
     Sentence("delta rule", describe_delta_rule),
     Sentence("how much is written", describe_writing),
+    Sentence("a second state", describe_second_state),
     Sentence("state that fades", describe_fading),
     Sentence("state that fades alike", describe_fading_alike),
     Sentence("rows of a piece in order", describe_order),

@@ -21,9 +21,10 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.value_shapes import number
-from xray.story.states.fading import scales_heads, weakens_first
+from xray.story.states.fading import MAXIMA, scales_heads, weakens_first
 
-LEAST_TURNS = 3
+LEAST_TURNS, MOST_BEHIND = 3, 16
+DIVISIONS = frozenset({"div", "div_", "true_divide"})
 SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
 SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_solve"})
 PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
@@ -50,7 +51,8 @@ class StateOperands:
     rule, Schlag et al. 2021), `in_order` that each row of a piece is worked out of those before it, `fades` that what
     was there is multiplied by exp of numbers, never above 0, that are worked out of rows before anything is written,
     `fades_alike` that it is multiplied by one number for each head, which the model holds. `writes` is the bend of the
-    number of each row and head by which what is written is multiplied.
+    number of each row and head by which what is written is multiplied, and `by_keys` tells that what is read is divided
+    by the size of what queries read of a state of keys alone.
     """
 
     query: Operand
@@ -61,6 +63,7 @@ class StateOperands:
     fades: bool
     fades_alike: bool
     writes: Literal["sigmoid", "exp"] | None
+    by_keys: bool
 
 
 def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
@@ -90,7 +93,8 @@ def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     alike = all(scales_heads(flow, node) for node in changes)
     shares = {find_share(flow, node, value) for node in changes}
     writes = shares.pop() if len(shares) == 1 else None
-    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike, writes)
+    by_keys = divides_by_keys(flow, [node for node in reads if is_of_change(flow, node, changes)], query, key)
+    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike, writes, by_keys)
 
 
 def list_changes(flow: Flow, nodes: Collection[int]) -> list[int]:
@@ -186,6 +190,41 @@ def list_multiplying(flow: Flow, node: int, shape: tuple[int, ...]) -> Iterator[
         root = flow.carried_from(maker, CARRYING | {"pad"})
         if root is not None and record.shape == shape:
             yield root
+
+
+def is_of_change(flow: Flow, read: int, changes: Collection[int]) -> bool:
+    """Whether what rows are multiplied by is a state as one of its changes left it, and not as it began."""
+    return flow.carried_from(flow.makers[read][-1]) in changes
+
+
+def divides_by_keys(flow: Flow, reads: Collection[int], query: int, key: int) -> bool:
+    """Whether all that queries read is divided by the size of what they read of a sum of keys, or a larger number."""
+    return bool(reads) and all(
+        any(flow.op(node) in DIVISIONS and measures_keys(flow, node, query, key) for node in list_using(flow, read))
+        for read in reads
+    )
+
+
+def list_using(flow: Flow, place: int) -> Iterator[int]:
+    """The steps that work first with what a step made, moved as it may be."""
+    moved = flow.ahead(place, within=lambda node: node == place or flow.op(node) in CARRYING)
+    return (reader for node in moved for reader in flow.readers.get(node, ()) if flow.op(reader) not in CARRYING)
+
+
+def measures_keys(flow: Flow, division: int, query: int, key: int) -> bool:
+    """Whether a step divides by the larger of something and the size of what queries read of a sum of keys (xLSTM)."""
+    behind = [*flow.behind(flow.makers[division][-1], most=MOST_BEHIND)]
+    sizes = [node for node in behind if flow.op(node) == "abs"] if MAXIMA & set(map(flow.op, behind)) else []
+    for size in sizes:
+        product = flow.carried_from(flow.makers[size][0])
+        if product is None or not is_product(flow, product) or len(flow.makers[product]) < 2:
+            continue
+        asked, held = flow.makers[product][-2], flow.carried_from(flow.makers[product][-1])
+        added = () if held is None or flow.op(held) not in SUMS else flow.makers[held]
+        of_keys = any(list_cuts(flow, reach(flow, one)) == {key} for one in added)
+        if of_keys and list_cuts(flow, reach(flow, asked)) == {query}:
+            return True
+    return False
 
 
 def find_filled(flow: Flow, ways: Collection[Operand]) -> tuple[int, int] | None:
