@@ -81,6 +81,8 @@ def zaya(c):
     # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum,
     # and words before all layers
     look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
+    wide = c.num_key_value_heads * c.head_dim
+    look = replace(look, mixed_before=2, values_before=(wide // 2, wide))  # lines 158, 222–238
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
     few = experts(c, c.num_experts, activation="silu", chosen_or_none=c.num_experts_per_tok, **sizes)  # line 558
     both = (few, replace(few, earlier_router=True))  # lines 521, 544

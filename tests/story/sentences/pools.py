@@ -230,6 +230,8 @@ MODELS = {
         FALSE, links=(Link("scored", "vision", "text"), Link("scored", "text", "vision"))
     ),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
+    "queries and keys of places before": make_anatomy(replace(FALSE, mixed_before=2)),
+    "values of the place before": make_anatomy(replace(FALSE, values_before=(3, 7))),
     "convolved values": make_anatomy(replace(FALSE, convolved=5)),
     "mixing by a Fourier transform": make_anatomy(FourierMixing(7, features=True)),
     "mixing by pooling": make_anatomy(PoolMixing((3, 3), "mean", less_itself=True)),

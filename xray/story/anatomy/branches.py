@@ -77,7 +77,9 @@ class Attention(Looking):
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
     window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
     turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
-    values, whose result is added to what the heads found of them (Nyströmformer). `rotary_base` is the base of the
+    values, whose result is added to what the heads found of them (Nyströmformer), `mixed_before` how many places before
+    their own convolutions mix into queries and keys, `values_before` the parts of values, of how many, that are made of
+    the place before (ZAYA). `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
@@ -128,6 +130,8 @@ class Attention(Looking):
     unscaled: bool | None = None
     beside_unturned: bool | None = None
     convolved: int | None = None
+    mixed_before: int | None = None
+    values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
     part: str = "attention"

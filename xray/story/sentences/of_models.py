@@ -82,6 +82,7 @@ from xray.story.sentences.of_norms import (
     describe_weighing,
     stages,
 )
+from xray.story.sentences.of_rows import OF_NEIGHBOURS
 from xray.story.sentences.of_states import (
     OF_STATES,
     describe_convolutions,
@@ -298,6 +299,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("scores that are not scaled", describe_unscaled),
     Sentence("score cap", describe_cap),
     Sentence("convolved values", describe_convolved),
+    *OF_NEIGHBOURS,
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
     Sentence("stream scale", describe_stream_scale),
