@@ -1,5 +1,7 @@
 """Queries, keys and values of a state: where they are cut into heads, and what they go through on their way to it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -129,8 +131,8 @@ def shapes_of(chart):
 def test_heads_of_a_state_that_is_corrected_in_order_are_known(model, pieces):
     *_, branch = read_state(model, pieces)
 
-    known = {"by_length": True, "corrects": True, "in_order": True, "fades": True}
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, **known, writes="sigmoid")
+    told = StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True, fades=True)
+    assert branch.heads == replace(told, writes="sigmoid")
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
@@ -218,8 +220,8 @@ def test_a_state_is_told_to_fade_where_no_factor_is_above_one(model, fades, piec
 def test_a_state_of_which_no_row_says_how_much_fades_is_not_told_to_fade(pieces):
     *_, branch = read_state(Keeps, pieces)
 
-    known = {"by_length": True, "corrects": True, "in_order": True}
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, **known, fades_alike=True, writes="sigmoid")
+    told = StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True, fades_alike=True)
+    assert branch.heads == replace(told, writes="sigmoid")
 
 
 class Lightning(nn.Module):
