@@ -70,7 +70,7 @@ def vjepa2(c):
 def xlstm(c):
     # the larger of two gates is taken, number by number: nothing is chosen
     heads, d_k, d_v = c.num_heads, c.qk_dim // c.num_heads, c.v_dim // c.num_heads
-    told = StateHeads(heads, heads, d_k, d_v, fades=True)  # lines 425, 433
+    told = StateHeads(heads, heads, d_k, d_v, fades=True, writes="exp", by_keys=True)  # lines 425–442
     state = Recurrence("linear attention", (2, heads, d_k, d_v), heads=told)
     wide = FeedForward(10_944, "silu", True, False)
     return decoder_only(c, pre("rms", state), pre("rms", wide), final="rms", causal=None)
@@ -81,6 +81,8 @@ def zaya(c):
     # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum,
     # and words before all layers
     look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
+    wide = c.num_key_value_heads * c.head_dim
+    look = replace(look, mixed_before=2, values_before=(wide // 2, wide))  # lines 158, 222–238
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
     few = experts(c, c.num_experts, activation="silu", chosen_or_none=c.num_experts_per_tok, **sizes)  # line 558
     both = (few, replace(few, earlier_router=True))  # lines 521, 544

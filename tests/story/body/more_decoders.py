@@ -238,6 +238,7 @@ def deepseek_v4(c):
         for place, think in enumerate((listed, listed, scored, scored))  # the masks of neighbours differ
     )
     text = replace(tower(c, "text", "ids", True, words(c), layers, "rms"), streams=c.hc_mult)
+    text = replace(text, balanced=2 * c.hc_sinkhorn_iters - 1)  # columns first, line 990
     idle = (  # ten places fill no row that stands for 128
         Untold(f"model.layers.{place}.self_attn.compressor.{name}_proj", c.hidden_size * c.head_dim)
         for place in (0, 2)

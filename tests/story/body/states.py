@@ -45,8 +45,9 @@ def jamba(c):
 @family("Qwen3NextForCausalLM", "qwen3_next:229, 849", num_hidden_layers=4, half=True)
 def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
-    # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469)
+    # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469), filled up (line 428)
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
+    told = replace(told, writes="sigmoid", filled=(1, 64))
     kernel = (c.linear_conv_kernel_dim,)
     state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told, kernel=kernel))
     attend = pre("rms", attention(c, qk_norm=True, gate=True, gate_curve="sigmoid"))

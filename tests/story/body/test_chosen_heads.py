@@ -102,16 +102,23 @@ def test_the_box_of_the_chosen_experts_counts_the_weights_of_all():
     assert box.extra == f"{EXPERTS * WIDTH * D_K} parameters"
 
 
-def test_the_box_of_the_queries_says_how_many_experts_are_chosen_and_counts_them_and_their_router():
+def test_the_box_of_the_queries_says_how_many_experts_are_chosen_and_counts_them():
     (column,) = read_columns(trace_of())
     (box,) = [one for one in column.frames[0].panels[0].chart.nodes if one.label == "EXPERTS MAKE Q"]
 
     assert box.told == (f"{CHOSEN} of {EXPERTS} chosen",)
-    assert box.extra == f"{EXPERTS * WIDTH * D_K + EXPERTS * WIDTH} parameters"
+    assert box.extra == f"{EXPERTS * WIDTH * D_K} parameters"
 
 
-def test_a_learned_row_that_is_added_behind_them_is_told_and_counted():
+def test_the_router_of_the_queries_has_a_box_below_them_and_says_how_what_they_found_is_weighed():
     (column,) = read_columns(trace_of())
-    (box,) = [one for one in column.frames[0].panels[0].chart.nodes if "+ A BIAS" in one.label]
+    chart = column.frames[0].panels[0].chart
+    boxes = {node.label: node for node in chart.nodes}
+    ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
+    router, weighed = boxes["ROUTER"], boxes["× SOFTMAX OF THE CHOSEN SCORES"]
 
-    assert (box.key, box.extra) == ("tail2", f"{WIDTH} parameters")
+    assert (router.record.shape, router.extra) == ((2 * PLACES, EXPERTS), f"{EXPERTS * WIDTH} parameters")
+    assert [target for source, target in sorted(ways) if source == "ROUTER"] == ["EXPERTS MAKE Q", weighed.label]
+    assert [step.op for step in weighed.steps] == ["mul", "softmax"]
+    assert all(chart.node(edge.source).row < chart.node(edge.target).row for edge in chart.edges)
+    assert {node.row for node in chart.nodes} == set(range(chart.rows))

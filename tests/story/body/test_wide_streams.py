@@ -3,12 +3,15 @@
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
 import torch
 from handwritten import Attention
 from torch import Tensor, nn
 
 import xray
 from xray.ir.flow.dataflow import Flow
+from xray.story.sentences.of_models import list_sentences
+from xray.story.sheet.columns import read_columns
 from xray.story.streams.families import leave_earlier_ends
 
 WIDTH, HEADS, VOCAB = 15, 3, 61
@@ -47,6 +50,53 @@ class Wide(nn.Module):
             found = layer(predicted[0])
             wide = predicted + (found - predicted[0])
         return self.head(wide[0])
+
+
+class Balanced(nn.Module):
+    """A layer reads one row of three streams; what they are mixed by has its columns and rows divided by their sums."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.times, self.weights = times, nn.Linear(3 * WIDTH, 3 + 3 + 9)
+        self.think = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 35), nn.GELU(), nn.Linear(35, WIDTH))
+
+    def forward(self, streams: Tensor) -> Tensor:
+        taken, given, matrix = self.weights(streams.flatten(2)).split([3, 3, 9], dim=-1)
+        matrix = matrix.unflatten(-1, (3, 3)).softmax(dim=-1)
+        for turn in range(self.times):
+            matrix = matrix / (matrix.sum(dim=-1 if turn % 2 else -2, keepdim=True) + 1e-6)
+        row = (taken.sigmoid().unsqueeze(-1) * streams).sum(dim=2)
+        return given.unsqueeze(-1) * self.think(row).unsqueeze(-2) + matrix @ streams
+
+
+class InStreams(nn.Module):
+    """Three copies of the rows of words, which layers mix (GLM-5-next)."""
+
+    def __init__(self, times):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(VOCAB, WIDTH), nn.Sequential(*(Balanced(times) for _ in range(3)))
+        self.norm, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, VOCAB)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        streams = self.words(ids).unsqueeze(2).expand(-1, -1, 3, -1).contiguous()
+        return self.head(self.norm(self.layers(streams).mean(dim=2)))
+
+
+@pytest.mark.parametrize(("times", "balanced"), [(0, None), (1, None), (2, 2), (7, 7)])
+def test_how_often_a_matrix_of_streams_is_divided_by_its_sums_in_turn_is_told(times, balanced):
+    found = xray.anatomy(xray.trace(InStreams(times), torch.arange(14).view(2, 7)))
+    told = f"divided by the sums of its columns and of its rows in turn, {balanced} times in all."
+
+    assert (found.towers[0].streams, found.towers[0].balanced) == (3, balanced)
+    assert any(one.endswith(told) for one in list_sentences(found)) is (balanced is not None)
+
+
+def test_streams_that_begin_as_copies_of_words_say_so():
+    (column,) = read_columns(xray.trace(InStreams(2).eval(), torch.arange(14).view(2, 7)))
+    assert column.entrance is not None
+    head = column.entrance.node(column.entrance.heads[0])
+
+    assert (head.label, head.record.shape) == ("3 COPIES, SIDE BY SIDE", (2, 7, 3, WIDTH))
 
 
 class Looped(nn.Module):

@@ -141,6 +141,7 @@ MODELS = {
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
     "added later": change_stages(make_anatomy(FALSE), since=3),
+    "balanced streams": number_blocks(make_anatomy(FALSE), streams=3, balanced=7),
     "streams": stream_layers(make_anatomy(FALSE), 4),
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
@@ -205,6 +206,9 @@ MODELS = {
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
     "state that fades alike": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades_alike=True))),
+    "how much is written": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, writes="sigmoid"))),
+    "rows filled up to pieces": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, filled=(2, 11)))),
+    "a second state": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_keys=True))),
     "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
     "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
     "convolution": make_anatomy(Convolution((3, 3), 1)),
@@ -226,6 +230,8 @@ MODELS = {
         FALSE, links=(Link("scored", "vision", "text"), Link("scored", "text", "vision"))
     ),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
+    "queries and keys of places before": make_anatomy(replace(FALSE, mixed_before=2)),
+    "values of the place before": make_anatomy(replace(FALSE, values_before=(3, 7))),
     "convolved values": make_anatomy(replace(FALSE, convolved=5)),
     "mixing by a Fourier transform": make_anatomy(FourierMixing(7, features=True)),
     "mixing by pooling": make_anatomy(PoolMixing((3, 3), "mean", less_itself=True)),
@@ -258,10 +264,14 @@ OF_MODELS["heads of a state"] |= {
     "what reads a state",
     "queries and keys of length 1",
     "delta rule",
+    "how much is written",
+    "a second state",
+    "rows filled up to pieces",
     "state that fades",
     "state that fades alike",
     "rows of a piece in order",
 }
+OF_MODELS["streams"] |= {"balanced streams"}
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}

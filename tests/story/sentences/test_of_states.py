@@ -53,6 +53,39 @@ def test_that_queries_read_a_state_is_said_where_its_heads_are_known():
     assert [told in list_sentences(hold(heads)) for heads in (SHARED, None)] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("heads", "told"),
+    [
+        (replace(SHARED, writes="sigmoid"), "a sigmoid for each head of values"),
+        (replace(SHARED, key_heads=6, writes="exp"), "an exponential for each head"),
+    ],
+)
+def test_how_much_is_written_is_told_by_its_bend(heads, told):
+    sentence = f"How much each row writes into a state is worked out of the rows: {told}."
+
+    assert sentence in list_sentences(hold(heads))
+    assert not any("writes into" in one for one in list_sentences(hold(SHARED)))
+
+
+@pytest.mark.parametrize(("filled", "told"), [((1, 11), "one piece of 11"), ((3, 11), "3 pieces of 11")])
+def test_rows_that_fill_up_pieces_are_told(filled, told):
+    sentence = f"Rows of linear attention are filled up with rows of 0 to {told}."
+
+    assert sentence in list_sentences(hold(replace(SHARED, filled=filled)))
+
+
+def test_a_state_in_some_layers_of_one_of_two_towers_is_told_with_its_tower():
+    states, others = hold(SHARED), make_anatomy(FALSE)
+    (text,) = states.towers
+    (group,) = text.groups
+    (own,) = others.towers
+    text = replace(text, name="text", groups=(group, *own.groups))
+    told = "In some layers of the text tower a state is changed and handed on from place to place"
+    sentences = list_sentences(replace(states, towers=(replace(own, name="vision"), text)))
+
+    assert any(one.startswith(told) for one in sentences)
+
+
 def test_an_order_of_rows_is_said_of_some_layers_where_other_states_have_none():
     both = replace(hold(SHARED), towers=(*hold(SHARED).towers, *hold(None).towers))
 

@@ -51,7 +51,7 @@ def test_a_gate_stands_between_what_is_read_of_a_state_and_the_way_back():
     (head,) = (chart.node(edge.source).label for edge in chart.edges if edge.target == chart.heads[0])
 
     assert head == "× GATE"
-    assert lead_to(chart, "× GATE") == ["GATE + SiLU", "STATE, HANDED FROM PIECE TO PIECE"]
+    assert lead_to(chart, "× GATE") == ["GATE + SiLU", "ROWS READ OF IT"]
 
 
 def test_a_gate_and_a_state_are_known_before_a_way_back_that_is_scaled():
@@ -60,16 +60,17 @@ def test_a_gate_and_a_state_are_known_before_a_way_back_that_is_scaled():
     assert {"× GATE", "STATE, HANDED FROM PIECE TO PIECE"} <= labels
 
 
-def test_all_that_places_of_one_piece_do_with_each_other_stands_in_the_box_of_the_state():
+def test_all_that_places_of_one_piece_do_with_each_other_stands_in_two_boxes():
     chart = chart_state(1)
     (state,) = (node for node in chart.nodes if node.label.startswith("STATE"))
+    (read,) = (node for node in chart.nodes if node.label == "ROWS READ OF IT")
 
-    assert sum(step.op == "matmul" for step in state.steps) == 4
+    assert [sum(step.op == "matmul" for step in node.steps) for node in (state, read)] == [2, 3]
     assert not any(node.label == "PRODUCT" for node in chart.nodes)
 
 
-@pytest.mark.parametrize(("pieces", "told"), [(1, ("what is read of it",)), (6, ())])
-def test_a_box_of_a_state_that_gives_what_is_read_of_it_says_so(pieces, told):
+@pytest.mark.parametrize(("pieces", "told"), [(1, ("changed once",)), (6, ())])
+def test_a_box_of_a_state_of_one_piece_says_that_it_is_changed_once(pieces, told):
     (state,) = (node for node in tell_read(chart_state(pieces)).nodes if node.label.startswith("STATE"))
 
     assert state.told == told

@@ -1,5 +1,7 @@
 """Queries, keys and values of a state: where they are cut into heads, and what they go through on their way to it."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from torch import nn
@@ -33,6 +35,9 @@ class Delta(nn.Module):
     def solve(self, system, rows):
         return torch.linalg.solve_triangular(system, rows, upper=False, unitriangular=True)
 
+    def share(self, rows):
+        return rows.sigmoid()
+
     def known(self, key, state):
         return key @ state
 
@@ -44,8 +49,13 @@ class Delta(nn.Module):
         query, key, value = self.rows(x).split([KEYS * D_K, KEYS * D_K, VALUES * D_V], dim=-1)
         query, key = (one.reshape(batch, length, KEYS, D_K).repeat_interleave(TIMES, dim=2) for one in (query, key))
         value = value.reshape(batch, length, VALUES, D_V)
-        strength, fade = self.strength(x).sigmoid(), nn.functional.softplus(self.fade(x)).neg()
+        strength, fade = self.share(self.strength(x)), nn.functional.softplus(self.fade(x)).neg()
         query, key, value, strength, fade = (one.transpose(1, 2) for one in (query, key, value, strength, fade))
+        more, come = -length % PIECE, length
+        if more:
+            query, key, value = (nn.functional.pad(one, (0, 0, 0, more)) for one in (query, key, value))
+            strength, fade = (nn.functional.pad(one, (0, more)) for one in (strength, fade))
+            length += more
         query, key = self.unit(query) * D_K**-0.5, self.unit(key)
         written, beside = value * strength[..., None], key * strength[..., None]
         query, key, written, beside = (
@@ -60,7 +70,7 @@ class Delta(nn.Module):
             new = written[:, :, piece] - self.known(read[:, :, piece], state)
             found[:, :, piece] = query[:, :, piece] @ state + scores[:, :, piece] @ new
             state = state * self.keep(fade[:, :, piece, -1])[..., None, None] + key[:, :, piece].transpose(-1, -2) @ new
-        found = found.reshape(batch, VALUES, length, D_V).transpose(1, 2).reshape(batch, length, -1)
+        found = found.reshape(batch, VALUES, length, D_V)[:, :, :come].transpose(1, 2).reshape(batch, come, -1)
         return self.last(found)
 
 
@@ -95,7 +105,11 @@ class Bent(Delta):
 
 
 def read_state(model, pieces):
-    flow = read_flow(xray.trace(model(), torch.rand(2, pieces * PIECE, WIDTH)).passes[0])
+    return read_rows(model, pieces * PIECE)
+
+
+def read_rows(model, length):
+    flow = read_flow(xray.trace(model(), torch.rand(2, length, WIDTH)).passes[0])
     end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
     nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
     return flow, nodes, end, describe_recurrence(flow, nodes)
@@ -117,14 +131,36 @@ def shapes_of(chart):
 def test_heads_of_a_state_that_is_corrected_in_order_are_known(model, pieces):
     *_, branch = read_state(model, pieces)
 
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True, fades=True)
+    told = StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True, fades=True)
+    assert branch.heads == replace(told, writes="sigmoid")
 
 
 @pytest.mark.parametrize("pieces", [1, 4])
 def test_what_a_state_does_not_do_is_not_known_of_it(pieces):
     *_, branch = read_state(Plain, pieces)
 
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, fades=True)
+    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, fades=True, writes="sigmoid")
+
+
+class Whole(Delta):
+    """What a row writes is multiplied by a number that may be anything."""
+
+    def share(self, rows):
+        return rows * 0.5
+
+
+@pytest.mark.parametrize("pieces", [1, 4])
+def test_how_much_is_written_is_not_known_where_no_sigmoid_says_so(pieces):
+    *_, branch = read_state(Whole, pieces)
+
+    assert branch.heads.writes is None
+
+
+@pytest.mark.parametrize(("length", "filled"), [(PIECE - 2, (1, PIECE)), (4 * PIECE - 3, (4, PIECE)), (PIECE, None)])
+def test_pieces_are_known_that_rows_of_0_fill_up(length, filled):
+    *_, branch = read_rows(Delta, length)
+
+    assert branch.heads.filled == filled
 
 
 class Keeps(Delta):
@@ -184,8 +220,8 @@ def test_a_state_is_told_to_fade_where_no_factor_is_above_one(model, fades, piec
 def test_a_state_of_which_no_row_says_how_much_fades_is_not_told_to_fade(pieces):
     *_, branch = read_state(Keeps, pieces)
 
-    known = {"by_length": True, "corrects": True, "in_order": True}
-    assert branch.heads == StateHeads(KEYS, VALUES, D_K, D_V, **known, fades_alike=True)
+    told = StateHeads(KEYS, VALUES, D_K, D_V, by_length=True, corrects=True, in_order=True, fades_alike=True)
+    assert branch.heads == replace(told, writes="sigmoid")
 
 
 class Lightning(nn.Module):
@@ -235,6 +271,41 @@ class Gates(nn.Module):
         return self.last(torch.stack(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
 
 
+class Divided(Gates):
+    """What is read is divided by the size of what is read of a sum of keys, or by 1 where that is larger (xLSTM)."""
+
+    def forward(self, x):
+        batch, length, _ = x.shape
+        rows = (one(x).reshape(batch, length, KEYS, -1).transpose(1, 2) for one in (self.query, self.key, self.value))
+        query, key, value = rows
+        write, keep = (one(x).sigmoid().transpose(1, 2)[..., None] for one in (self.write, self.keep))
+        state, keys, found = torch.zeros(batch, KEYS, D_K, D_V), torch.zeros(batch, KEYS, D_K), []
+        for place in range(length):
+            new = key[:, :, place, :, None] @ value[:, :, place, None, :]
+            state = keep[:, :, place, :, None] * state + write[:, :, place, :, None] * new
+            keys = keep[:, :, place] * keys + write[:, :, place] * key[:, :, place]
+            asked = query[:, :, place, None, :]
+            found.append((asked @ state).squeeze(2) / self.measure(asked, keys, key[:, :, place]))
+        return self.last(torch.stack(found, dim=2).transpose(1, 2).reshape(batch, length, -1))
+
+    def measure(self, asked, keys, key):
+        return torch.maximum((asked @ keys[..., None]).squeeze(2).abs(), torch.ones(1))
+
+
+class ByOneKey(Divided):
+    """The same by what one key alone gives for the query."""
+
+    def measure(self, asked, keys, key):
+        return torch.maximum((asked @ key[..., None]).squeeze(2).abs(), torch.ones(1))
+
+
+@pytest.mark.parametrize(("model", "by_keys"), [(Divided, True), (ByOneKey, False), (Gates, False)])
+def test_a_second_state_of_keys_is_known_by_which_what_is_read_is_divided(model, by_keys):
+    *_, branch = read_state(model, 1)
+
+    assert branch.heads.by_keys is by_keys
+
+
 class Smaller(Gates):
     """The same less the smaller of both: what was there may grow."""
 
@@ -259,7 +330,7 @@ def test_queries_keys_and_values_that_heads_hold_together_have_a_box_each():
 def test_a_state_that_each_place_writes_to_by_a_gate_has_heads(model, fades):
     *_, branch = read_state(model, 1)
 
-    assert branch.heads == StateHeads(KEYS, KEYS, D_K, D_V, fades=fades)
+    assert branch.heads == StateHeads(KEYS, KEYS, D_K, D_V, fades=fades, writes="exp")
     assert (branch.kind, branch.by_pieces) == ("linear attention", False)
 
 
@@ -303,6 +374,37 @@ def test_the_box_of_a_state_by_one_piece_says_where_a_triangular_system_is_solve
     (state,) = (node for node in chart_state(model, 1).nodes if node.label.startswith("STATE"))
 
     assert ("a triangular system is solved inside" in state.told) is told
+
+
+@pytest.mark.parametrize(("pieces", "changed"), [(1, "changed once"), (2, "changed 2 times")])
+def test_what_is_read_of_a_state_of_few_pieces_has_a_box_behind_its_own(pieces, changed):
+    chart = chart_state(Delta, pieces)
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    (state,) = (node for node in chart.nodes if node.label == "STATE, HANDED FROM PIECE TO PIECE")
+    (read,) = (node for node in chart.nodes if node.label == "ROWS READ OF IT")
+
+    assert (state.record.shape, state.told[0]) == ((2, VALUES, D_K, D_V), changed)
+    assert read.record.shape == (2, VALUES, pieces, PIECE, D_V)
+    assert {source for source, target in ways if target == state.label} == {
+        "K ÷ ITS LENGTH",
+        "HEADS V",
+        "SIGMOID",
+        "SOFTPLUS",
+    }
+    assert {source for source, target in ways if target == read.label} == {
+        "Q ÷ ITS LENGTH, ÷√5",
+        "K ÷ ITS LENGTH",
+        state.label,
+    }
+    assert {target for source, target in ways if source == read.label} == {"LINEAR"}
+
+
+def test_a_state_of_one_piece_of_which_nothing_is_read_has_one_box_with_what_is():
+    labels = [node.label for node in chart_state(Lightning, 1).nodes]
+
+    assert labels.count("STATE, HANDED FROM PIECE TO PIECE") == 1
+    assert "ROWS READ OF IT" not in labels
 
 
 def test_rows_that_keep_their_length_have_no_box_for_it():

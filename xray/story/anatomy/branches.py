@@ -77,7 +77,9 @@ class Attention(Looking):
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
     window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
     turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
-    values, whose result is added to what the heads found of them (Nyströmformer). `rotary_base` is the base of the
+    values, whose result is added to what the heads found of them (Nyströmformer), `mixed_before` how many places before
+    their own convolutions mix into queries and keys, `values_before` the parts of values, of how many, that are made of
+    the place before (ZAYA). `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
@@ -128,6 +130,8 @@ class Attention(Looking):
     unscaled: bool | None = None
     beside_unturned: bool | None = None
     convolved: int | None = None
+    mixed_before: int | None = None
+    values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
     part: str = "attention"
@@ -236,7 +240,10 @@ class StateHeads:
     key is taken off its value before the rest is written (the delta rule, Schlag et al. 2021), `in_order` that each row
     of a piece is worked out of those before it, `fades` that what was there is first multiplied by exp of numbers that
     are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
-    head, which no row changes (lightning attention, Qin et al. 2024).
+    head, which no row changes (lightning attention, Qin et al. 2024). `writes` is what bends the number for each head
+    by which what each row writes is multiplied, `filled` to how many pieces of how many rows what comes in is made
+    longer by rows of 0; None where this is not proven. `by_keys` tells that what is read is divided by the size of what
+    queries read of a second state, of keys alone (mLSTM, Beck et al. 2024).
     """
 
     key_heads: int
@@ -248,6 +255,9 @@ class StateHeads:
     in_order: bool = False
     fades: bool = False
     fades_alike: bool = False
+    writes: Literal["sigmoid", "exp"] | None = None
+    by_keys: bool = False
+    filled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

@@ -183,8 +183,9 @@ class Tower:
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
     gated (DiT).
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
-    gives each its share (hyper-connections), or whose layers mix them (AltUp). `also` is what it reads besides, in rows
-    beside the others (ViLT), `among` what rows are made of that are put in the place of some of these (Fuyu).
+    gives each its share (hyper-connections), or whose layers mix them (AltUp). `balanced` is how often the matrix that
+    mixes them is divided by the sums of its columns and rows in turn. `also` is what it reads besides, in rows beside
+    the others (ViLT), `among` what rows are made of that are put in the place of some of these (Fuyu).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack), and that
     one with them, where its rows leave beside what is made of them (SAM-HQ).
@@ -213,6 +214,7 @@ class Tower:
     bridges: tuple[Bridge, ...] = ()
     conditions: tuple[str, ...] = ()
     streams: int | None = None
+    balanced: int | None = None
     also: Reads | None = None
     rows_added: tuple[int, ...] = ()
     tapped: tuple[int, ...] = ()

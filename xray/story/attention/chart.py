@@ -30,6 +30,7 @@ from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
 from xray.story.branches.operands import Side
 from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, name_addition
 from xray.story.recognition.between import list_reading_data
 
@@ -103,9 +104,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     ]
     if reads_longer(branch, nodes, memory):
         nodes, memory = tell_longer(nodes, memory), []
-    return name_changes(
-        Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
-    )
+    chart = Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
+    return name_changes(add_router(flow, chart))
 
 
 def lead_to_choices(flow: Flow, lanes: Sequence[Lane], drawn: Mapping[int, str]) -> list[Edge]:

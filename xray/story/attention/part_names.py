@@ -15,7 +15,7 @@ from xray.story.branches.attention import rolls_places
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept
 from xray.story.charts.operation_labels import label_step
-from xray.story.experts.chosen_heads import find_stack
+from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
@@ -87,7 +87,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
-            return f"EXPERTS MAKE {letters}"
+            return f"{MAKING} {letters}"
         step = flow.steps[linears[0]]
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
         if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 from typing import Literal
 
@@ -15,7 +16,7 @@ from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.passages.held_factors import is_given, list_fed
 from xray.story.recognition.between import Region, read_sizes
 from xray.story.recognition.lengths import divides_by_length
-from xray.story.states.operands import LEAST_TURNS, find_operands, sums_outer_products
+from xray.story.states.operands import LEAST_TURNS, find_filled, find_operands, sums_outer_products
 
 Kind = Literal["state space", "linear attention", "gated"] | None
 
@@ -52,6 +53,48 @@ def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
         if is_of_heads and len(kernel) == 2 and kernel[0] > 1 == kernel[1]:
             return kernel[0]
     return None
+
+
+def count_mixed_before(flow: Flow, nodes: Collection[int]) -> int | None:
+    """How many places before its own each row gets something of, by convolutions one behind the other among steps.
+
+    Rows are made longer in front alone, by so many as the convolutions take off again; None where it is otherwise.
+    """
+    found = [node for node in sorted(nodes) if flow.op(node) in FINDINGS - TRANSPOSED]
+    padded = next((flow.carried_from(flow.makers[node][0]) for node in found), None)
+    if padded is None or flow.op(padded) != "pad" or any(len(flow.output(node).shape) != 3 for node in found):
+        return None
+    if any(flow.carried_from(flow.makers[after][0]) != before for before, after in pairwise(found)):
+        return None
+    front, *behind = read_sizes(flow, padded, "pad") or (0,)
+    lengths = [flow.steps[padded].inputs[0].shape[-1], flow.output(found[-1]).shape[-1]]
+    steps = {size for node in found for size in read_sizes(flow, node, "stride")}
+    sides = {size for node in found for size in read_sizes(flow, node, "padding")}
+    is_back = behind == [0] and steps <= {1} and sides <= {0} and lengths[0] == lengths[1]
+    return front or None if is_back else None
+
+
+def count_before(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """How many numbers of the rows that steps make, of how many, are those of the place before; None where none are."""
+    shifted = {node for node in nodes if flow.op(node) == "cat" and takes_place_before(flow, node)}
+    for node in sorted(nodes):
+        beside = [flow.carried_from(maker) for maker in flow.makers[node]]
+        if flow.op(node) in SIDE_BY_SIDE and len(shifted.intersection(beside)) == 1 < len(beside):
+            wide = next(flow.output(one).shape[-1] for one in beside if one in shifted)
+            whole = flow.output(node).shape[-1]
+            return (wide, whole) if wide < whole else None
+    return None
+
+
+def takes_place_before(flow: Flow, node: int) -> bool:
+    """Whether a step puts one row in front of all others of a sequence but the last."""
+    given, made = flow.steps[node].inputs, flow.output(node).shape
+    last = flow.makers[node][-1]
+    if len(given) != 2 or len(made) != 3 or last is None or flow.op(last) not in ("index", "narrow"):
+        return False
+    whole = flow.steps[last].inputs[0].shape
+    is_cut = str(flow.steps[last].settings.get("index", "")).removesuffix(", :") == ":, :-1"
+    return is_cut and whole == made and given[0].shape == (made[0], 1, made[2])
 
 
 def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | None:
@@ -150,6 +193,9 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
         in_order=found.in_order,
         fades=found.fades,
         fades_alike=found.fades_alike,
+        writes=found.writes,
+        by_keys=found.by_keys,
+        filled=find_filled(flow, (query, key, value)),
     )
 
 

@@ -57,6 +57,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     alone = find_lone_rows(flow, nodes)
     if alone is not None:
         return chart_rows(flow, start, alone)
+    nodes |= list_copied(flow, start, towering.tower.streams)
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
@@ -105,6 +106,13 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
     return tell_fixed(flow, chart if has_words else add_given(flow, towering, chart))
+
+
+def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
+    """The step that makes so many streams of the rows that an entrance ends with: copies, side by side (GLM-5-next)."""
+    moved = flow.ahead(start, within=lambda node: node == start or flow.op(node) in CARRYING)
+    copies = (node for node in moved if streams is not None and count_copies(flow, node) == streams)
+    return {*sorted(copies)[:1]}
 
 
 def tell_fixed(flow: Flow, chart: Chart) -> Chart:

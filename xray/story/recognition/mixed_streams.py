@@ -6,6 +6,7 @@ Or the sum is weighed: each of both is multiplied by a gate that both work out (
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -14,6 +15,7 @@ from xray.story.recognition.between import Region, find_region, is_linear, strip
 
 FARTHEST = 400
 """Within so many steps streams become one row: a matrix may be made even many times over before (Xie et al. 2026)."""
+DIVISIONS = frozenset({"div", "div_", "true_divide"})
 BENDS = frozenset({"sigmoid", "sigmoid_"})
 MOST_STEPS = 16
 """Gates are worked out of what they weigh in no more steps than these."""
@@ -62,6 +64,37 @@ def find_mixing(flow: Flow, add: int) -> Mixing | None:
         own = region.inner | region.beside | {gather, spread, mix}
         return Mixing(shape[-2], stream, gather, region, spread, mix, frozenset(apart - own))
     return None
+
+
+def count_divisions(flow: Flow, mixings: Sequence[Mixing | None]) -> int | None:
+    """How often every matrix that mixes streams is divided by its sums in turn; None where none is, or they differ."""
+    counts = {0 if mixing is None else count_balanced(flow, mixing) for mixing in mixings}
+    return counts.pop() or None if len(counts) == 1 else None
+
+
+def count_balanced(flow: Flow, mixing: Mixing) -> int:
+    """How often the matrix that mixes streams is divided by the sums of its columns and rows in turn; 0 if never.
+
+    So both come near 1 (Sinkhorn and Knopp 1967), as in manifold-constrained hyper-connections (Xie et al. 2026).
+    """
+    axes: list[int] = []
+    for node in sorted(mixing.weights):
+        axis = find_divided(flow, node, mixing.count)
+        axes += [] if axis is None else [axis]
+    return len(axes) if len({*axes}) == 2 and all(one != other for one, other in pairwise(axes)) else 0
+
+
+def find_divided(flow: Flow, node: int, count: int) -> int | None:
+    """The axis along whose sums a step divides matrices of so many rows and columns; None if it does no such thing."""
+    if flow.op(node) not in DIVISIONS or flow.output(node).shape[-2:] != (count, count) or len(flow.makers[node]) != 2:
+        return None
+    total = flow.makers[node][1]
+    while total is not None and flow.op(total) in SUMS and len(flow.makers[total]) == 1:  # a small number is added
+        total = flow.makers[total][0]
+    if total is None or flow.op(total) != "sum" or flow.makers[total][:1] != flow.makers[node][:1]:
+        return None
+    rows, columns = flow.output(total).shape[-2:]
+    return {(1, count): -2, (count, 1): -1}.get((rows, columns))
 
 
 def find_end(flow: Flow, mixing: Mixing | None, end: int) -> int:

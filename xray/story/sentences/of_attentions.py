@@ -42,8 +42,9 @@ def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
     if set().union(*found.values()) <= {True}:
         return ""
     own = [name for name, has in found.items() if True in has]
-    is_one = len(own) == 1 and found[own[0]] == {True}
-    return f" in {name_tower(own[0])}" if is_one else " in some layers"
+    if len(own) != 1 or len(found) == 1:
+        return " in some layers"
+    return f" in {'' if found[own[0]] == {True} else 'some layers of '}{name_tower(own[0])}"
 
 
 def describe_rotary(anatomy: Anatomy) -> str:

@@ -82,18 +82,12 @@ from xray.story.sentences.of_norms import (
     describe_weighing,
     stages,
 )
+from xray.story.sentences.of_rows import OF_NEIGHBOURS
 from xray.story.sentences.of_states import (
+    OF_STATES,
     describe_convolutions,
-    describe_delta_rule,
-    describe_fading,
-    describe_fading_alike,
     describe_fourier,
-    describe_order,
     describe_pool,
-    describe_reading,
-    describe_state,
-    describe_state_heads,
-    describe_unit_rows,
 )
 from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.wording import join_words, plural
@@ -159,6 +153,13 @@ def describe_streams(anatomy: Anatomy) -> str:
         made_of = "one of them" if all(one.of_one for one in mixings) else "them"
         return f"{many} streams side by side, mixed by a matrix that is worked out of {made_of}."
     return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
+
+
+def describe_balance(anatomy: Anatomy) -> str:
+    times = {tower.balanced for tower in anatomy.towers if tower.streams}
+    balanced = times.pop() if len(times) == 1 else None
+    sums = "the sums of its columns and of its rows"
+    return f"The matrix that mixes streams is divided by {sums} in turn, {balanced} times in all." if balanced else ""
 
 
 def describe_blocks(anatomy: Anatomy) -> str:
@@ -273,6 +274,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),
     Sentence("streams", describe_streams),
+    Sentence("balanced streams", describe_balance),
     Sentence("other rows", describe_other_rows),
     fixed(
         "earlier keys",
@@ -297,6 +299,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("scores that are not scaled", describe_unscaled),
     Sentence("score cap", describe_cap),
     Sentence("convolved values", describe_convolved),
+    *OF_NEIGHBOURS,
     Sentence("inner norms", describe_inner_norm),
     Sentence("layer scale", describe_scale),
     Sentence("stream scale", describe_stream_scale),
@@ -346,15 +349,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("experts", describe_experts),
     Sentence("routing", describe_routing),
     Sentence("router that reads the one before", describe_earlier_router),
-    Sentence("recurrence", lambda whole: describe_state(whole, by_pieces=False)),
-    Sentence("recurrence by pieces", lambda whole: describe_state(whole, by_pieces=True)),
-    Sentence("heads of a state", describe_state_heads),
-    Sentence("what reads a state", describe_reading),
-    Sentence("queries and keys of length 1", describe_unit_rows),
-    Sentence("delta rule", describe_delta_rule),
-    Sentence("state that fades", describe_fading),
-    Sentence("state that fades alike", describe_fading_alike),
-    Sentence("rows of a piece in order", describe_order),
+    *OF_STATES,
     Sentence("convolution", describe_convolutions),
     Sentence("mixing by a Fourier transform", describe_fourier),
     Sentence("mixing by pooling", describe_pool),

@@ -1,7 +1,9 @@
-"""What is said of rows that only some sublayers of a layer leave out."""
+"""What is said of rows that only some sublayers of a layer leave out, and of what rows take from places before."""
 
 from dataclasses import dataclass
 
+from xray.story.anatomy.tree import Anatomy
+from xray.story.sentences.of_attentions import attentions, of_some
 from xray.story.sentences.sentence import Sentence, say_first
 
 ONE = {"feed-forward": "a feed-forward", "convolution": "a convolution", "linear": "a linear layer"}
@@ -51,3 +53,30 @@ OF_OTHERS: tuple[Sentence[OtherRows], ...] = (
     Sentence("rows apart", lambda others: f"{name_rows(others)}: worked out apart" if others.through is None else ""),
 )
 """What is said where rows that went two ways are put end to end."""
+
+
+def describe_mixed_before(anatomy: Anatomy) -> str:
+    many = sorted({branch.mixed_before for branch in attentions(anatomy) if branch.mixed_before})
+    places = "the place before" if many == [1] else f"the {' or '.join(f'{one:,}' for one in many)} places before"
+    told = f"convolutions mix queries and keys of {places} into those of each place."
+    return of_some(anatomy, lambda branch: branch.mixed_before, told)
+
+
+def describe_values_before(anatomy: Anatomy) -> str:
+    parts = {branch.values_before for branch in attentions(anatomy) if branch.values_before}
+    if len(parts) != 1:
+        return ""
+    before, whole = parts.pop()
+    part = "half of the" if 2 * before == whole else f"{before:,} of {whole:,}"
+    return of_some(
+        anatomy,
+        lambda branch: branch.values_before,
+        f"{part} numbers that a place gives as values are made of the place before it.",
+    )
+
+
+OF_NEIGHBOURS: tuple[Sentence[Anatomy], ...] = (
+    Sentence("queries and keys of places before", describe_mixed_before),
+    Sentence("values of the place before", describe_values_before),
+)
+"""What the card says of rows of the places before."""

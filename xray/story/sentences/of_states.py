@@ -3,6 +3,7 @@ values that read and change them, convolutions, and mixing of which nothing is l
 """
 
 from collections.abc import Callable, Iterator, Set
+from functools import partial
 
 from xray.story.anatomy.branches import (
     Branch,
@@ -22,6 +23,8 @@ from xray.story.sentences.of_attentions import branches, of_some_layers
 from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.states.operands import SOLVES
 
+WRITES = {"sigmoid": "a sigmoid", "exp": "an exponential"}
+"""What is said of the bend of the number by which what a row writes is multiplied."""
 KNOWN_NOT_TO_LOOK = FeedForward | Experts | Convolution | Projection | PlaceMixing | FourierMixing | PoolMixing
 """Branches in which no place looks at others by how well they match."""
 
@@ -83,6 +86,33 @@ def describe_fading_alike(anatomy: Anatomy) -> str:
     return "" if some is None else f"{told}{some}: no row changes these numbers."
 
 
+def describe_writing(anatomy: Anatomy) -> str:
+    known = [branch.heads for branch in states(anatomy) if branch.heads is not None]
+    bends = {heads.writes for heads in known if heads.writes is not None}
+    some = tell_some(anatomy, lambda heads: heads.writes is not None)
+    if some is None or len(bends) != 1:
+        return ""
+    of_values = "" if all(heads.key_heads == heads.value_heads for heads in known) else " of values"
+    told = f"is worked out of the rows: {WRITES[bends.pop()]} for each head{of_values}"
+    return f"How much each row writes into a state{some} {told}."
+
+
+def describe_second_state(anatomy: Anatomy) -> str:
+    some = tell_some(anatomy, lambda heads: heads.by_keys)
+    told = "is divided by the size of what they read of a second one, of keys alone, or by a number that is larger"
+    return "" if some is None else f"What queries read of a state{some} {told}."
+
+
+def describe_filled(anatomy: Anatomy) -> str:
+    found = {branch.heads.filled for branch in states(anatomy) if branch.heads is not None}
+    filled = next(iter(found), None) if len(found) == 1 else None
+    if filled is None:
+        return ""
+    pieces, long = filled
+    told = f"one piece of {long:,}" if pieces == 1 else f"{pieces:,} pieces of {long:,}"
+    return f"Rows of linear attention are filled up with rows of 0 to {told}."
+
+
 def describe_order(anatomy: Anatomy) -> str:
     some = tell_some(anatomy, lambda heads: heads.in_order)
     told = "Within a piece what each row writes is worked out of what those before it write"
@@ -137,3 +167,19 @@ def tell_some(anatomy: Anatomy, holds: Callable[[StateHeads], bool]) -> str | No
 
 SOLVED: Sentence[Set[str]] = fixed("solved inside", "a triangular system is solved inside", lambda ops: ops & SOLVES)
 """What is said in the box of a state, by the operations that it stands for."""
+
+OF_STATES: tuple[Sentence[Anatomy], ...] = (
+    Sentence("recurrence", partial(describe_state, by_pieces=False)),
+    Sentence("recurrence by pieces", partial(describe_state, by_pieces=True)),
+    Sentence("heads of a state", describe_state_heads),
+    Sentence("what reads a state", describe_reading),
+    Sentence("queries and keys of length 1", describe_unit_rows),
+    Sentence("delta rule", describe_delta_rule),
+    Sentence("how much is written", describe_writing),
+    Sentence("a second state", describe_second_state),
+    Sentence("state that fades", describe_fading),
+    Sentence("state that fades alike", describe_fading_alike),
+    Sentence("rows of a piece in order", describe_order),
+    Sentence("rows filled up to pieces", describe_filled),
+)
+"""What the card says of the states of a model."""

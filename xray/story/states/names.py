@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
@@ -16,10 +16,12 @@ from xray.story.recognition.between import is_linear, is_scale, list_reading_dat
 from xray.story.recognition.norms import find_norm
 from xray.story.sentences.of_states import SOLVED
 from xray.story.states.operand_names import name_ways
+from xray.story.states.operands import list_changes
 
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
 GATE = "GATE"
-READ_IN_TURNS = "ROWS READ OF IT, TURN BY TURN"
+READ_OF_IT = "ROWS READ OF IT"
+READ_IN_TURNS = f"{READ_OF_IT}, TURN BY TURN"
 READ = "what is read of it"
 
 
@@ -57,29 +59,35 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
     linear = None if gate is None else flow.carried_from(flow.makers[gate.bend][0])
     inside = {*pieces, *ways.behind}
     folded = {node: group for node, group in ways.folded.items() if node not in inside}
-    folded[top] = (*pieces, *sorted(ways.behind - {*pieces}, reverse=True))
+    boxes = part_read(flow, nodes, top, {*pieces, *ways.behind})
+    folded |= boxes
     if gate is not None and linear is not None and labels.get(linear) == GATE:
         labels[linear] = f"{GATE} + {label_step(flow, gate.bend)}"
         folded[linear] = (gate.bend, linear)
-    return Named(labels | {top: STATE_BY_PIECES}, folded, ways.lanes, MOST_NODES + ways.count)
+    labels |= dict.fromkeys(boxes, STATE_BY_PIECES) | ({top: READ_OF_IT} if len(boxes) > 1 else {})
+    return Named(labels, folded, ways.lanes, MOST_NODES + ways.count)
 
 
 def tell_read(chart: Chart) -> Chart:
-    """The chart with a word in the box of a state that gives what was read of it: its shape is no state's (Qwen 3.5).
+    """The chart with how often a state is changed in its box, or that this gives what is read of it (Qwen 3.5).
 
     So it is said that rows of a piece that wait for each other are worked out by a triangular system, where they are.
 
     Where there are many pieces, the state has a box of its own, and this one is no such.
     """
-    return replace(chart, nodes=tuple(map(tell_read_node, chart.nodes)))
+    is_parted = any(node.label == READ_OF_IT for node in chart.nodes)
+    return replace(chart, nodes=tuple(tell_read_node(node, is_parted=is_parted) for node in chart.nodes))
 
 
-def tell_read_node(node: Node) -> Node:
-    """A box with these words, where it is that of such a state."""
-    if node.label != STATE_BY_PIECES or node.key.startswith("state"):
+def tell_read_node(node: Node, *, is_parted: bool) -> Node:
+    """A box with these words, where it is that of such a state; rows that are read of it may be `is_parted`."""
+    if node.label != STATE_BY_PIECES or node.key.startswith("state") or node.record is None:
         return node
+    shapes = [record.shape for step in node.steps if step.op in SUMS for record in step.outputs]
+    changes = shapes.count(node.record.shape)
+    told = READ if not is_parted else "changed once" if changes == 1 else f"changed {changes} times"
     solved = SOLVED.tell({step.op for step in node.steps})
-    return replace(node, told=(READ, solved) if solved else (READ,))
+    return replace(node, told=(told, solved) if solved else (told,))
 
 
 def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | None:
@@ -120,6 +128,25 @@ def name_gate(flow: Flow, nodes: Collection[int], gate: StateGate) -> dict[int, 
 def is_read_once(flow: Flow, node: int) -> bool:
     """Whether one step alone works on what a step gives."""
     return len([reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]) == 1
+
+
+def part_read(flow: Flow, nodes: Collection[int], top: int, inside: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """The boxes of all that rows do with a state of few pieces: its last change, and what is read of it behind.
+
+    One box is enough where what is read needs nothing that changes the state (MiniMax). The last change may lead to no
+    row.
+    """
+    whole = {top: (top, *sorted({*inside} - {top}, reverse=True))}
+    changes, first = list_changes(flow, nodes), min(inside)
+    if not changes:
+        return whole
+    outside = {node for node in nodes if flow.op(node) not in CARRYING}.difference(inside)
+    own = {*flow.behind(changes[-1], within=lambda node: node >= first and node not in outside)}
+    read = {*inside} - own
+    if top not in read or own.isdisjoint(maker for node in read for maker in flow.makers[node] if maker is not None):
+        return whole
+    own = {node for node in own if flow.op(node) not in CARRYING}  # keys that are only moved are read of both
+    return {one: (one, *sorted(held - {one}, reverse=True)) for one, held in ((changes[-1], own), (top, read))}
 
 
 def list_pieces(flow: Flow, nodes: Collection[int], top: int) -> tuple[int, ...]:

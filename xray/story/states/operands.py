@@ -3,6 +3,7 @@ into heads."""
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -18,15 +19,18 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.between import is_linear
-from xray.story.states.fading import scales_heads, weakens_first
+from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.value_shapes import number
+from xray.story.states.fading import MAXIMA, scales_heads, weakens_first
 
-LEAST_TURNS = 3
+LEAST_TURNS, MOST_BEHIND = 3, 16
+DIVISIONS = frozenset({"div", "div_", "true_divide"})
 SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
 SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_solve"})
 PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
 """What rows go through that stay a sum of multiples of what they were: no decay is worked out of them."""
 OF_HEADS = len(("batch", "places", "heads", "d_k"))
+OF_PIECES = len(("batch", "heads", "pieces", "places", "d_k"))
 
 
 @dataclass(frozen=True)
@@ -46,7 +50,9 @@ class StateOperands:
     `corrects` tells that what the state gives for a key is taken off its value before the rest is written (the delta
     rule, Schlag et al. 2021), `in_order` that each row of a piece is worked out of those before it, `fades` that what
     was there is multiplied by exp of numbers, never above 0, that are worked out of rows before anything is written,
-    `fades_alike` that it is multiplied by one number for each head, which the model holds.
+    `fades_alike` that it is multiplied by one number for each head, which the model holds. `writes` is the bend of the
+    number of each row and head by which what is written is multiplied, and `by_keys` tells that what is read is divided
+    by the size of what queries read of a state of keys alone.
     """
 
     query: Operand
@@ -56,16 +62,16 @@ class StateOperands:
     in_order: bool
     fades: bool
     fades_alike: bool
+    writes: Literal["sigmoid", "exp"] | None
+    by_keys: bool
 
 
 def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     """The ways of queries, keys and values to the state among steps; None where one of them is not proven.
 
-    Keys times values are added to a state, and queries times it are what is read. The last change may lead to no row:
-    it is looked for among all steps between the first and the last.
+    Keys times values are added to a state, and queries times it are what is read.
     """
-    span = range(min(nodes), max(nodes) + 1) if nodes else range(0)
-    changes = [node for node in span if sums_outer_products(flow, node, span)]
+    span, changes = range(min(nodes, default=0), max(nodes, default=-1) + 1), list_changes(flow, nodes)
     if not changes:
         return None
     written = next(iter(list_outer_products(flow, changes[0])))
@@ -85,7 +91,19 @@ def find_operands(flow: Flow, nodes: Collection[int]) -> StateOperands | None:
     corrects, in_order = takes_known_off(flow, rest, reads, key), goes_in_order(flow, rest, nodes, of_value)
     fades = all(weakens_first(flow, node) for node in changes)
     alike = all(scales_heads(flow, node) for node in changes)
-    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike)
+    shares = {find_share(flow, node, value) for node in changes}
+    writes = shares.pop() if len(shares) == 1 else None
+    by_keys = divides_by_keys(flow, [node for node in reads if is_of_change(flow, node, changes)], query, key)
+    return StateOperands(ways[query], ways[key], ways[value], corrects, in_order, fades, alike, writes, by_keys)
+
+
+def list_changes(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps that add keys times values to a state: the last one may lead to no row.
+
+    So they are looked for among all steps between the first and the last.
+    """
+    span = range(min(nodes, default=0), max(nodes, default=-1) + 1)
+    return [node for node in span if sums_outer_products(flow, node, span)]
 
 
 def reach(flow: Flow, start: int | None) -> set[int]:
@@ -146,6 +164,86 @@ def describe_way(flow: Flow, cut: int, within: Collection[int]) -> Operand:
     heads, width = (flow.steps[cut].inputs[0] if parts_heads(flow, cut) else flow.output(cut)).shape[-2:]
     ahead = flow.ahead(cut, within=within.__contains__)
     return Operand(cut, heads, width, tuple(sorted(one for one in ahead if one != cut)))
+
+
+def find_share(flow: Flow, change: int, value: int) -> Literal["sigmoid", "exp"] | None:
+    """The bend of the number for each head by which values are multiplied before they are written, where it is known.
+
+    Either a sigmoid of each row multiplies values, or what is left of them (Gated DeltaNet), or exp multiplies each
+    product of a key and a value (xLSTM).
+    """
+    written, data = next(list_outer_products(flow, change)), list_reading_data(flow)
+    of_rows, of_heads = flow.output(value).shape[:-1], (*flow.output(change).shape[:2], 1, 1)
+    gates = [node for node in flow.makers[change] if node is not None and written in flow.makers[node]]
+    scaled = [node for node in reach(flow, flow.makers[written][-1]) if node > value]
+    bends = [root for node in gates for root in list_multiplying(flow, node, of_heads) if root in data]
+    if any(flow.op(root) == "exp" for root in bends):
+        return "exp"
+    bends = [root for node in scaled for root in list_multiplying(flow, node, (*flow.output(node).shape[:-1], 1))]
+    is_share = (flow.op(root) == "sigmoid" and flow.output(root).shape == of_rows for root in bends if root in data)
+    return "sigmoid" if any(is_share) else None
+
+
+def list_multiplying(flow: Flow, node: int, shape: tuple[int, ...]) -> Iterator[int]:
+    """What made the numbers of a shape that a step multiplies by, moved or made longer by 0 as they may be."""
+    for record, maker in flow.given(node) if flow.op(node) in SCALINGS else ():
+        root = flow.carried_from(maker, CARRYING | {"pad"})
+        if root is not None and record.shape == shape:
+            yield root
+
+
+def is_of_change(flow: Flow, read: int, changes: Collection[int]) -> bool:
+    """Whether what rows are multiplied by is a state as one of its changes left it, and not as it began."""
+    return flow.carried_from(flow.makers[read][-1]) in changes
+
+
+def divides_by_keys(flow: Flow, reads: Collection[int], query: int, key: int) -> bool:
+    """Whether all that queries read is divided by the size of what they read of a sum of keys, or a larger number."""
+    return bool(reads) and all(
+        any(flow.op(node) in DIVISIONS and measures_keys(flow, node, query, key) for node in list_using(flow, read))
+        for read in reads
+    )
+
+
+def list_using(flow: Flow, place: int) -> Iterator[int]:
+    """The steps that work first with what a step made, moved as it may be."""
+    moved = flow.ahead(place, within=lambda node: node == place or flow.op(node) in CARRYING)
+    return (reader for node in moved for reader in flow.readers.get(node, ()) if flow.op(reader) not in CARRYING)
+
+
+def measures_keys(flow: Flow, division: int, query: int, key: int) -> bool:
+    """Whether a step divides by the larger of something and the size of what queries read of a sum of keys (xLSTM)."""
+    behind = [*flow.behind(flow.makers[division][-1], most=MOST_BEHIND)]
+    sizes = [node for node in behind if flow.op(node) == "abs"] if MAXIMA & set(map(flow.op, behind)) else []
+    for size in sizes:
+        product = flow.carried_from(flow.makers[size][0])
+        if product is None or not is_product(flow, product) or len(flow.makers[product]) < 2:
+            continue
+        asked, held = flow.makers[product][-2], flow.carried_from(flow.makers[product][-1])
+        added = () if held is None or flow.op(held) not in SUMS else flow.makers[held]
+        of_keys = any(list_cuts(flow, reach(flow, one)) == {key} for one in added)
+        if of_keys and list_cuts(flow, reach(flow, asked)) == {query}:
+            return True
+    return False
+
+
+def find_filled(flow: Flow, ways: Collection[Operand]) -> tuple[int, int] | None:
+    """To how many pieces of how many rows all ways are made longer by rows of 0; None where they are not."""
+    found: set[tuple[int, int] | None] = set()
+    for way in ways:
+        filled = [node for node in way.steps if flow.op(node) == "pad" and not number(flow.steps[node], "value")]
+        lengths = {flow.output(node).shape[-2] for node in filled if adds_rows(flow, node)}
+        cuts = [flow.output(node).shape for node in way.steps if len(flow.output(node).shape) == OF_PIECES]
+        pieces = [(many, long) for *_, many, long, _ in cuts if many * long in lengths]
+        found.add(pieces[0] if pieces else None)
+    return found.pop() if len(found) == 1 else None
+
+
+def adds_rows(flow: Flow, node: int) -> bool:
+    """Whether a step makes the axis before the last longer, and no other."""
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    changed = [axis for axis, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
+    return changed == [len(after) - 2] and before[-2] < after[-2]
 
 
 def takes_known_off(flow: Flow, written: int | None, reads: Collection[int], key: int) -> bool:
