@@ -17,6 +17,7 @@ from xray.story.anatomy.wording import spell_gathered
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
+from xray.story.branches.caps import SCALE, label_scale
 from xray.story.charts.between_chart import name_parted
 from xray.story.charts.chart import (
     BROAD,
@@ -48,8 +49,9 @@ from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
 from xray.story.wording import plural
 
-STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
-"""By what a stream is multiplied before a sum, as the sum's box says it."""
+ONE_FACTOR = "× ONE NUMBER"
+STREAM_FACTORS = frozenset({"before", "learned"})
+"""The ways in which a stream is multiplied before a sum."""
 
 
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -73,12 +75,12 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     places += [*mixes, *list_joining(flow, staging)]
     factors = list_factors(flow, staging)
     if staging.stage.stream_scale in STREAM_FACTORS:
-        label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
+        label = f"STREAM {name_stream_factor(flow, staging)}, {label}"
     elif staging.behind:
         label = f"{label}, {name_behind(staging)}"
         end, places = staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
-        label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
+        label, end, places = f"{label}, {name_factors(flow, factors)}", factors[0], [*factors, *places]
     back = find_put_back(flow, end)
     if back is not None:
         label, end, places = f"{label}, ROWS PUT BACK", back, [back, *places]
@@ -105,6 +107,17 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def name_stream_factor(flow: Flow, staging: Staging) -> str:
+    """By what the stream of a stage is multiplied before its sum, in the words of boxes."""
+    is_by_one = staging.stage.stream_scale == "before"
+    return name_factors(flow, list_factors(flow, staging)) if is_by_one else "× LEARNED NUMBERS"
+
+
+def name_factors(flow: Flow, nodes: Sequence[int]) -> str:
+    """By what number some steps multiply, where it is recorded."""
+    return ONE_FACTOR if (told := label_scale(flow, *nodes)) == SCALE else told
 
 
 def name_behind(staging: Staging) -> str:
