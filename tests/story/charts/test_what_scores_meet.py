@@ -116,7 +116,9 @@ class Waves(Meeting):
         return scores + (query @ far.permute(1, 2, 0)).gather(-1, picked.expand_as(scores))
 
 
-@pytest.mark.parametrize(("waves", "told"), [((torch.sin, torch.cos), ("of sines of places",)), ((torch.tanh,) * 2, ())])
+@pytest.mark.parametrize(
+    ("waves", "told"), [((torch.sin, torch.cos), ("of sines of places",)), ((torch.tanh,) * 2, ())]
+)
 def test_relative_places_tell_that_they_are_made_of_sines(waves, told):
     model = nn.Sequential(Waves(*waves), FeedForwardPart(), Waves(*waves), FeedForwardPart()).eval()
     (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
