@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card, list_nodes
 from xray.story.layout import Cells, Line, Run, line_width
-from xray.story.shapes import hue
 from xray.story.sentences.of_masks import list_letters
+from xray.story.shapes import hue
 from xray.story.sheet.placing import CONDITION
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text
