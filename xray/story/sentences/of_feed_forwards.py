@@ -1,11 +1,12 @@
 """What the card says of feed-forwards and of experts in their place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import branches, of_some_layers
+from xray.story.wording import join_words
 
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
@@ -59,11 +60,7 @@ def describe_experts(anatomy: Anatomy) -> str:
     some = "in some layers " if 0 in beside and len(beside) > 1 else ""
     many = " or ".join("a feed-forward" if one == 1 else f"{one} feed-forwards" for one in sorted(beside - {0}))
     shared = f", {some}beside {many} that every place goes through" if many else ""
-    parted = (
-        " Some places go through others, which a router of their own scores."
-        if any(one.others for one in found)
-        else ""
-    )
+    parted = describe_sets(found) if any(one.others for one in found) else ""
     few_on = {(one.handing_on, one.experts) for one in found}
     handing, whole = few_on.pop() if len(few_on) == 1 else (None, None)
     on = f" {handing} of the {whole} hand it on as it is." if handing else ""
@@ -75,6 +72,19 @@ def describe_experts(anatomy: Anatomy) -> str:
     where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
     few += ", or to none: one score more is for none of them" * all(one.chosen_or_none for one in found)
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
+
+
+def describe_sets(found: Sequence[Experts]) -> str:
+    """That some experts are one set of several, of which each place goes through one alone."""
+    sets = {tuple((one.experts, count_chosen(one)) for one in each.sets) for each in found}
+    wide = {tuple(one.d_ff for one in each.sets) for each in found}
+    alike = sets.pop() if len(sets) == 1 else ()
+    if len(set(alike)) != 1:
+        return " Some places go through others, which a router of their own scores."
+    widths = wide.pop() if len(wide) == 1 else ()
+    told = [f"{one:,}" for one in widths if one is not None]
+    of = f", {join_words(told)} wide" if len(told) == len(alike) and len(set(told)) > 1 else ""
+    return f" There are {len(alike)} such sets{of}, each with a router of its own; a place goes through one set alone."
 
 
 def count_chosen(one: Experts) -> int:
