@@ -291,18 +291,6 @@ def test_two_sets_of_experts_for_places_of_their_own_are_told_and_drawn_apart():
     assert "BOTH PUT TOGETHER + SHARED EXPERT" in labels
 
 
-class ToldApart(nn.Module):
-    """Words whose kinds, which are given, say through which of two sets of experts they go."""
-
-    def __init__(self):
-        super().__init__()
-        self.words, self.look, self.parts = nn.Embedding(17, WIDTH), AttentionPart(), Parted()
-
-    def forward(self, ids, mask, kinds):
-        x = self.look(self.words(ids)) * mask[..., None]
-        return self.parts(x, kinds)
-
-
 class ByKinds(Parted):
     """The same, the places parted by their kinds."""
 
@@ -312,16 +300,26 @@ class ByKinds(Parted):
         found = torch.zeros_like(given)
         found[is_one] = self.one(given[is_one].view(-1, WIDTH)).flatten()
         found[~is_one] = self.other(given[~is_one].view(-1, WIDTH)).flatten()
-        return x + found
+        return x + (found + self.beside(given))
+
+
+class ToldApart(nn.Module):
+    """Words whose kinds, which are given, say through which of two sets of experts they go."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.look, self.parts = nn.Embedding(17, WIDTH), AttentionPart(), ByKinds()
+
+    def forward(self, ids, kinds):
+        return self.parts(self.look(self.words(ids)), kinds)
 
 
 def test_where_two_sets_meet_it_is_told_by_which_argument_places_are_parted():
-    model, kinds = ToldApart(), (torch.arange(14).view(2, 7) % 3 == 0).long()
-    model.parts = ByKinds()
-    (column,) = read_columns(xray.trace(model.eval(), torch.arange(14).view(2, 7), torch.ones(2, 7).long(), kinds))
+    ids = torch.arange(14).view(2, 7)
+    (column,) = read_columns(xray.trace(ToldApart().eval(), ids, (ids % 3 == 0).long()))
 
     nodes = {node.label: node for frame in column.frames for panel in frame.panels for node in panel.chart.nodes}
-    assert nodes["BOTH PUT TOGETHER"].told == ("parted by kinds",)
+    assert nodes["BOTH PUT TOGETHER + SHARED EXPERT"].told == ("parted by kinds",)
     assert nodes["5 OF 14 ROWS"].record.shape == (5, WIDTH)
     assert "9 OF 14 ROWS" in nodes
 

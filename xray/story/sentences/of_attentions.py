@@ -291,7 +291,9 @@ def describe_head_norm(anatomy: Anatomy) -> str:
         else ""
     )
     some = tell_where(anatomy, lambda branch: branch.qk_norm) or ""
-    return f"Queries and keys are normalised{some} before they meet{how or ''}." if own else ""
+    values = {branch.v_norm for branch in own}
+    beside = ", and so are values" if values == {True} else ", in some layers values too" * (True in values)
+    return f"Queries and keys are normalised{some} before they meet{how or ''}{beside}." if own else ""
 
 
 def describe_beside(anatomy: Anatomy) -> str:

@@ -6,7 +6,7 @@ from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import branches, of_some_layers
-from xray.story.wording import join_words
+from xray.story.wording import join_words, spell_held
 
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
@@ -29,7 +29,11 @@ def describe_gate(anatomy: Anatomy) -> str:
     if any(not gated for _, gated in found):
         where = of_some_layers(anatomy, lambda one: isinstance(one, FeedForward | Experts) and one.gated)
         some = where or ", beside one without a gate"  # Gemma 3n
-    return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
+    held = {(branch.held_gate, branch.held_bent, branch.held_up) for branch in forwards(anatomy) if branch.gated}
+    ways = held.pop() if len(held) == 1 else ((), (), ())
+    gate, bent, up = (f" ({spell_held(steps)})" if steps else "" for steps in ways)
+    more = " In some layers what is multiplied is held between bounds before, or has a number added." * bool(held)
+    return f"Gated feed-forward{some}: {name}{bent} of one projection{gate}, times another{up}, then back.{more}"
 
 
 def describe_threshold(anatomy: Anatomy) -> str:
