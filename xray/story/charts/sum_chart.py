@@ -31,6 +31,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operation_labels import label_step
+from xray.story.charts.same_numbers import list_convolutions
 from xray.story.charts.stage_names import name_stage
 from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP
@@ -221,7 +222,8 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it."""
     add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
     end = add if staging.rejoined is None else staging.rejoined.join
-    words_of = [describe_sizes(branch) for branch in staging.stage.branches]
+    many = len(list_convolutions(flow, staging))
+    words_of = [describe_sizes(branch, is_alone=many == 1) for branch in staging.stage.branches]
     node = Node(
         "closed",
         label,
@@ -236,8 +238,8 @@ def chart_closed(flow: Flow, staging: Staging) -> Chart:
     return chart_alone(node)
 
 
-def describe_sizes(branch: object) -> str:
-    """The sizes of a branch in a few words."""
+def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
+    """The sizes of a branch in a few words; of a convolution that `is_alone` not as those of the widest of several."""
     if isinstance(branch, Attention):
         heads = plural(branch.heads, "head") if branch.heads else ""
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
@@ -248,7 +250,7 @@ def describe_sizes(branch: object) -> str:
         is_bent = branch.activation is not None and not branch.gates_beside
         return f"{'d_ff ' * is_bent}{branch.d_ff:,}" if branch.d_ff else ""
     if isinstance(branch, Convolution):
-        return f"widest {spell_kernel(branch)}" if branch.kernel else ""
+        return f"{'kernel' if is_alone else 'widest'} {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):
         count, or_none = branch.chosen or branch.chosen_or_none, " or none" * bool(branch.chosen_or_none)
         return f"{count} of {branch.experts}{or_none}" if count and branch.experts else ""
