@@ -75,16 +75,17 @@ def read_sizes(given: Any) -> tuple[int, ...] | None:
 
 
 def read_base(constants: Tensor) -> float | None:
-    """The base of a falling row of powers, base^(-i/n) for n numbers; None if it is none.
+    """The base of powers base^(-i/n), n numbers in any order; None if they are none.
 
-    Frequencies of rotary places are such a row (Su et al. 2021, section 3.2.2). Single precision tells a base to seven
+    Frequencies of rotary places are such numbers (Su et al. 2021, section 3.2.2), which fall unless a model lays them
+    out for parts of a head before they turn any (ERNIE 4.5 VL). Single precision tells a base to seven
     digits: of the numbers that are as near as that, the one with the fewest digits is meant. Behind the powers may
     stand zeros, which n may count or not: then that one is meant which gives a base of two digits at most.
     """
     is_told = constants.is_floating_point() and constants.element_size() > 2
     if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
         return None
-    row = constants.detach().cpu().double()
+    row = constants.detach().cpu().double().sort(descending=True).values
     powers = row[: int(row.count_nonzero())]
     if len(powers) < FEWEST_POWERS or powers[0] != 1 or not 0 < powers[-1] < 1:
         return None

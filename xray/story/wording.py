@@ -147,3 +147,17 @@ def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     *apart, last = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
     ends = 2 if len({*apart}) == 1 and last not in apart and len(told) > begun + 2 else 1
     return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}"
+
+
+def spell_held(steps: Sequence[tuple[str, float]]) -> str:
+    """What is done to numbers one after the other: between which bounds they are held, what is added to all of them."""
+    told: list[str] = []
+    for place, (name, value) in enumerate(steps):
+        text = f"{value:g}".replace("-", "−")
+        low = steps[place - 1][1] if place and name == "most" and steps[place - 1][0] == "least" else None
+        if low is not None:
+            told[-1] = f"within ±{text}" if low == -value else f"from {f'{low:g}'.replace('-', '−')} to {text}"
+        else:
+            sign = "+" if value > 0 else "−"
+            told.append(f"{sign} {abs(value):g}" if name == "plus" else f"at {name} {text}")
+    return ", ".join(told)

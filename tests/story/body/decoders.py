@@ -12,6 +12,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    held,
     plain,
     pre,
 )
@@ -390,7 +391,8 @@ def phimoe(c):
 def gpt_oss(c):
     local, whole = (pre("rms", attention(c, sinks=True, kernel="plain", window=window)) for window in (4, None))
     # gate * sigmoid(1.702 * gate), and the other half plus one
-    think = pre("rms", experts(c, c.num_local_experts, activation="quick gelu"))
+    own = experts(c, c.num_local_experts, activation="quick gelu", **held(c.swiglu_limit, ("plus", 1)))
+    think = pre("rms", own)
     return decoder_only(c, groups=two_kinds(c, (local, think), (whole, think), every=2), final="rms")
 
 

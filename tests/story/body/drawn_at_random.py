@@ -33,10 +33,11 @@ def gemma4_text(c):
     # each layer ends with rows of its own out of a second table of the words, gated by the stream (lines 1421 to 1425),
     # and all is multiplied by one number then (line 1428); every sixth layer sees all, with wider heads
     one, other = c.per_layer_config[0], c.per_layer_config[5]
-    local = attention(one, qk_norm=True, unscaled=True, sliding_window=c.sliding_window)
+    local = attention(one, qk_norm=True, v_norm=True, unscaled=True, sliding_window=c.sliding_window)
     # of the wider heads a part is turned: the frequencies behind it are 0 (modeling_rope_utils)
     turned = int(other.head_dim * c.rope_parameters["full_attention"].get("partial_rotary_factor", 1))
-    whole = attention(other, qk_norm=True, unscaled=True, turned=turned if turned < other.head_dim else None)
+    turned = turned if turned < other.head_dim else None
+    whole = attention(other, qk_norm=True, v_norm=True, unscaled=True, turned=turned)
     rows = replace(plain(c), d_ff=c.hidden_size_per_layer_input, gated=None, gates_beside=True)
     beside = replace(after("rms", rows), stream_scale="after")
     kinds = ((local, range(5)), (whole, (5,)))

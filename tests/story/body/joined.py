@@ -13,6 +13,7 @@ from story.body.truth import (
     family,
     gated,
     group,
+    held,
     left_out,
     looks_both_ways,
     memory,
@@ -239,7 +240,7 @@ def minimax_m3_vl(c):
         see, "vision", "norm", positions="rotary", turned=30, place_numbers=3, pieces=2, final=None
     )  # 10 of 32 for each axis
     look = attention(read, qk_norm=True)
-    few = {"shared": 1, "shared_d_ff": read.shared_intermediate_size}
+    few = {"shared": 1, "shared_d_ff": read.shared_intermediate_size, **held(read.swiglu_limit, ("plus", 1))}
     some = experts(read, read.num_local_experts, d_ff=read.intermediate_size, activation="quick gelu", **few)
     text = writes(read, pre("rms", look), pre("rms", some), parts=[f"projection {read.hidden_size}"] * 4, final="rms")
     links = (Link("joined", "vision", "text"),)

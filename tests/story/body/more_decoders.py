@@ -15,6 +15,7 @@ from story.body.truth import (
     gated,
     group,
     head_of,
+    held,
     looks_both_ways,
     network,
     plain,
@@ -226,10 +227,17 @@ def deepseek_v4(c):
     # one row of four streams is worked on, and all are mixed; one linear layer makes what is key and value; rows that
     # stand for several places are keys too. Queries alone go through a waist. The compressors choose rows: not placed
     attend = attention(
-        c, fused="kv", kernel="plain", sinks=True, qk_norm=True, other_rows=True, latent=Silent("of queries alone")
+        c,
+        fused="kv",
+        kernel="plain",
+        sinks=True,
+        qk_norm=True,
+        v_norm=True,
+        other_rows=True,
+        latent=Silent("of queries"),
     )
     attend = replace(attend, sliding_window=c.sliding_window)  # set (line 792), of the places' own keys
-    few = {"shared": c.n_shared_experts, "shared_d_ff": c.intermediate_size}
+    few = {"shared": c.n_shared_experts, "shared_d_ff": c.intermediate_size, **held(c.swiglu_limit)}  # line 1074
     listed, scored = (
         experts(c, c.num_local_experts, d_ff=c.moe_intermediate_size, chosen_by=by, **few) for by in ("table", "router")
     )

@@ -11,6 +11,7 @@ from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import describe_weights
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sheet.columns import read_columns
 
 
 class Latent(nn.Module):
@@ -286,7 +287,41 @@ def test_two_sets_of_experts_for_places_of_their_own_are_told_and_drawn_apart():
     assert experts.shared == 1
     labels = [node.label for node in draw(Reader(AttentionPart(), Parted()), rows())]
     assert [labels.count(one) for one in ("ROUTER", "AND BACK", "SHARED EXPERT")] == [2, 2, 1]
+    assert [one for one in labels if one.endswith("ROWS")] == ["3 OF 10 ROWS", "7 OF 10 ROWS"]
     assert "BOTH PUT TOGETHER + SHARED EXPERT" in labels
+
+
+class ByKinds(Parted):
+    """The same, the places parted by their kinds."""
+
+    def forward(self, x, kinds):
+        given = self.norm(x)
+        is_one = kinds.bool()[..., None].expand_as(given)
+        found = torch.zeros_like(given)
+        found[is_one] = self.one(given[is_one].view(-1, WIDTH)).flatten()
+        found[~is_one] = self.other(given[~is_one].view(-1, WIDTH)).flatten()
+        return x + (found + self.beside(given))
+
+
+class ToldApart(nn.Module):
+    """Words whose kinds, which are given, say through which of two sets of experts they go."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.look, self.parts = nn.Embedding(17, WIDTH), AttentionPart(), ByKinds()
+
+    def forward(self, ids, kinds):
+        return self.parts(self.look(self.words(ids)), kinds)
+
+
+def test_where_two_sets_meet_it_is_told_by_which_argument_places_are_parted():
+    ids = torch.arange(14).view(2, 7)
+    (column,) = read_columns(xray.trace(ToldApart().eval(), ids, (ids % 3 == 0).long()))
+
+    nodes = {node.label: node for frame in column.frames for panel in frame.panels for node in panel.chart.nodes}
+    assert nodes["BOTH PUT TOGETHER + SHARED EXPERT"].told == ("parted by kinds",)
+    assert nodes["5 OF 14 ROWS"].record.shape == (5, WIDTH)
+    assert "9 OF 14 ROWS" in nodes
 
 
 def test_two_sets_that_all_places_go_through_are_not_called_parted():

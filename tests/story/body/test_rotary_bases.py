@@ -116,6 +116,20 @@ def test_no_base_is_told_where_one_is_not_known(odd):
     assert sentence == f"{START}."
 
 
+def test_the_base_of_one_tower_is_told_where_that_of_another_is_not_known():
+    found = anatomy(xray.trace(Turned(make_powers(10_000.0)).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+    (tower,) = found.towers
+    group = tower.groups[0]
+    (look, *others) = group.stages
+    (turned,) = look.branches
+    assert isinstance(turned, Attention)
+    stages = (replace(look, branches=(replace(turned, rotary_base=None),)), *others)
+    unknown = replace(tower, name="vision", groups=(replace(group, stages=stages),))
+
+    told = describe_rotary(Anatomy((unknown, tower), (), None, None, None))
+    assert told.endswith(f"with base 10,000 in the {tower.name} tower.")
+
+
 def test_a_number_that_a_model_holds_is_written_out():
     trace = xray.trace(
         Turned(make_powers(10.0), held=torch.tensor(2.5)).eval(), torch.zeros(2, PLACES, dtype=torch.long)

@@ -1,5 +1,6 @@
 """Streams that are multiplied by a number: on their way past a branch, or behind the sum (LASR, Beam, Gemma 4)."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
@@ -35,11 +36,26 @@ def stream_scales(*parts):
     return [stage.stream_scale for group in tower.groups for _ in range(group.count) for stage in group.stages]
 
 
-def test_a_stream_that_is_multiplied_before_the_sum_is_told_and_drawn():
-    parts = [AttentionPart(), Scaled(1.5), AttentionPart(), Scaled(1.5)]
+class ScaledByOneHeld(Scaled):
+    """A sum whose stream is multiplied by one number that the model keeps, and may change."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.register_buffer("number", torch.full((1,), 1.5))
+
+    def forward(self, x):
+        return self.number * x + self.back(torch.relu(self.wide(x)))
+
+
+@pytest.mark.parametrize(
+    ("scaled", "told"),
+    [(lambda: Scaled(1.5), "× 1.5"), (lambda: Scaled(0.25), "÷ 4"), (ScaledByOneHeld, "× ONE NUMBER")],
+)
+def test_a_stream_that_is_multiplied_before_the_sum_is_told_and_drawn_with_its_number(scaled, told):
+    parts = [AttentionPart(), scaled(), AttentionPart(), scaled()]
 
     assert stream_scales(*parts) == [None, "before"] * 2
-    assert "STREAM × ONE NUMBER, ADD" in {node.label for node in draw(Reader(*parts), rows())}
+    assert f"STREAM {told}, ADD" in {node.label for node in draw(Reader(*parts), rows())}
 
 
 def test_a_stream_that_each_layer_multiplies_by_another_number_says_so():

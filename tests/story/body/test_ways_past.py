@@ -102,7 +102,7 @@ def read_kernels(*kernels):
 
 def test_layers_with_convolutions_of_other_sizes_say_of_which():
     closed, parts = read_kernels((3, 3), (3, 3), (3, 5), (3, 1))
-    assert closed == ["widest 3×5", "widest 3×1"]
+    assert closed == ["kernel 3×5", "kernel 3×1"]
     assert parts == [["convolution 3×3"], ["convolution 3×5"], ["convolution 3×1"]]
 
 

@@ -133,6 +133,11 @@ def experts(c, number, **facts):
     return replace(Experts(number, c.num_experts_per_tok, 0, d_ff, activation_of(c), True), **facts)
 
 
+def held(limit, *more):
+    """What is done to the factors of a gate before they meet: both held to a limit, and more to the second."""
+    return {"held_gate": (("most", limit),), "held_up": (("least", -limit), ("most", limit), *more)}
+
+
 def activation_of(c):
     named = ("hidden_act", "hidden_activation", "activation_function", "activation")
     return next((ACTIVATIONS[word] for name in named if (word := getattr(c, name, None)) in ACTIVATIONS), None)

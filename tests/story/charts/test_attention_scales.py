@@ -56,7 +56,7 @@ def test_learned_numbers_behind_a_norm_with_weights_are_a_box_of_their_own(scale
 
     labels = {node.label for node in nodes}
     assert {"NORM Q", "NORM K"} <= labels
-    assert ("Q × LEARNED NUMBERS" in labels) == scales
+    assert ("Q × SOFTPLUS OF LEARNED NUMBERS" in labels) == scales
 
 
 def test_queries_and_keys_that_are_both_divided_by_a_root_of_the_root_are_scaled_by_the_root():
@@ -95,8 +95,9 @@ def test_a_factor_behind_a_bias_stands_above_it_and_multiplies_the_sum():
 class Bent(nn.Module):
     """Queries times numbers for each place of a head: learned ones, bent and scaled, or as many that nobody learned."""
 
-    def __init__(self, *, learned: bool):
+    def __init__(self, bend, *, learned: bool):
         super().__init__()
+        self.bend = bend
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
         numbers = torch.ones(WIDTH // HEADS)
         self.by = nn.Parameter(numbers) if learned else nn.Buffer(numbers)
@@ -105,14 +106,24 @@ class Bent(nn.Module):
         query, key, value = (
             way(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for way in (self.query, self.key, self.value)
         )
-        query = query * softplus(self.by).mul(0.7)[None, None, None, :]
+        query = query * self.bend(self.by)[None, None, None, :]
         weights = (query @ key.transpose(-1, -2)).softmax(-1)
         return x + self.out((weights @ value).transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize(("learned", "told"), [(True, "Q × LEARNED NUMBERS"), (False, "SCALE Q")])
-def test_queries_times_learned_numbers_say_so(learned, told):
-    model = nn.Sequential(*(part for _ in range(2) for part in (Bent(learned=learned), FeedForwardPart()))).eval()
+@pytest.mark.parametrize(
+    ("bend", "learned", "told"),
+    [
+        (lambda by: by, True, "Q × LEARNED NUMBERS"),
+        (softplus, True, "Q × SOFTPLUS OF LEARNED NUMBERS"),
+        (lambda by: softplus(by).mul(0.7), True, "Q × SOFTPLUS OF LEARNED NUMBERS · 0.7"),
+        (lambda by: softplus(by.mul(0.7)), True, "Q × WHAT IS MADE OF LEARNED NUMBERS"),
+        (softplus, False, "SCALE Q"),
+    ],
+)
+def test_queries_times_learned_numbers_say_so_and_what_is_made_of_these(bend, learned, told):
+    parts = (part for _ in range(2) for part in (Bent(bend, learned=learned), FeedForwardPart()))
+    model = nn.Sequential(*parts).eval()
     (column,) = read_columns(xray.trace(model, torch.ones(2, 5, WIDTH)))
     chart = column.frames[0].panels[0].chart
     assert [node.label for node in chart.nodes if node.key == "scale0_q"] == [told]

@@ -9,6 +9,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.sentences.of_feed_forwards import describe_gate
 from xray.story.sheet.columns import read_columns
 
 
@@ -33,6 +34,14 @@ def hold_up(gate, up):
     return functional.silu(gate) * up.clamp(min=-7, max=7)
 
 
+def hold_bent(gate, up):
+    return functional.silu(gate).clamp(max=11) * up
+
+
+def hold_to_no_end(gate, up):
+    return functional.silu(gate.clamp(max=float("inf"))) * up.clamp(min=-float("inf"), max=float("inf"))
+
+
 def hold_none(gate, up):
     return functional.silu(gate) * up
 
@@ -47,6 +56,8 @@ def write_out(gate, up):
     [
         (hold_both, ("gate at most 7, up from −5 to 7, + 1",)),
         (hold_up, ("up within ±7",)),
+        (hold_bent, ("bent gate at most 11",)),
+        (hold_to_no_end, ()),
         (hold_none, ()),
         (write_out, ()),
     ],
@@ -57,7 +68,27 @@ def test_bounds_of_both_factors_are_told(hold, told, fused):
 
     (product,) = (node for node in column.frames[0].panels[1].chart.nodes if "× UP" in node.label)
     assert product.told == told
-    assert sum(step.op == "clamp" for step in product.steps) == {hold_both: 2, hold_up: 1}.get(hold, 0)
+    assert sum(step.op == "clamp" for step in product.steps) == {hold_both: 2, hold_up: 1, hold_bent: 1}.get(hold, 0)
+
+
+@pytest.mark.parametrize(
+    ("holds", "told"),
+    [
+        ((hold_both,) * 2, "SiLU of one projection (at most 7), times another (from −5 to 7, + 1), then back."),
+        ((hold_bent,) * 2, "SiLU (at most 11) of one projection, times another, then back."),
+        ((hold_none,) * 2, "SiLU of one projection, times another, then back."),
+        (
+            (hold_both, hold_none),
+            "SiLU of one projection, times another, then back. In some layers what is multiplied is held between bounds"
+            " before, or has a number added.",
+        ),
+    ],
+)
+def test_the_sentence_of_gates_tells_what_holds_their_factors(holds, told):
+    layers = [layer for hold in holds for layer in (AttentionPart(), Gated(hold, fused=False))]
+    found = xray.anatomy(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 5, WIDTH)))
+
+    assert describe_gate(found) == f"Gated feed-forward: {told}"
 
 
 def test_bounds_within_experts_are_told():

@@ -36,7 +36,7 @@ def chart():
 
 def test_what_is_taken_away_from_a_pool_and_what_scales_it_have_boxes(chart):
     labels = [node.label for node in chart.nodes]
-    assert labels == ["GROUP NORM", "MEAN POOL 3×3, STEP 1", "SUBTRACTED", "× LEARNED NUMBERS", "ADD"]
+    assert labels == ["GROUP NORM IN 1 GROUP", "MEAN POOL 3×3, STEP 1", "SUBTRACTED", "× LEARNED NUMBERS", "ADD"]
     assert chart.nodes[3].extra == f"{CHANNELS} parameters"
 
 

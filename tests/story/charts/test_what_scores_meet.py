@@ -102,6 +102,31 @@ def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places()
     assert "MASK" not in labels.values()
 
 
+class Waves(Meeting):
+    """Queries times a linear layer of waves of how far apart two places are (Transformer-XL)."""
+
+    def __init__(self, *waves):
+        super().__init__()
+        self.waves, self.far = waves, nn.Linear(2 * 3, WIDTH)
+
+    def meet(self, scores, query):
+        apart = torch.arange(PLACES - 1, -PLACES, -1)[:, None] * 0.1 ** torch.arange(3)
+        far = self.far(torch.cat([wave(apart) for wave in self.waves], -1)).unflatten(-1, (HEADS, -1))
+        picked = torch.arange(PLACES)[None, :] - torch.arange(PLACES)[:, None] + PLACES - 1
+        return scores + (query @ far.permute(1, 2, 0)).gather(-1, picked.expand_as(scores))
+
+
+@pytest.mark.parametrize(
+    ("waves", "told"), [((torch.sin, torch.cos), ("of sines of places",)), ((torch.tanh,) * 2, ())]
+)
+def test_relative_places_tell_that_they_are_made_of_sines(waves, told):
+    model = nn.Sequential(Waves(*waves), FeedForwardPart(), Waves(*waves), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    nodes = {node.label: node for node in column.frames[0].panels[0].chart.nodes}
+
+    assert nodes["+ BIAS OF RELATIVE PLACES"].told == told
+
+
 class LookedUp(Meeting):
     """A number for each head, looked up by distance in a table of the layer's own (UMT5)."""
 

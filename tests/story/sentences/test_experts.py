@@ -67,11 +67,16 @@ def test_several_experts_for_all_places_are_counted() -> None:
 
 
 def test_a_second_set_of_experts_is_told_behind_the_first() -> None:
-    parted = replace(EXPERTS, experts=8, chosen=2, shared=0, others=replace(EXPERTS, d_ff=7))
+    one = replace(EXPERTS, experts=8, chosen=2, shared=0)
+    parted, more = replace(one, others=replace(one, d_ff=7)), replace(one, others=replace(one, experts=5))
 
-    assert describe_experts(with_others(parted)).endswith(
-        " Some places go through others, which a router of their own scores."
+    told = describe_experts(make_anatomy(FALSE, parted))
+    assert told.endswith(
+        " each place to 2 of 8. There are 2 such sets, 140 and 7 wide, each with a router of its own; a place goes"
+        " through one set alone."
     )
+    for other in (with_others(parted), make_anatomy(FALSE, more)):
+        assert describe_experts(other).endswith(" Some places go through others, which a router of their own scores.")
 
 
 def test_experts_of_which_a_place_may_go_through_none_say_so() -> None:

@@ -113,12 +113,12 @@ def test_an_anatomy_tells_a_factor_of_each_head_that_no_row_changes():
 @pytest.mark.parametrize(
     ("causal", "told"),
     [
-        ([True], "each place with those just before it"),
-        ([None], "neighbouring places"),
-        ([True, None], "neighbouring places"),
+        ([True], "Convolutions of layers mix each place with those just before it."),
+        ([None], "Convolutions mix neighbouring places."),
+        ([True, None], "Convolutions mix neighbouring places."),
     ],
 )
 def test_convolutions_that_all_look_back_alone_are_told_as_such(causal, told):
     known = make_anatomy(*(Convolution((3,), 1, causal=one) for one in causal))
 
-    assert describe_convolutions(known) == f"Convolutions mix {told}."
+    assert describe_convolutions(known) == told

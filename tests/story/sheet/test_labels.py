@@ -11,7 +11,7 @@ from xray.story.canvas import Canvas
 from xray.story.charts.chart import Node
 from xray.story.poster import compose_poster
 from xray.story.sheet.panels import spell_title
-from xray.story.sheet.placing import break_label
+from xray.story.sheet.placing import break_label, room_in
 from xray.story.type_sizes import SYMBOL
 
 
@@ -139,3 +139,9 @@ def test_a_name_in_a_box_that_is_a_third_as_wide_is_told_in_full():
 
     assert " ".join(lines) == node.label
     assert all(text_width(line, SYMBOL, "semibold") <= 107 for line in lines)
+
+
+def test_sizes_keep_clear_of_a_thick_outline():
+    plain, framed = (Node("one", "ADD", 0, (0.5, 1.0), outline=outline) for outline in ("", "boundary"))
+
+    assert room_in(framed, 100.0) == room_in(plain, 100.0) - 8 == 86.0

@@ -13,6 +13,10 @@ FORMER_ROWS = "former rows of the stream"
 """What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
 
 
+Held = tuple[tuple[Literal["least", "most", "plus"], float], ...]
+"""What is done to numbers one after the other: held to at least or at most as much as is told, or so much added."""
+
+
 @dataclass(frozen=True)
 class Latent:
     """The widths of the narrow waists through which queries, and keys with values, are made; None where none is.
@@ -82,6 +86,7 @@ class Attention(Looking):
     the place before (ZAYA). `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
+    `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
     """
 
@@ -134,6 +139,7 @@ class Attention(Looking):
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
+    v_norm: bool | None = None
     part: str = "attention"
 
 
@@ -161,7 +167,8 @@ class FeedForward:
     that are made beside the stream, once for all layers, each of which has its part of them (Gemma 4). `joined` is how
     many rows of the stream it reads side by side, and gives one for (the merger of MiniCPM-V 4.7's eye). `threshold` is
     True where of the gate's numbers those alone go on that are above one that follows from the mean and the spread of
-    their row (Gemma 3n).
+    their row (Gemma 3n). `held_gate` and `held_up` say what is done to the two factors of a gate before they meet, be
+    it that they are held between bounds (gpt-oss), `held_bent` what is done to the one when it is bent (Step 3.7).
     """
 
     d_ff: int | None
@@ -173,6 +180,9 @@ class FeedForward:
     gates_beside: bool | None = None
     joined: int | None = None
     threshold: bool | None = None
+    held_gate: Held = ()
+    held_bent: Held = ()
+    held_up: Held = ()
     part: str = "feed_forward"
 
 
@@ -206,7 +216,8 @@ class Experts:
     that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
     takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
     `chosen_or_none` is how many are chosen where one score more is for none of them, `earlier_router` tells that a
-    router adds what the one before it worked out of its rows (ZAYA).
+    router adds what the one before it worked out of its rows (ZAYA). `held_gate`, `held_bent` and `held_up` are as
+    those of one feed-forward.
     """
 
     experts: int | None
@@ -224,6 +235,9 @@ class Experts:
     shared_d_ff: int | None = None
     chosen_or_none: int | None = None
     earlier_router: bool = False
+    held_gate: Held = ()
+    held_bent: Held = ()
+    held_up: Held = ()
     part: str = "experts"
 
     @property

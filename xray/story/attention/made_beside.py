@@ -20,6 +20,7 @@ from xray.story.sentences.of_parts import ASKED_BY, COUNTED_PLACES, TABLES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400
 COUNTED = frozenset({"arange", "cumsum"})
+WAVES = frozenset({"sin", "cos"})
 OF_PLACES = len(("batch", "row"))
 """An argument of more axes holds several numbers for each place."""
 
@@ -147,6 +148,16 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> tuple[list[str], list[i
     )
     ways = [node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node)]
     return ([COUNTED_PLACES] * counts + names, ways) if names else ([], [])
+
+
+def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
+    """Whether what is added to scores is made of sines and cosines of what was counted out (Transformer-XL)."""
+    own = {*site.scored, *site.query.nodes, *site.key.nodes, *site.value.nodes}
+    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
+    waves = [node for node in flow.behind(*starts, ends=own.__contains__) if flow.op(node) in WAVES]
+    behind = list(flow.behind(*waves))
+    is_counted = any(flow.op(node) in COUNTED for node in behind) and not any(is_linear(flow, one) for one in behind)
+    return is_counted and {flow.op(node) for node in waves} == WAVES
 
 
 def is_gated(flow: Flow, made: Sequence[int]) -> bool:

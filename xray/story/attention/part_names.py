@@ -17,6 +17,7 @@ from xray.story.branches.operands import is_kept
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_held, name_worked_out
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 from xray.story.recognition.turning import is_rotary
@@ -153,7 +154,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
     if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
         is_one = all(min(prod(one.shape) for one in flow.steps[node].inputs) == 1 for node in changing)
-        what = "A LEARNED NUMBER" if is_one else "LEARNED NUMBERS"
+        held = [one for node in changing for one in list_held(flow, node)]
+        told = name_worked_out(flow, flow.behind(*held), WORKED_OUT) if held else "{}"
+        what = told.format("A LEARNED NUMBER" if is_one else LEARNED)
         return f"{letters} × {what}" if narrow else f"× {what}"
     if part.kind == "heads" and letters == "K" and part.record.axes[-2:-1] == ("d_k",):
         return "HEADS K^T"  # laid on their side at once, as before they are scaled (DeBERTa)

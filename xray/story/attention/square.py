@@ -20,6 +20,7 @@ from xray.story.attention.made_beside import (
     find_joined_scores,
     find_origin,
     is_gated,
+    is_of_sines,
     list_made,
 )
 from xray.story.branches.attention import has_sinks_inside
@@ -39,7 +40,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
-from xray.story.sentences.of_parts import HELD_CAP, ONE_TABLE, PIECES, describe_box, tell_origin
+from xray.story.sentences.of_parts import HELD_CAP, OF_SINES, ONE_TABLE, PIECES, describe_box, tell_origin
 from xray.story.wording import plural
 
 SQUARE: Place = (0.46, 0.9)
@@ -279,6 +280,7 @@ def score_node(
     many = count_readers(flow, made)
     brought = [maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored]
     tables = [text for maker in brought if (text := describe_tables(flow, maker))][:1]
+    tables += [OF_SINES] if branch.positions == "relative" and not tables and is_of_sines(flow, site, part) else []
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []
     names, ways = ([], []) if others else find_origin(flow, site, part)
     if names:

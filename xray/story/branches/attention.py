@@ -97,6 +97,7 @@ def describe_attention(
         within_a_kind=scores.within_a_kind or None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
+        v_norm=find_norm_of(flow, value) is not None or None,
         latent=read_latent(flow, query, key, value),
         sinks=has_sinks(flow, site),
         gate=gate is not None,

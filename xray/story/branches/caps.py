@@ -11,6 +11,8 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
 
+SCALE = "SCALE"
+"""What a step is called that multiplies by a number that is not recorded."""
 KEEPING = TURNED | DROPOUTS | REPEATS | SIDE_BY_SIDE | NORMS
 """What may be done to queries and keys that scales none of them."""
 
@@ -158,4 +160,4 @@ def label_scale(flow: Flow, *nodes: int) -> str:
     """What steps are called that multiply rows: by what number, where that is recorded."""
     scalings = [node for node in nodes if flow.op(node) in SCALINGS]
     known = [factor for node in scalings if (factor := read_factor(flow, node)) is not None]
-    return name_times(prod(known)) if known and len(known) == len(scalings) else "SCALE"
+    return name_times(prod(known)) if known and len(known) == len(scalings) else SCALE

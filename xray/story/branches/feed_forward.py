@@ -1,6 +1,7 @@
 """What a feed-forward is: how wide, how bent, gated or not."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -9,6 +10,7 @@ from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
 from xray.story.branches.others import count_groups
+from xray.story.experts.held_gates import find_held
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, is_linear, projections_in, read_sizes, width_in, width_out
@@ -52,7 +54,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     gated = bool(gates)
     is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
     is_beside = is_open or linear != projections or meets_others(flow, inner, wide) or meets_part(flow, inner)
-    return FeedForward(
+    found = FeedForward(
         d_ff=d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
         gated=gated if gated or not is_beside else None,
@@ -63,6 +65,13 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         threshold=True if list_threshold(flow, inner, wide) else None,
         gates_beside=True if not gated and find_rows_beside(flow, region, inner) is not None else None,
     )
+    return with_held(flow, found, gates, inner)
+
+
+def with_held(flow: Flow, each: FeedForward, gates: Sequence[int], inner: Collection[int]) -> FeedForward:
+    """A feed-forward, with what is done to the factors of its gate before they meet."""
+    held = find_held(flow, gates[-1], inner) if gates and each.gated else None
+    return each if held is None else replace(each, held_gate=held.gate, held_bent=held.bent, held_up=held.up)
 
 
 def list_threshold(flow: Flow, inner: Collection[int], wide: Collection[int]) -> list[int]:

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card, list_nodes
 from xray.story.layout import Cells, Line, Run, line_width
+from xray.story.sentences.of_masks import list_letters
 from xray.story.shapes import hue
 from xray.story.sheet.placing import CONDITION
 from xray.story.type_sizes import LABEL, NOTE
@@ -18,7 +19,7 @@ MOST_NAMED = 3
 def draw_legend(told: Told, canvas: Canvas, top: float) -> float:
     """What colours, lines and outlines mean, those that occur; beside them the cells, where masks are drawn."""
     entries = list_entries(told)
-    letters = list_letters(told) if told.has_masks_beside else []
+    letters = list_seen(told) if told.has_masks_beside else []
 
     def draw(y: float) -> float:
         start = y
@@ -101,12 +102,10 @@ def name_makers(names: Sequence[str], *, is_asked: bool = False) -> str:
     return f"{made} {told} towers"
 
 
-def list_letters(told: Told) -> list[tuple[str, str]]:
+def list_seen(told: Told) -> list[tuple[str, str]]:
     """The cells of masks that occur, and what they mean."""
-    meant = {".": "may be read", "p": "padding, hidden", "f": "the future, hidden", "b": "padding and future"}
     masks = {record.mask for step in told.trace.steps for record in step.inputs if record.mask is not None}
-    seen = {letter for mask in masks for matrix in mask.cells or () for row in matrix for letter in row}
-    return [(letter, text) for letter, text in meant.items() if letter in seen]
+    return list_letters({letter for mask in masks for matrix in mask.cells or () for row in matrix for letter in row})
 
 
 def draw_letters(told: Told, canvas: Canvas, x: float, y: float, letters: Sequence[tuple[str, str]]) -> float:

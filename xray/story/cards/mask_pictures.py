@@ -7,13 +7,13 @@ from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
 from xray.story.facts.masks import draws_blocks, quarter_blocks
 from xray.story.layout import Cells, Run
-from xray.story.sentences.of_masks import Shown, describe_hidden, describe_shown
+from xray.story.sentences.of_masks import Shown, describe_hidden, describe_shown, list_letters
 from xray.story.shapes import ShapeText, digits
 from xray.story.type_sizes import LABEL, NOTE, OP
 from xray.story.wording import wrap
 
 MOST, LARGEST, SMALLEST, AISLE = 24, 20.0, 4.0, 24.0
-CORNER = 14
+CORNER, MEANT = 14, 20.0
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,12 @@ class MaskCard:
         return next(padded, next(hiding, 0))
 
     @property
+    def letters(self) -> list[tuple[str, str]]:
+        """What its cells mean, where they hide for more than one reason."""
+        seen = {letter for row in self.rows for letter in row}
+        return list_letters(seen) if len(seen - {VISIBLE}) > 1 else []
+
+    @property
     def remark(self) -> str:
         """What it hides, how much, and how much of it is drawn."""
         columns = len(self.rows[0]) if self.rows else 0
@@ -81,7 +87,8 @@ def draw_masks(canvas: Canvas, cards: Sequence[MaskCard], left: float, top: floa
         lines = [words(line, NOTE, "quiet") for line in wrap(card.remark, NOTE, min(width, 250.0), canvas.measure)]
         head = canvas.note(left, 0, (title, *lines))
         canvas.boxes.pop()
-        wide = max(head.width, cell * columns)
+        named = max((MEANT + canvas.text_width(text, NOTE) for _, text in card.letters), default=0.0)
+        wide = max(head.width, cell * columns, named)
         if x > left and x + wide > left + width:
             x, y = left, low - 14
         note = canvas.note(x, y, (title, *lines), tooltip=card.tooltip)
@@ -90,5 +97,8 @@ def draw_masks(canvas: Canvas, cards: Sequence[MaskCard], left: float, top: floa
             grid = Cells(card.id, x + 2, bottom, cell, rows, "mask", card.tooltip, card.steps)
             canvas.cells.append(grid)
             bottom -= grid.height + 4
+        for letter, text in card.letters:
+            canvas.cells.append(Cells(f"{card.id}_{letter}", x + 2, bottom, 12, ((letter,),), "legend"))
+            bottom = canvas.note(x + MEANT, bottom, (words(text, NOTE),)).bottom - 4
         x, low = x + wide + AISLE, min(low, bottom)
     return low

@@ -51,6 +51,7 @@ from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
 from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
+from xray.story.wording import plural
 
 MOST_BEHIND, LEAST_ADDED = 12, 0.01
 COMPARED = {"gt": "ABOVE {}", "ge": "FROM {} UP", "lt": "BELOW {}", "le": "UP TO {}"}
@@ -192,7 +193,11 @@ def tell_middle(flow: Flow, node: Node, names: Sequence[str]) -> Node:
 
 
 def tell_groups(flow: Flow, norm: Norm) -> str:
-    """In how many groups of channels rows are normalised, and then scaled as a whole (Mamba 2)."""
+    """In how many groups of channels rows are normalised, and then scaled as a whole (Mamba 2), or maps (HuBERT)."""
+    settings = flow.steps[norm.end].settings
+    count, channels = settings.get("num_groups"), settings.get("num_channels")
+    if isinstance(count, int) and isinstance(channels, int):
+        return ", EACH CHANNEL BY ITSELF" if 1 < count == channels else f" IN {plural(count, 'group').upper()}"
     widths = [flow.steps[node].inputs[0].shape[-1] for node in norm.nodes if flow.op(node) in REGROUPING]
     count = flow.output(norm.end).shape[-1] // widths[0] if widths else 1
     return f" IN {count:,} GROUPS" if count > 1 else ""

@@ -14,7 +14,7 @@ from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.sentences.of_parts import describe_own_beside
 from xray.story.streams.scaled_streams import list_factors_past
 
-TIMES = re.compile(r"[×÷·] ?([\d.,]+(e-?\d+)?|ONE NUMBER)")
+TIMES = re.compile(r"[×÷·] ?([\d.,]*\d(e-?\d+)?|ONE NUMBER)")
 
 
 def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:

@@ -52,7 +52,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.forward_chart import chart_forward
 from xray.story.charts.norms_apart import lead_norms
-from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors
+from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors, tell_groups
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
 from xray.story.exits.handed_rows import name_rows
@@ -361,7 +361,8 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     """A norm as a chart of its own."""
     extra = describe_params(flow, norm.end, *norm.nodes)
     kind = name_norm(flow, norm)
-    label = f"{WEIGHED_FIRST * norm.weighs_first}{kind.upper()} NORM" if kind else "NORM"
+    groups = tell_groups(flow, norm) if kind else ""
+    label = f"{WEIGHED_FIRST * norm.weighs_first}{kind.upper()} NORM{groups}" if kind else "NORM"
     label += " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
     label += name_factors(flow, norm) if key == "opening" else ""  # behind a branch it has a box of its own
     label = f"{label}, ITS OWN FOR EACH OF TWO KINDS OF ROWS" if is_parted(flow, norm) else label

@@ -17,6 +17,7 @@ from xray.story.anatomy.wording import spell_gathered
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
 from xray.story.body.towers import Towering
+from xray.story.branches.caps import SCALE, label_scale
 from xray.story.charts.between_chart import name_parted
 from xray.story.charts.chart import (
     BROAD,
@@ -30,6 +31,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.operation_labels import label_step
+from xray.story.charts.same_numbers import list_convolutions
 from xray.story.charts.stage_names import name_stage
 from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP
@@ -49,8 +51,9 @@ from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
 from xray.story.wording import plural
 
-STREAM_FACTORS = {"before": "ONE NUMBER", "learned": "LEARNED NUMBERS"}
-"""By what a stream is multiplied before a sum, as the sum's box says it."""
+ONE_FACTOR = "× ONE NUMBER"
+STREAM_FACTORS = frozenset({"before", "learned"})
+"""The ways in which a stream is multiplied before a sum."""
 
 
 def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -74,12 +77,12 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     places += [*mixes, *list_joining(flow, staging)]
     factors = list_factors(flow, staging)
     if staging.stage.stream_scale in STREAM_FACTORS:
-        label = f"STREAM × {STREAM_FACTORS[staging.stage.stream_scale]}, {label}"
+        label = f"STREAM {name_stream_factor(flow, staging)}, {label}"
     elif staging.behind:
         label = f"{label}, {name_behind(staging)}"
         end, places = staging.behind[-1], [*reversed(staging.behind), *places]
     elif factors:
-        label, end, places = f"{label}, × ONE NUMBER", factors[0], [*factors, *places]
+        label, end, places = f"{label}, {name_factors(flow, factors)}", factors[0], [*factors, *places]
     back = find_put_back(flow, end)
     if back is not None:
         label, end, places = f"{label}, ROWS PUT BACK", back, [back, *places]
@@ -106,6 +109,17 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     )
     edges = [Edge(head, "add") for head in chart.heads]
     return Chart((*chart.nodes, node), (*chart.edges, *edges), chart.feet, "add", chart.memory)
+
+
+def name_stream_factor(flow: Flow, staging: Staging) -> str:
+    """By what the stream of a stage is multiplied before its sum, in the words of boxes."""
+    is_by_one = staging.stage.stream_scale == "before"
+    return name_factors(flow, list_factors(flow, staging)) if is_by_one else "× LEARNED NUMBERS"
+
+
+def name_factors(flow: Flow, nodes: Sequence[int]) -> str:
+    """By what number some steps multiply, where it is recorded."""
+    return ONE_FACTOR if (told := label_scale(flow, *nodes)) == SCALE else told
 
 
 def name_behind(staging: Staging) -> str:
@@ -209,7 +223,8 @@ def chart_closed(flow: Flow, staging: Staging, whole: Chart) -> Chart:
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it, of its `whole` chart."""
     add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
     end = add if staging.rejoined is None else staging.rejoined.join
-    words_of = [describe_sizes(branch) for branch in staging.stage.branches]
+    many = len(list_convolutions(flow, staging))
+    words_of = [describe_sizes(branch, is_alone=many == 1) for branch in staging.stage.branches]
     node = Node(
         "closed",
         label,
@@ -232,8 +247,8 @@ def list_biases(flow: Flow, whole: Chart) -> list[str]:
     return [ADDS_BIAS.format(bias=name, counted=own) for name, own in zip(names, counted, strict=True) if own]
 
 
-def describe_sizes(branch: object) -> str:
-    """The sizes of a branch in a few words."""
+def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
+    """The sizes of a branch in a few words; of a convolution that `is_alone` not as those of the widest of several."""
     if isinstance(branch, Attention):
         heads = plural(branch.heads, "head") if branch.heads else ""
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
@@ -244,7 +259,7 @@ def describe_sizes(branch: object) -> str:
         is_bent = branch.activation is not None and not branch.gates_beside
         return f"{'d_ff ' * is_bent}{branch.d_ff:,}" if branch.d_ff else ""
     if isinstance(branch, Convolution):
-        return f"widest {spell_kernel(branch)}" if branch.kernel else ""
+        return f"{'kernel' if is_alone else 'widest'} {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):
         count, or_none = branch.chosen or branch.chosen_or_none, " or none" * bool(branch.chosen_or_none)
         return f"{count} of {branch.experts}{or_none}" if count and branch.experts else ""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.anatomy.branches import Experts, FeedForward
-from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind
+from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind, with_held
 from xray.story.experts.choice import (
     STACKED,
     count_chosen,
@@ -60,6 +60,9 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         shared_d_ff=measure_shared(flow, shared),
         chosen_or_none=count_chosen(flow, chosen_at) if emptied else None,
         earlier_router=find_handed_on(flow, nodes, router) is not None,
+        held_gate=() if found is None else found.held_gate,
+        held_bent=() if found is None else found.held_bent,
+        held_up=() if found is None else found.held_up,
     )
 
 
@@ -141,7 +144,8 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
         gates = [node for node in between if is_product_of_two(flow, node)]
         gated = width_out(flow, products[0]) == 2 * d_ff or len(products) == 3
         stop = gates[-1] if gates and gated else last
-        return FeedForward(d_ff, name_activation(flow, [n for n in between if n < stop], products[:1]), gated)
+        activation = name_activation(flow, [node for node in between if node < stop], products[:1])
+        return with_held(flow, FeedForward(d_ff, activation, gated), gates, between)
     apart = describe_gathered(flow, nodes, experts)
     if apart is not None:
         return apart
@@ -167,7 +171,8 @@ def describe_gathered(flow: Flow, nodes: Collection[int], experts: int) -> FeedF
     gated = flow.output(first).shape[-1] == 2 * d_ff
     gates = [node for node in between if is_product_of_two(flow, node)]
     stop = gates[-1] if gates and gated else last
-    return FeedForward(d_ff, name_activation(flow, [node for node in between if node < stop], [first]), gated)
+    activation = name_activation(flow, [node for node in between if node < stop], [first])
+    return with_held(flow, FeedForward(d_ff, activation, gated), gates, between)
 
 
 def is_product_of_two(flow: Flow, node: int) -> bool:

@@ -46,11 +46,11 @@ from xray.story.experts.mixing import (
 )
 from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.router_chart import add_way
-from xray.story.experts.sets import list_sets
+from xray.story.experts.sets import find_picked, list_sets, name_parting
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, name_shared, shared_node
 from xray.story.recognition.between import adds_learned_row, is_linear
 from xray.story.recognition.norms import Norm
-from xray.story.sentences.of_parts import describe_load
+from xray.story.sentences.of_parts import PARTED, describe_load
 from xray.story.wording import plural
 
 FAN: Place = (0.5, 0.94)
@@ -249,18 +249,33 @@ def norm_node(flow: Flow, norm: Norm, row: int) -> Node:
 def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:
     """Several sets of experts side by side, with what every place goes through, and where all meet again."""
     charts: list[Chart] = []
+    parting: set[str] = set()
     one: Experts | None = replace(branch, shared=0)
     for region in list_sets(flow, found.region):
         alone = None if one is None else replace(one, others=None)
         chart = None if alone is None else chart_experts(flow, replace(found, branch=alone, region=region))
-        charts += [] if chart is None else [without_fan(chart)]
+        picked = find_picked(flow, found.region, list_routers(flow, region.inner)[0])
+        parting |= {name_parting(flow, picked[-1])} if picked else {""}
+        charts += [] if chart is None else [lead_picked(flow, found, picked, without_fan(chart))]
         one = None if one is None else one.others
     shared = list_shared(flow, found.region.inner, list_routers(flow, found.region.inner)[0])
     charts += [chart_alone(shared_node(flow, shared, 0, BROAD))] if shared else []
     end = found.region.end
     label = f"BOTH PUT TOGETHER{' + SHARED EXPERT' * bool(shared)}"
-    both = Node("both", label, 0, BROAD, steps_at(flow, end), flow.output(end))
+    name = parting.pop() if len(parting) == 1 else ""
+    told = (PARTED.format(name=name),) if name else ()
+    both = Node("both", label, 0, BROAD, steps_at(flow, end), flow.output(end), told=told)
     return stack_charts(join_beside(charts), chart_alone(both))
+
+
+def lead_picked(flow: Flow, found: Branching, picked: Sequence[int], chart: Chart) -> Chart:
+    """The chart of a set of experts above a box that says how many of all rows it is given."""
+    if not picked:
+        return chart
+    out = flow.output(picked[0])
+    some, many = prod(out.shape[:-1]), prod(flow.output(found.region.end).shape[:-1])
+    node = Node("picked", f"{some:,} OF {many:,} ROWS", 0, MIDDLE, steps_at(flow, *picked), out)
+    return stack_charts(chart_alone(node), chart)
 
 
 def without_fan(chart: Chart) -> Chart:

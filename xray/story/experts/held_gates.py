@@ -1,25 +1,35 @@
 """Gates whose factors are held between bounds before they meet, or have a number added (gpt-oss)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
+from math import isfinite
+from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, SCALINGS, SUMS
+from xray.story.anatomy.branches import Held
 from xray.story.recognition.value_shapes import number
+from xray.story.wording import spell_held
 
 
 @dataclass(frozen=True)
 class HeldGate:
-    """What is done to both factors of a gate, in words, and the steps that do it."""
+    """What is done to both factors of a gate: to the one before it is bent and when it is `bent`; and the steps."""
 
-    gate: str
-    up: str
+    gate: Held
+    bent: Held
+    up: Held
     nodes: tuple[int, ...]
+
+    @property
+    def ways(self) -> tuple[tuple[str, Held], ...]:
+        """What is done to each, with its name in boxes."""
+        return ("gate", self.gate), ("bent gate", self.bent), ("up", self.up)
 
     @property
     def told(self) -> tuple[str, ...]:
         """Both in one line; none where nothing is done."""
-        sides = [f"{name} {what}" for name, what in (("gate", self.gate), ("up", self.up)) if what]
+        sides = [f"{name} {spell_held(what)}" for name, what in self.ways if what]
         return (", ".join(sides),) if sides else ()
 
 
@@ -30,8 +40,10 @@ def find_held(flow: Flow, product: int, inner: Collection[int]) -> HeldGate | No
     if len(ways) != 2 or bent.count(True) != 1:
         return None
     gate, up = (list_on_all_ways(flow, flow.makers[product][bent.index(is_bent)], inner) for is_bent in (True, False))
-    nodes = tuple(node for way in (gate, up) for node in way if tell_held(flow, node))
-    return HeldGate(tell_way(flow, gate), tell_way(flow, up), nodes) if nodes else None
+    nodes = tuple(node for way in (gate, up) for node in way if read_held(flow, node))
+    last = max(node for node in ways[bent.index(True)] if flow.op(node) in CURVES)
+    before, behind = ([node for node in gate if (node > last) == is_behind] for is_behind in (False, True))
+    return HeldGate(read_way(flow, before), read_way(flow, behind), read_way(flow, up), nodes) if nodes else None
 
 
 def list_on_all_ways(flow: Flow, start: int | None, inner: Collection[int]) -> list[int]:
@@ -61,25 +73,17 @@ def walk_back(flow: Flow, start: int | None, inner: Collection[int]) -> list[int
     return sorted(found)
 
 
-def tell_way(flow: Flow, way: Collection[int]) -> str:
+def read_way(flow: Flow, way: Collection[int]) -> Held:
     """What is done to a factor, one after the other."""
-    return ", ".join(told for node in way if (told := tell_held(flow, node)))
+    return tuple(one for node in way for one in read_held(flow, node))
 
 
-def tell_held(flow: Flow, node: int) -> str:
-    """Between which bounds a step holds numbers, or what it adds to all of them; "" for any other."""
+def read_held(flow: Flow, node: int) -> Held:
+    """Between which bounds a step holds numbers, or what it adds to all of them; nothing for any other."""
     step = flow.steps[node]
     if flow.op(node) in CLAMPS:
-        return tell_bounds(step.settings)
+        low, high = step.settings.get("min"), step.settings.get("max")
+        bounds: tuple[tuple[Literal["least", "most"], object], ...] = (("least", low), ("most", high))
+        return tuple((name, float(one)) for name, one in bounds if isinstance(one, int | float) and isfinite(one))
     added = number(step) if flow.op(node) in SUMS and len(step.inputs) == 1 else None
-    return "" if added is None else f"{'+' if added > 0 else '−'} {abs(added):g}"
-
-
-def tell_bounds(settings: Mapping[str, object]) -> str:
-    """The bounds of a step that holds numbers between them, where they are recorded."""
-    low, high = (settings.get(name) for name in ("min", "max"))
-    lower = f"{low:g}".replace("-", "−") if isinstance(low, int | float) else ""
-    upper = f"{high:g}".replace("-", "−") if isinstance(high, int | float) else ""
-    if lower and upper:
-        return f"within ±{upper}" if lower == f"−{upper}" else f"from {lower} to {upper}"
-    return f"at most {upper}" if upper else f"at least {lower}" if lower else ""
+    return () if added is None else (("plus", float(added)),)

@@ -12,7 +12,13 @@ from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 
 LEARNED = "LEARNED NUMBERS"
-WORKED_OUT = {(): "{}", ("exp",): "EXP OF {}", ("exp", "neg"): "−EXP OF {}", ("rsub",): "(1 − {})"}
+WORKED_OUT = {
+    (): "{}",
+    ("exp",): "EXP OF {}",
+    ("exp", "neg"): "−EXP OF {}",
+    ("rsub",): "(1 − {})",
+    ("softplus",): "SOFTPLUS OF {}",
+}
 """What learned numbers are called that were worked out anew before rows meet them, by which steps did that."""
 ALONE = WORKED_OUT | {("tanh",): "TANH OF {}", ("sigmoid",): "SIGMOID OF {}"}
 """The same of one number alone, which has no box of its own where it is bent."""
@@ -40,9 +46,10 @@ def label_learned(flow: Flow, node: int) -> str:
 def name_worked_out(flow: Flow, steps: Iterable[int], names: Mapping[tuple[str, ...], str]) -> str:
     """By which of some names that is known which some steps make of learned numbers."""
     worked = [one for one in sorted(steps) if flow.op(one) not in CARRYING]
+    factor = read_factor(flow, worked.pop()) if len(worked) > 1 and flow.op(worked[-1]) in SCALINGS else 1
     is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
-    told = names.get(tuple(flow.op(one) for one in worked)) if is_known else None
-    return told or "WHAT IS MADE OF {}"
+    told = names.get(tuple(flow.op(one) for one in worked)) if is_known and factor is not None else None
+    return f"{told}{f' · {factor:.4g}' if factor != 1 else ''}" if told else "WHAT IS MADE OF {}"
 
 
 def list_held(flow: Flow, node: int) -> list[int]:

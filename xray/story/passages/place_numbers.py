@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, S
 
 MOST_NUMBERS, MOST_STEPS = 4, 60
 CUTS = frozenset({"split", "chunk", "split_with_sizes"})
-PUT_BESIDE = SIDE_BY_SIDE | WRITES | PLACING
+PUT_BESIDE = SIDE_BY_SIDE | WRITES | PLACING | {"stack"}
 LAID = CARRYING | SCALINGS | PUT_BESIDE | REPEATS | CUTS | {"flip"}
 
 

@@ -67,9 +67,17 @@ def tell_pairs(anatomy: Anatomy) -> str:
 
 
 def tell_bases(anatomy: Anatomy) -> str:
-    """Of which bases the angles are by which rotary places turn, where that is known of all of them."""
+    """Of which bases the angles are by which rotary places turn, of the towers where that is known of all of them."""
     bases = list_rotary(anatomy, lambda branch: branch.rotary_base)
-    return f"with base {spell_values({spell_base(base): bases[base] for base in sorted(bases)})}" if bases else ""
+    if bases:
+        return f"with base {spell_values({spell_base(base): bases[base] for base in sorted(bases)})}"
+    found: dict[str, set[float | None]] = {}
+    for (tower, _), branch in list_spots(anatomy):
+        if branch.positions == "rotary":
+            found.setdefault(tower, set()).add(branch.rotary_base)
+    known = {tower: sorted(one for one in own if one is not None) for tower, own in found.items() if None not in own}
+    told = {tower: join_words([*map(spell_base, own)], "or") for tower, own in known.items()}
+    return join_words([f"with base {base} in {name_tower(tower)}" for tower, base in told.items()])
 
 
 def list_rotary(anatomy: Anatomy, read: Callable[[Attention], Value | None]) -> dict[Value, set[str]]:
@@ -284,7 +292,9 @@ def describe_head_norm(anatomy: Anatomy) -> str:
         else ""
     )
     some = tell_where(anatomy, lambda branch: branch.qk_norm) or ""
-    return f"Queries and keys are normalised{some} before they meet{how or ''}." if own else ""
+    values = {branch.v_norm for branch in own}
+    beside = ", and so are values" if values == {True} else ", in some layers values too" * (True in values)
+    return f"Queries and keys are normalised{some} before they meet{how or ''}{beside}." if own else ""
 
 
 def describe_beside(anatomy: Anatomy) -> str:

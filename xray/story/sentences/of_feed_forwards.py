@@ -1,11 +1,12 @@
 """What the card says of feed-forwards and of experts in their place."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import branches, of_some_layers
+from xray.story.wording import join_words, spell_held
 
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
@@ -28,7 +29,11 @@ def describe_gate(anatomy: Anatomy) -> str:
     if any(not gated for _, gated in found):
         where = of_some_layers(anatomy, lambda one: isinstance(one, FeedForward | Experts) and one.gated)
         some = where or ", beside one without a gate"  # Gemma 3n
-    return f"Gated feed-forward{some}: {name} of one projection, times another, then back."
+    held = {(branch.held_gate, branch.held_bent, branch.held_up) for branch in forwards(anatomy) if branch.gated}
+    ways = held.pop() if len(held) == 1 else ((), (), ())
+    gate, bent, up = (f" ({spell_held(steps)})" if steps else "" for steps in ways)
+    more = " In some layers what is multiplied is held between bounds before, or has a number added." * bool(held)
+    return f"Gated feed-forward{some}: {name}{bent} of one projection{gate}, times another{up}, then back.{more}"
 
 
 def describe_threshold(anatomy: Anatomy) -> str:
@@ -59,11 +64,7 @@ def describe_experts(anatomy: Anatomy) -> str:
     some = "in some layers " if 0 in beside and len(beside) > 1 else ""
     many = " or ".join("a feed-forward" if one == 1 else f"{one} feed-forwards" for one in sorted(beside - {0}))
     shared = f", {some}beside {many} that every place goes through" if many else ""
-    parted = (
-        " Some places go through others, which a router of their own scores."
-        if any(one.others for one in found)
-        else ""
-    )
+    parted = describe_sets(found) if any(one.others for one in found) else ""
     few_on = {(one.handing_on, one.experts) for one in found}
     handing, whole = few_on.pop() if len(few_on) == 1 else (None, None)
     on = f" {handing} of the {whole} hand it on as it is." if handing else ""
@@ -75,6 +76,19 @@ def describe_experts(anatomy: Anatomy) -> str:
     where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
     few += ", or to none: one score more is for none of them" * all(one.chosen_or_none for one in found)
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
+
+
+def describe_sets(found: Sequence[Experts]) -> str:
+    """That some experts are one set of several, of which each place goes through one alone."""
+    sets = {tuple((one.experts, count_chosen(one)) for one in each.sets) for each in found}
+    wide = {tuple(one.d_ff for one in each.sets) for each in found}
+    alike = sets.pop() if len(sets) == 1 else ()
+    if len(set(alike)) != 1:
+        return " Some places go through others, which a router of their own scores."
+    widths = wide.pop() if len(wide) == 1 else ()
+    told = [f"{one:,}" for one in widths if one is not None]
+    of = f", {join_words(told)} wide" if len(told) == len(alike) and len(set(told)) > 1 else ""
+    return f" There are {len(alike)} such sets{of}, each with a router of its own; a place goes through one set alone."
 
 
 def count_chosen(one: Experts) -> int:

@@ -1,8 +1,9 @@
 """What is said of a mask: what it hides, how much of it, and how much of it can be drawn."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from xray.ir.records import MaskFacts
+from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, MaskFacts
 from xray.story.facts.mask_names import ALONG, BACK, BLOCKWISE, BOTH_SIDES, ITSELF, name_mask, read_own_blocks
 from xray.story.facts.masks import describe_blocks, draws_blocks
 from xray.story.sentences.sentence import Sentence, fixed, say_first
@@ -21,6 +22,21 @@ class Shown:
     is_known: bool = False
     leading: tuple[str, ...] = ()
     number: int = 0
+
+
+LETTERS = {
+    VISIBLE: "may be read",
+    PADDING: "padding, hidden",
+    FUTURE: "the future, hidden",
+    BOTH: "padding and future",
+    HIDDEN: "hidden",
+}
+"""What the cells of a mask mean."""
+
+
+def list_letters(seen: Collection[str]) -> list[tuple[str, str]]:
+    """The cells of masks that are among some, and what they mean."""
+    return [(letter, text) for letter, text in LETTERS.items() if letter in seen]
 
 
 def describe_hidden(facts: MaskFacts) -> str:
@@ -70,8 +86,8 @@ def describe_drawn_blocks(shown: Shown) -> str:
 
 
 def describe_number(shown: Shown) -> str:
-    """Which of several matrices is drawn, where it is not the first: that of another sequence or window."""
-    if not shown.number or not shown.facts.cells:
+    """Which of several matrices is drawn that differ, as those of sequences or windows do."""
+    if not shown.facts.cells or is_row_each(shown) or len(set(shown.facts.cells)) == 1:
         return ""
     return f"number {shown.number + 1} of {len(shown.facts.cells)}" + (", the first corner" if is_cut(shown) else "")
 

@@ -121,8 +121,9 @@ def describe_order(anatomy: Anatomy) -> str:
 
 def describe_convolutions(anatomy: Anatomy) -> str:
     back = {one.causal is True for one in branches(anatomy) if isinstance(one, Convolution)}
-    told = "each place with those just before it" if back == {True} else "neighbouring places"
-    return f"Convolutions mix {told}." if back else ""
+    if back == {True}:
+        return "Convolutions of layers mix each place with those just before it."
+    return "Convolutions mix neighbouring places." if back else ""
 
 
 def describe_fourier(anatomy: Anatomy) -> str:

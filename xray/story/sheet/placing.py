@@ -21,6 +21,8 @@ CONDITION = "op_normalisation"
 """The colour of what scales, shifts and gates from beside a stream."""
 GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
 """How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
+PLAIN, FRAMED = 6.0, 14.0
+"""How much of a box's width its sizes leave free, without an outline and with a thick one."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +113,9 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     shape = look.shape(node.steps[0], node.record)
     more += LINE * (len(break_label(canvas, node, own)) - 1)
     more += LINE * len(tell_last(canvas, node, own, shape, look))
-    if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, own - 6) is not None:
+    if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, room_in(node, own)) is not None:
         return TWO_LINES + more
-    fits = canvas.text_width(shape.symbols, SYMBOL) <= own - 6
+    fits = canvas.text_width(shape.symbols, SYMBOL) <= room_in(node, own)
     return (FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES) + more
 
 
@@ -267,8 +269,14 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     if look.is_narrow:
         return (*label, fit_digits(canvas.measure, shape, own - 3), *remarks)
     last = tell_last(canvas, node, own, shape, look)
+    room = room_in(node, own)
     left = 0.0 if remarks else height - LINE * (len(label) - 1 + len(last))
-    return (*label, *add_below(canvas, spell_shape(canvas, shape, own - 6, left), below, own - 8), *last, *remarks)
+    return (*label, *add_below(canvas, spell_shape(canvas, shape, room, left), below, own - 8), *last, *remarks)
+
+
+def room_in(node: Node, own: float) -> float:
+    """How much room a box has for its sizes: less where it has a thick outline."""
+    return own - (FRAMED if node.outline == "boundary" else PLAIN)
 
 
 def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Look) -> tuple[Line, ...]:
@@ -283,9 +291,8 @@ def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Lo
     pieces = wrap_words(node.extra.split(), SYMBOL, own - 8, canvas.measure, 2)
     if fits_beside or " ".join(pieces) != node.extra:
         return ()
-    spelled = (
-        fit_beside(canvas.measure, shape, own - 6) if shape.is_named else fit_digits(canvas.measure, shape, own - 6)
-    )
+    room = room_in(node, own)
+    spelled = fit_beside(canvas.measure, shape, room) if shape.is_named else fit_digits(canvas.measure, shape, room)
     if spelled and len(add_below(canvas, [spelled], node.extra, own - 8)[0]) > len(spelled):
         return ()
     return tuple(words(piece, SYMBOL, "quiet") for piece in pieces)
