@@ -226,7 +226,7 @@ def test_branches_side_by_side_have_the_parameters_of_their_own_and_the_common_n
 
     assert bars["self-attention × 2"] == 2 * (21 * 63 + 21 * 21)
     assert bars["feed-forward × 2"] == 2 * 2 * 21 * 85
-    assert bars["norms in common × 2"] == 2 * 2 * 21
+    assert bars["common norms × 2"] == 2 * 2 * 21
     assert {"1,323 parameters", "441 parameters"} <= {
         run.text.strip() for box in layout.boxes for run in sum(box.lines, ())
     }

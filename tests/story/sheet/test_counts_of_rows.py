@@ -51,7 +51,7 @@ def test_a_norm_that_several_sublayers_read_is_counted_apart_and_every_other_wit
     bars = bars_of(poster_of(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7)))
 
     rest = [one for layer in layers for one in (layer.think, layer.more) if one is not None]
-    assert bars["norms in common × 3"] == count(*(layer.norm for layer in layers))
+    assert bars["common norms × 3"] == count(*(layer.norm for layer in layers))
     assert bars[f"feed-forward × {len(rest)}"] == count(*rest)
 
 

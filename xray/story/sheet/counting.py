@@ -16,7 +16,7 @@ from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
 
-COMMON, AROUND = "norms in common", "around sublayers"
+COMMON, AROUND = "common norms", "around sublayers"
 """What is learned around several sublayers of a stage, and is no single one's."""
 
 
@@ -335,7 +335,7 @@ def list_met(flow: Flow, nodes: Collection[int], around: Collection[int], held: 
     ahead = flow.ahead(*nodes, within=lambda one: one in around)
     behind = flow.behind(*nodes, within=lambda one: one in around)
     read = {reader for one in ahead for reader in flow.readers.get(one, ()) if reader in held}
-    return read or {maker for one in behind for maker in flow.makers[one] if maker in held}
+    return read or {maker for one in behind for maker in flow.makers[one] if maker is not None and maker in held}
 
 
 def list_run_again(flow: Flow, staging: Staging) -> set[int]:
