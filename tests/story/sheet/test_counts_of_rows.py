@@ -45,6 +45,27 @@ def test_a_row_is_as_many_times_its_panel_as_it_says_wherever_norms_stand(norm):
     assert not [row for row in rows if "norms" in row or "around" in row]
 
 
+class Scaled(Layer):
+    """A layer whose sums are multiplied by learned numbers, and to which such are added (MobileBERT)."""
+
+    def __init__(self):
+        super().__init__(WIDTH, Attention(WIDTH, 3), norm="before")
+        self.by, self.more = nn.Parameter(torch.rand(WIDTH)), nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, x):
+        y = self.three(x)
+        x = x + self.one(y, y)
+        return (x + self.two(self.four(x))) * self.by + self.more
+
+
+def test_learned_numbers_behind_a_sum_are_counted_with_its_sublayer():
+    layers = [Scaled() for _ in range(LAYERS)]
+    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7)))
+
+    assert bars["feed-forward × 3"] == count(*(one for layer in layers for one in (layer.two, layer.four))) + 6 * WIDTH
+    assert "all else" not in bars
+
+
 @pytest.mark.parametrize("more", [True, False])
 def test_a_norm_that_several_sublayers_read_is_counted_apart_and_every_other_with_its_own(more):
     layers = [Ahead(more=more) for _ in range(LAYERS)]

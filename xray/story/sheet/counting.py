@@ -395,7 +395,7 @@ def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[t
         nodes = set(norm.nodes).difference(held)
         same = [one for one in norms if not one.isdisjoint(nodes)]  # what two read apart is normed once
         norms = [*(one for one in norms if one not in same), nodes.union(*same)]
-    inner = set[int]().union(staging.past, *(joint.region.inner for joint in staging.joints))
+    inner = set[int]().union(staging.past, staging.behind, *(joint.region.inner for joint in staging.joints))
     left = inner.difference(held, *norms)
     parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
     return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]
