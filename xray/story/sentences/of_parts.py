@@ -37,8 +37,14 @@ BOTH_STACKED = "after the other row, by the same weights; then both stacked"
 """Stands in the box of a sum to the second half of a pair."""
 
 
-def tell_origin(names: Sequence[str], *, by_query: bool) -> str:
-    """What stands beside a box of numbers for two places each that are made of arguments (BROS, UDOP)."""
+def tell_origin(asked: Sequence[str], names: Sequence[str], *, by_query: bool) -> str:
+    """What stands beside a box of numbers for two places each, made of tables (UDOP), or of arguments (BROS)."""
+    if asked:
+        known = sorted({*asked} - {""})
+        by = "".join(ASKED_BY.format(some=asked.count(name), name=name) for name in known)
+        return f"{TABLES.format(many=len(asked))}{by}"
+    if not names:
+        return ""
     rows = "queries × rows made of" if by_query else "made of"
     return f"{rows} {' and '.join(names)}"
 
