@@ -22,8 +22,9 @@ from xray.story.sheet.shares import count_undrawn
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 IDS = torch.arange(14).view(2, 7)
-ATTENTION = 4 * (28 * 28 + 28)
-"""What an attention of the translator holds."""
+NORM = 2 * 28
+ATTENTION = 4 * (28 * 28 + 28) + NORM
+"""What an attention of the translator holds, with the norm behind it."""
 
 
 def poster_of(model, *args, **kwargs):
@@ -64,7 +65,7 @@ def test_an_encoder_layer_in_one_kernel_has_its_parameters_in_its_parts():
         bars = bars_of(poster_of(encoder, torch.rand(2, 5, 28)))
 
     assert bars["self-attention × 2"] == 2 * ATTENTION
-    assert bars["feed-forward × 2"] == 2 * (28 * 41 + 41 + 41 * 28 + 28)
+    assert bars["feed-forward × 2"] == 2 * (28 * 41 + 41 + 41 * 28 + 28 + NORM)
 
 
 class Tied(nn.Module):
@@ -197,8 +198,7 @@ class Held(nn.Module):
 def test_weights_that_a_block_holds_itself_count_once_for_each_product_with_them():
     bars = bars_of(poster_of(nn.Sequential(nn.Embedding(11, 21), Held(), Held(), Held()), IDS % 11))
 
-    assert bars["self-attention × 3"] == 3 * 4 * 21 * 21
-    assert bars["norms × 3"] == 3 * 2 * 21
+    assert bars["self-attention × 3"] == 3 * (4 * 21 * 21 + 2 * 21)
 
 
 class Beside(nn.Module):
@@ -226,7 +226,7 @@ def test_branches_side_by_side_have_the_parameters_of_their_own_and_the_common_n
 
     assert bars["self-attention × 2"] == 2 * (21 * 63 + 21 * 21)
     assert bars["feed-forward × 2"] == 2 * 2 * 21 * 85
-    assert bars["norms × 2"] == 2 * 2 * 21
+    assert bars["common norms × 2"] == 2 * 2 * 21
     assert {"1,323 parameters", "441 parameters"} <= {
         run.text.strip() for box in layout.boxes for run in sum(box.lines, ())
     }

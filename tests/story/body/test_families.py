@@ -92,6 +92,25 @@ UNUSED = {
     "lightglue": {"match_assignment_layers.*.final_projection"},  # modeling_lightglue.py:568, of the last alone
 }
 """What of a family takes no part; of all others everything does."""
+EVERYWHERE = ("sublayer", "last"), ()
+WITH_HEADS = ("sublayer", "attention", "last"), ()
+FROM_ONE = {
+    "gemma": {"text": EVERYWHERE},  # modeling_gemma.py:76
+    "gemma2": {"text": EVERYWHERE},  # modeling_gemma2.py:61
+    "gemma3": {"text": WITH_HEADS},  # modeling_gemma3.py:148
+    "paligemma": {"text": EVERYWHERE},  # modeling_gemma.py:76
+    "vaultgemma": {"text": EVERYWHERE},  # modeling_vaultgemma.py:58
+    "recurrent_gemma": {"text": EVERYWHERE},  # modeling_recurrent_gemma.py:57
+    "t5gemma2": dict.fromkeys(("encoder", "decoder"), WITH_HEADS),  # modeling_t5gemma2.py:67
+    "pi0": {"stack": EVERYWHERE, "text": (("sublayer",), ())},  # modeling_gemma.py:76
+    "nemotron": {"text": EVERYWHERE},  # modeling_nemotron.py:76
+    "minimax_m3_vl": {"text": WITH_HEADS},  # modeling_minimax_m3_vl.py:155
+    "step3p7": {"text": WITH_HEADS},  # modeling_step3p7.py:516
+    "qwen3_next": {"text": (("sublayer", "attention", "last"), ("linear attention",))},  # modeling_qwen3_next:139, 79
+    "muse_glimmer_text": {"text": (("sublayer",), ("last",))},  # modeling_muse_glimmer.py:135, 457
+    "videoprism_vision": dict.fromkeys(("vision", "stack"), EVERYWHERE),  # modeling_videoprism.py:413
+}
+"""Of which towers norms multiply by 1 + their weights, and where; then where others stand in these."""
 
 
 @pytest.fixture(scope="module", params=TABLE)
@@ -149,6 +168,13 @@ def test_what_weighs_experts_is_true(read, name):
 
     noted = ROUTERS[name](config) if name in ROUTERS else set()
     assert list_routings(anatomy(trace)) == (noted if isinstance(noted, set) else {noted})
+
+
+def test_where_norms_multiply_by_one_more_than_their_weights_is_true(read, name):
+    _, _, trace = read
+
+    found = {one.name: (one.from_one, one.not_from_one) for one in anatomy(trace).towers if one.from_one}
+    assert found == FROM_ONE.get(name, {})
 
 
 def test_what_takes_no_part_is_named_and_nothing_else(read, name):

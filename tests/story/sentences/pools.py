@@ -137,6 +137,7 @@ MODELS = {
     "adaptive norm": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True)),
     "scaled first": make_anatomy(FALSE, norm=Norm("rms", "both", "branch", adaptive=False, weighs_first=True)),
     "bare norms": make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=False, learned=False)),
+    "weights from 1": number_blocks(make_anatomy(FALSE), from_one=("sublayer",), not_from_one=("attention", "last")),
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),

@@ -37,6 +37,7 @@ from xray.story.sentences.of_models import (
 from xray.story.sentences.of_norms import (
     describe_adaptive,
     describe_bare_norms,
+    describe_from_one,
     describe_inner_norm,
     describe_left_norms,
     describe_norm,
@@ -69,6 +70,25 @@ def test_norms_of_towers_that_differ_are_told_tower_by_tower(norms, told):
     towers = [replace(make_tower(FALSE, norm=norm), name=name) for name, norm in zip(names, norms, strict=False)]
 
     assert describe_norm(replace(make_anatomy(FALSE), towers=tuple(towers))) == told
+
+
+@pytest.mark.parametrize(
+    ("sites", "told"),
+    [
+        (((), ()), ""),
+        ((("sublayer",), ()), "Norms of the second tower multiply by 1 + their weights, not by the weights alone."),
+        (
+            (("sublayer", "attention"), ("attention", "linear attention")),
+            "Some norms of the second tower multiply by 1 + their weights; "
+            "those in attention and in linear attention by their weights alone.",
+        ),
+    ],
+)
+def test_towers_whose_norms_multiply_by_one_more_are_named(sites, told):
+    first = replace(make_tower(FALSE), name="first")
+    second = replace(first, name="second", from_one=sites[0], not_from_one=sites[1])
+
+    assert describe_from_one(replace(make_anatomy(FALSE), towers=(first, second))) == told
 
 
 def test_keys_that_some_attentions_choose_are_chosen_in_some():

@@ -7,6 +7,7 @@ from recorded import FAMILIES, recorded
 from story.test_parameters import bars_of, count, poster_of
 from torch import nn
 
+import xray
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.counting import Count
@@ -31,13 +32,48 @@ class Ahead(nn.Module):
         return x if self.more is None else x + self.more(x)
 
 
-@pytest.mark.parametrize(("more", "name"), [(True, "other norms × 3"), (False, "norms × 3")])
-def test_norms_are_the_other_ones_where_some_are_counted_with_what_they_stand_before(more, name):
+@pytest.mark.parametrize("norm", ["before", "after"])
+def test_a_row_is_as_many_times_its_panel_as_it_says_wherever_norms_stand(norm):
+    layers = [Layer(WIDTH, Attention(WIDTH, 3), norm=norm) for _ in range(LAYERS)]
+    trace = xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7))
+
+    columns = read_columns(trace)
+    rows = {row: number for row, _, number in list_shares(columns, count_params(trace), {})}
+    look, think = (panel.params for panel in columns[0].frames[0].panels)
+
+    assert (rows["self-attention × 3"], rows["feed-forward × 3"]) == (LAYERS * look, LAYERS * think)
+    assert not [row for row in rows if "norms" in row or "around" in row]
+
+
+class Scaled(Layer):
+    """A layer whose sums are multiplied by learned numbers, and to which such are added (MobileBERT)."""
+
+    def __init__(self):
+        super().__init__(WIDTH, Attention(WIDTH, 3), norm="before")
+        self.by, self.more = nn.Parameter(torch.rand(WIDTH)), nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, x):
+        y = self.three(x)
+        x = x + self.one(y, y)
+        return (x + self.two(self.four(x))) * self.by + self.more
+
+
+def test_learned_numbers_behind_a_sum_are_counted_with_its_sublayer():
+    layers = [Scaled() for _ in range(LAYERS)]
+    bars = bars_of(poster_of(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7)))
+
+    assert bars["feed-forward × 3"] == count(*(one for layer in layers for one in (layer.two, layer.four))) + 6 * WIDTH
+    assert "all else" not in bars
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_a_norm_that_several_sublayers_read_is_counted_apart_and_every_other_with_its_own(more):
     layers = [Ahead(more=more) for _ in range(LAYERS)]
     bars = bars_of(poster_of(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7)))
 
-    assert bars[name] == count(*(layer.norm for layer in layers))
-    assert sum("norms" in row for row in bars) == 1
+    rest = [one for layer in layers for one in (layer.think, layer.more) if one is not None]
+    assert bars["common norms × 3"] == count(*(layer.norm for layer in layers))
+    assert bars[f"feed-forward × {len(rest)}"] == count(*rest)
 
 
 @pytest.mark.parametrize(("own", "told"), [(1, ", weights of 1"), (2, ", weights of 2"), (4, "")])
@@ -46,8 +82,7 @@ def test_layers_that_run_again_tell_of_how_many_the_weights_are(own, told):
     again = nn.Sequential(nn.Embedding(31, WIDTH), *(layers[place % own] for place in range(4)))
     bars = bars_of(poster_of(again, torch.arange(14).view(2, 7)))
 
-    assert bars[f"feed-forward × 4{told}"] == count(*(layer.two for layer in layers))
-    assert bars[f"norms × 8{', weights of ' * bool(told)}{2 * own if told else ''}"] == 4 * own * WIDTH
+    assert bars[f"feed-forward × 4{told}"] == count(*(layer.two for layer in layers)) + 2 * own * WIDTH
 
 
 @pytest.mark.parametrize("name", FAMILIES)

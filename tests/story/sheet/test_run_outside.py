@@ -1,4 +1,4 @@
-"""What a block holds and its layer runs from outside it is counted where it runs, not with the block."""
+"""What a block holds and its layer runs from outside it is counted once, with what it stands behind."""
 
 import torch
 from handwritten import Attention
@@ -32,12 +32,11 @@ class Normed(nn.Module):
         return self.wide.norm(x + self.wide(x))
 
 
-def test_norms_that_parts_hold_and_layers_run_are_counted_as_norms():
+def test_norms_that_parts_hold_and_layers_run_are_counted_once_with_these():
     torch.manual_seed(0)
     layers = [Normed() for _ in range(2)]
 
     bars = bars_of(poster_of(nn.Sequential(nn.Linear(11, WIDTH), *layers).eval(), torch.rand(2, 7, 11)))
 
-    assert bars["self-attention × 2"] == count(*(layer.look.part for layer in layers))
-    assert bars["feed-forward × 2"] == count(*(layer.wide.part for layer in layers))
-    assert bars["norms × 4"] == count(*(one.norm for layer in layers for one in (layer.look, layer.wide)))
+    assert bars["self-attention × 2"] == count(*(layer.look for layer in layers))
+    assert bars["feed-forward × 2"] == count(*(layer.wide for layer in layers))

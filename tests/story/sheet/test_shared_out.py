@@ -109,7 +109,8 @@ def test_norms_behind_sums_and_an_attention_at_the_end_have_all_their_weights():
     shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
     end = (model.probe, *model.attention.parameters(), *model.scores.parameters())
 
-    assert shares["norms × 6"] == 6 * 2 * WIDTH
+    wide = sum(one.numel() for layer in model.layers for one in layer.two.parameters())
+    assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH
     assert shares["head"] == sum(one.numel() for one in end)
     assert "all else" not in shares
 
@@ -249,8 +250,8 @@ def test_a_sublayer_that_no_data_reached_keeps_its_norm():
     trace = xray.trace(model, torch.rand(2, 7, WIDTH))
     shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
 
-    assert shares["norms × 4"] == 4 * 2 * WIDTH
-    assert shares["cross-attention × 2"] == sum(one.numel() for one in model.cross.parameters())
+    assert shares["self-attention × 2"] == sum(one.numel() for one in model.own.parameters()) + 4 * WIDTH
+    assert shares["cross-attention × 2"] == sum(one.numel() for one in model.cross.parameters()) + 4 * WIDTH
 
 
 class WithMessage(nn.Module):

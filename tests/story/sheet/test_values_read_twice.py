@@ -53,9 +53,8 @@ def bars(layer):
 def test_the_layer_of_the_values_is_counted_with_the_attention():
     found = bars(BesideConvolution)
 
-    assert found["self-attention × 2"] == 2 * 4 * LINEAR
+    assert found["self-attention × 2"] == 2 * (4 * LINEAR + 2 * WIDTH)
     assert found["convolution × 2"] == 2 * 5 * WIDTH
-    assert found["norms × 2"] == 2 * 2 * WIDTH
     assert not [name for name in found if name.startswith("around")]
 
 

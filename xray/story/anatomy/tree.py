@@ -201,6 +201,9 @@ class Tower:
     `boxes` are what its layers correct beside its stream.
     `weights_of` is the tower before it with whose weights its layers work (DiffusionGemma), `some_weights_of` one some
     of whose weights they work with (LXMERT: both sides look at each other with the same).
+    `from_one` is where norms stand that multiply by 1 + their weights (Gemma), `not_from_one` where others stand in it
+    then, that multiply by their weights as they are: around a "sublayer", in one, by its part or the kind of its state,
+    in the "entrance", or "last", behind its layers.
     """
 
     name: str
@@ -231,6 +234,8 @@ class Tower:
     weights_of: str | None = None
     some_weights_of: str | None = None
     among: Reads | None = None
+    from_one: tuple[str, ...] = ()
+    not_from_one: tuple[str, ...] = ()
 
     @property
     def turns(self) -> tuple[int, ...]:

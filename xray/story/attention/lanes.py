@@ -14,8 +14,8 @@ from xray.story.body.stages import Branching, find_any_norm, opening_norms
 from xray.story.branches.caps import read_factor
 from xray.story.branches.operands import Side
 from xray.story.branches.rows import SWAPS
-from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import list_modulation
+from xray.story.passages.norm_factors import list_own_gate
 from xray.story.recognition.between import Region
 
 RANK: tuple[Kind, ...] = get_args(Kind)

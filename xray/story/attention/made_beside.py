@@ -16,7 +16,7 @@ from xray.story.entrance.inputs import name_argument
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.scored_parts import Scored
-from xray.story.sentences.of_parts import ASKED_BY, COUNTED_PLACES, TABLES
+from xray.story.sentences.of_parts import COUNTED_PLACES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400
 COUNTED = frozenset({"arange", "cumsum"})
@@ -46,6 +46,18 @@ class Beside:
         edges += [edge for edge in led if edge not in edges]
         feet += [node.key] if is_begun else []
         return replace(node, steps=(*node.steps, *(flow.steps[one] for one in reversed(works))))
+
+
+@dataclass(frozen=True)
+class Origin:
+    """What is added to scores is made of: the arguments (BROS, LayoutLMv3), and the learned steps on the way.
+
+    Of tables whose rows are added up, `asked` has the argument that each is asked by, "" where it is asked by none.
+    """
+
+    asked: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    ways: tuple[int, ...] = ()
 
 
 def pass_by(flow: Flow, maker: int, ways: Beside) -> Iterator[int]:
@@ -129,25 +141,24 @@ def count_readers(flow: Flow, made: Collection[int]) -> int:
     return sum(map(is_added, list_sites(flow))) if tables else 0
 
 
-def find_origin(flow: Flow, site: Site, part: Scored) -> tuple[list[str], list[int]]:
-    """The arguments that what is added to scores is made of, and the learned steps on the way (BROS, LayoutLMv3).
-
-    None where it is made of what queries are made of too, or of what an attention found.
-    """
+def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
+    """What is added to scores is made of; no arguments where queries are made of that too, or an attention found it."""
     own = {*site.scored, *site.query.nodes, *site.key.nodes}
     stream = {maker for node in site.query.nodes for maker in flow.makers[node]} - own
-    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
+    starts = [maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own]
+    tables = [found for one in starts if None not in (found := tuple(name_tables(flow, one))) and len(found) > 1]
+    asked = tuple(name for name in next(iter(tables), ()) if name is not None)
     way = set(flow.behind(*starts, most=MOST_ON_WAY, ends=own.__contains__)) - own
     if not stream.isdisjoint(way) or any(flow.op(node) in SOFTMAXES for node in way):
-        return [], []
+        return Origin(asked)
     given = [record for node in sorted(way) for record, maker in flow.given(node) if maker is None]
-    found = [name_argument(flow, record) for record in given if len(record.shape) > 1]
-    names = [*dict.fromkeys(filter(None, found))]
+    arguments = (name_argument(flow, record) for record in given if len(record.shape) > 1)
+    names = [*dict.fromkeys(filter(None, arguments))]
     counts = any(flow.op(node) in COUNTED for node in way) or any(
         not record.is_float and record.role != "parameter" and not name_argument(flow, record) for record in given
     )
-    ways = [node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node)]
-    return ([COUNTED_PLACES] * counts + names, ways) if names else ([], [])
+    ways = (node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node))
+    return Origin(asked, (*[COUNTED_PLACES] * counts, *names), tuple(ways)) if names else Origin(asked)
 
 
 def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
@@ -246,26 +257,15 @@ def find_joined_values(flow: Flow, site: Site, inside: Collection[int]) -> tuple
     return None
 
 
-def describe_tables(flow: Flow, maker: int | None) -> str:
-    """How many tables a bias is the sum of, and how many of these are asked by an argument; "" for one, or others."""
-    asked = list(list_asked(flow, maker))
-    if len(asked) < 2 or None in asked:
-        return ""
-    names = [name_asked(flow, one) for one in asked if one is not None]
-    known = sorted({*names} - {""})
-    by = "".join(ASKED_BY.format(some=names.count(name), name=name) for name in known)
-    return f"{TABLES.format(many=len(asked))}{by}"
-
-
-def list_asked(flow: Flow, place: int | None) -> Iterator[int | None]:
-    """The steps that take rows of the tables of which a sum is made; None for what is no table."""
+def name_tables(flow: Flow, place: int | None) -> Iterator[str | None]:
+    """Of the tables whose rows a sum is made of, the argument that each is asked by; None for what is no table."""
     while place is not None and flow.op(place) in CARRYING | SCALINGS and len(flow.makers[place]) == 1:
         place = flow.makers[place][0]
     if place is not None and flow.op(place) in SUMS:
         for maker in flow.makers[place]:
-            yield from list_asked(flow, maker)
+            yield from name_tables(flow, maker)
     else:
-        yield place if place is not None and takes_rows(flow, place) else None
+        yield name_asked(flow, place) if place is not None and takes_rows(flow, place) else None
 
 
 def takes_rows(flow: Flow, node: int) -> bool:

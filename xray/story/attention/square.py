@@ -15,8 +15,8 @@ from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.made_beside import (
     Beside,
+    Origin,
     count_readers,
-    describe_tables,
     find_joined_scores,
     find_origin,
     is_gated,
@@ -278,20 +278,19 @@ def score_node(
     label = OTHER_SCORES if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
-    brought = [maker for node in part.nodes for maker in flow.makers[node] if maker not in site.scored]
-    tables = [text for maker in brought if (text := describe_tables(flow, maker))][:1]
-    tables += [OF_SINES] if branch.positions == "relative" and not tables and is_of_sines(flow, site, part) else []
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []
-    names, ways = ([], []) if others else find_origin(flow, site, part)
-    if names:
-        ways = [node for node in ways if node not in made]
+    origin = Origin() if others else find_origin(flow, site, part)
+    is_made_of_sines = branch.positions == "relative" and not origin.asked and is_of_sines(flow, site, part)
+    told_origin = tell_origin(origin.asked, origin.names, by_query=meets_query(flow, site, beside))
+    made_of = [OF_SINES if is_made_of_sines else told_origin]
+    if origin.names:
+        ways = [node for node in origin.ways if node not in made]
         held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)
-        counted = describe_params(flow, *ways) or (plural(held, "parameter") if held else "")
-        origin = tell_origin(names, by_query=meets_query(flow, site, beside))
-        tables = [", ".join(filter(None, (*(tables or [origin]), counted)))]
+        made_of += [describe_params(flow, *ways) or (plural(held, "parameter") if held else "")]
         steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
     meant = record if not told and lies_over(record, out) else None
-    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=(*tables, *shared))
+    beside_it = filter(None, (", ".join(filter(None, made_of)), *shared))
+    return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=tuple(beside_it))
 
 
 def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:

@@ -38,6 +38,7 @@ from xray.story.charts.chart import (
 from xray.story.experts.chosen_heads import count_chosen_in
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.sentences.of_parts import CHOSEN
 from xray.story.streams.asides import list_carried_readers
 
 MOST_ARROWS = 8
@@ -237,7 +238,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         steps_with_block(flow, *reversed(part.nodes)),
         part.record,
         "" if chosen is None else describe_params(flow, *part.nodes),
-        told=() if chosen is None else ("{:,} of {:,} chosen".format(*chosen),),
+        told=() if chosen is None else (CHOSEN.format(chosen=chosen[0], experts=chosen[1]),),
     )
 
 

@@ -1,7 +1,7 @@
 """The towers of one pass."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
@@ -9,13 +9,15 @@ from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.branches import Attention, Recurrence
 from xray.story.anatomy.tree import Boxes, Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.passages.bridges import end_of
+from xray.story.passages.norm_factors import list_from_one
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
+from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.corrected import are_shared, corrects_again, find_corrections
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
@@ -66,7 +68,8 @@ def read_pass(one_pass: Pass) -> Reading:
     mixed = any(is_joint(tower.tower) for tower in towers) or are_in_turn(towers)
     towers = [tell_apart(flow, one, towers, sites) if mixed or holds_another(one, towers) else one for one in towers]
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
-    towers = tell_tapped(flow, [tell_boxes(flow, one) for one in towers])
+    towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
+    towers = tell_tapped(flow, towers)
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
 
 
@@ -98,6 +101,37 @@ def tell_tapped(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         tapped = (*(tap.layer for tap in taps), *last)
         told.append(replace(one, taps=taps, tower=replace(one.tower, tapped=tapped)))
     return told
+
+
+def tell_from_one(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towering:
+    """A tower with where its norms stand that multiply by 1 + their weights; silent where one is not known."""
+    found: dict[str, set[bool | None]] = {}
+    for site, norm in list_norms(flow, one, {other.end for other in towers if other is not one}):
+        found.setdefault(site, set()).update(list_from_one(flow, norm))
+    if not any(True in ways for ways in found.values()) or any(None in ways for ways in found.values()):
+        return one
+    from_one, others = (tuple(site for site, ways in found.items() if way in ways) for way in (True, False))
+    return replace(one, tower=replace(one.tower, from_one=from_one, not_from_one=others))
+
+
+def list_norms(flow: Flow, one: Towering, others: Collection[int]) -> Iterator[tuple[str, Norm]]:
+    """The norms of a tower, each with where it stands: around a sublayer, in a part, before or behind all layers.
+
+    Those of rows that `others` end with are none of its own (the merger of Qwen 3.5's eye).
+    """
+    around = [norm for staging in one.stagings for norm in staging.norms]
+    yield from (("sublayer", norm) for norm in around)
+    taken = set[int]().union(*(norm.nodes for norm in around))
+    led = flow.ahead(*others, within=lambda node: node in others or node in one.entrance)
+    inside = {"entrance": set(one.entrance).difference(led)}
+    for own in (own for staging in one.stagings for own in staging.branches):
+        kind = own.branch.kind if isinstance(own.branch, Recurrence) else None
+        inside.setdefault(kind or own.branch.part, set()).update(own.region.inner)
+    for site, nodes in inside.items():
+        norms = (find_norm(flow, node) for node in sorted(nodes - taken))
+        yield from ((site, norm) for norm in norms if norm is not None and taken.isdisjoint(norm.nodes))
+    if one.final is not None:
+        yield "last", one.final
 
 
 def tell_boxes(flow: Flow, one: Towering) -> Towering:

@@ -57,8 +57,8 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
 from xray.story.exits.handed_rows import name_rows
 from xray.story.experts.experts_chart import chart_experts
-from xray.story.passages.gated_norms import list_own_gate
 from xray.story.passages.modulation import find_beside_gate, list_modulation
+from xray.story.passages.norm_factors import list_own_gate
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing

@@ -7,6 +7,10 @@ from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
 from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_feed_forwards import forwards
 from xray.story.sentences.of_links import spell_numbers
+from xray.story.wording import join_words
+
+WHERE = {"sublayer": "around sublayers", "entrance": "before the first layer", "last": "behind the last layer"}
+"""Where norms stand that are in no sublayer."""
 
 
 def stages(anatomy: Anatomy) -> Iterator[Stage]:
@@ -78,6 +82,24 @@ def describe_weighing(anatomy: Anatomy) -> str:
     found = {bool(norm.weighs_first) for norm in norms(anatomy)}
     what = "norms multiply" if found == {True} else "some norms multiply"
     return f"Scaled first: {what} by learned numbers before they divide, and not behind that." if True in found else ""
+
+
+def describe_from_one(anatomy: Anatomy) -> str:
+    told: dict[str, list[str]] = {}
+    for tower in (one for one in anatomy.towers if one.from_one):
+        others = [WHERE.get(site, f"in {site.replace('_', '-')}") for site in tower.not_from_one]
+        those, their = ("the one", "its") if tower.not_from_one == ("last",) else ("those", "their")
+        but = f"; {those} {join_words(others)} by {their} weights alone" if others else ", not by the weights alone"
+        some = "Norms" if {*tower.from_one}.isdisjoint(tower.not_from_one) else "Some norms"
+        told.setdefault(f"{some}|multiply by 1 + their weights{but}.", []).append(tower.name)
+    return " ".join(text.replace("|", spell_towers(anatomy, names)) for text, names in told.items())
+
+
+def spell_towers(anatomy: Anatomy, names: Sequence[str]) -> str:
+    """Of which towers something is true, between two words; of no one where it is of all."""
+    if len(names) == len(anatomy.towers):
+        return " "
+    return f" of the {join_words(names)} tower{'s' if len(names) > 1 else ''} "
 
 
 def describe_many_normed(towers: Sequence[Tower]) -> str:

@@ -25,6 +25,8 @@ PARTED = "parted by {name}"
 """Beside where sets of experts meet again, whose places an argument tells apart (ERNIE 4.5 VL)."""
 OF_SINES = "of sines of places"
 """Beside a bias that is made of these (Transformer-XL)."""
+CHOSEN = "{chosen:,} of {experts:,} chosen"
+"""Beside the box of linear layers that make queries, of which a router takes some for each place (JetMoe)."""
 FIRST_READ = "with what the first layer reads"
 """Beside a sum in a layer to which the input of the first one is added (NeoMME)."""
 LOOKED_UP = "with rows looked up in a table of {rows:,}"
@@ -43,8 +45,14 @@ BOTH_STACKED = "after the other row, by the same weights; then both stacked"
 """Stands in the box of a sum to the second half of a pair."""
 
 
-def tell_origin(names: Sequence[str], *, by_query: bool) -> str:
-    """What stands beside a box of numbers for two places each that are made of arguments (BROS, UDOP)."""
+def tell_origin(asked: Sequence[str], names: Sequence[str], *, by_query: bool) -> str:
+    """What stands beside a box of numbers for two places each, made of tables (UDOP), or of arguments (BROS)."""
+    if asked:
+        known = sorted({*asked} - {""})
+        by = "".join(ASKED_BY.format(some=asked.count(name), name=name) for name in known)
+        return f"{TABLES.format(many=len(asked))}{by}"
+    if not names:
+        return ""
     rows = "queries × rows made of" if by_query else "made of"
     return f"{rows} {' and '.join(names)}"
 

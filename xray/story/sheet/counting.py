@@ -15,9 +15,9 @@ from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way
 from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
-from xray.story.recognition.norms import find_norm
 
-NORMS, OTHER_NORMS, AROUND = "norms", "other norms", "around sublayers"
+COMMON, AROUND = "common norms", "around sublayers"
+"""What is learned around several sublayers of a stage, and is no single one's."""
 
 
 @dataclass(frozen=True)
@@ -311,18 +311,31 @@ class Count:
 
 
 def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
-    """The steps of a stage by branch, then those of its norms in no branch, and of what stands between branches."""
+    """The steps of a stage by branch, each with its norms and what else is learned around it alone, as in its panel.
+
+    What stands around several branches comes last.
+    """
     again = list_run_again(count.flow, staging)
-    split = [(name, nodes - again) for name, nodes in split_nodes(count.flow, staging)]
-    held = again.union(*(nodes for _, nodes in split))
-    return [*split, *list_around(count, staging, held)]
+    branches, others = split_nodes(count.flow, staging)
+    branches, others = ([(name, nodes - again) for name, nodes in some] for some in (branches, others))
+    held = again.union(*(nodes for _, nodes in (*branches, *others)))
+    common: list[tuple[str, set[int]]] = []
+    for kind, nodes in list_around(count, staging, held):
+        met = list_met(count.flow, nodes, staging.nodes - held, held)
+        own = [inner for _, inner in branches if len(branches) == 1 or not met.isdisjoint(inner)]
+        if len(own) == 1:
+            own[0].update(nodes)
+        else:
+            common.append((kind, nodes))
+    return [*branches, *others, *common]
 
 
-def has_norms(count: Count, nodes: Collection[int]) -> bool:
-    """Whether a norm with numbers of its own is among some steps, whole."""
-    norms = (find_norm(count.flow, node) for node in nodes)
-    whole = (norm.nodes for norm in norms if norm is not None and set(norm.nodes) <= set(nodes))
-    return any(count.is_learned(node) for some in whole for node in some)
+def list_met(flow: Flow, nodes: Collection[int], around: Collection[int], held: Collection[int]) -> set[int]:
+    """Of what sublayers hold the first steps that read what some around them give; else the last that gave it them."""
+    ahead = flow.ahead(*nodes, within=lambda one: one in around)
+    behind = flow.behind(*nodes, within=lambda one: one in around)
+    read = {reader for one in ahead for reader in flow.readers.get(one, ()) if reader in held}
+    return read or {maker for one in behind for maker in flow.makers[one] if maker is not None and maker in held}
 
 
 def list_run_again(flow: Flow, staging: Staging) -> set[int]:
@@ -335,17 +348,18 @@ def list_run_again(flow: Flow, staging: Staging) -> set[int]:
     return {node for node, count in times.items() if count > 1 and flow.steps[node].path in apart}
 
 
-def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
-    """A stage's steps by branch; what branches side by side both begin with, a norm, belongs to neither.
+def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]], list[tuple[str, set[int]]]]:
+    """A stage's steps by branch, and those beside branches; what two side by side begin with, a norm, is in neither.
 
     A linear layer that makes queries, keys or values is the attention's, be it that a convolution beside it reads these
     too (Fun-ASR).
     """
     mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
-    found = [("mixing", mixed)] if mixed else []
+    branches: list[tuple[str, set[int]]] = []
+    others = [("mixing", mixed)] if mixed else []
     gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
-    found += [("gates", gates)] if gates else []
-    found += [("rows beside", set(staging.added.nodes))] if staging.added is not None else []
+    others += [("gates", gates)] if gates else []
+    others += [("rows beside", set(staging.added.nodes))] if staging.added is not None else []
     apart = staging.branches if staging.stage.parallel else ()
     inner = [one.region.inner for one in apart]
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
@@ -357,10 +371,10 @@ def split_nodes(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
-        found.append((name, set(one.region.inner | one.region.beside) - common - theirs - mixed - gates - other))
-        found += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
-    found += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
-    return found
+        branches.append((name, set(one.region.inner | one.region.beside) - common - theirs - mixed - gates - other))
+        others += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
+    others += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
+    return branches, others
 
 
 def list_operand_layers(flow: Flow, one: Branching) -> list[int]:
@@ -375,13 +389,13 @@ def list_operand_layers(flow: Flow, one: Branching) -> list[int]:
 
 
 def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:
-    """The norms of a stage that stand in no branch, and what else is learned around its branches."""
+    """The norms of a stage that stand in none of its branches, and what else is learned around these."""
     norms: list[set[int]] = []
     for norm in staging.norms:
         nodes = set(norm.nodes).difference(held)
         same = [one for one in norms if not one.isdisjoint(nodes)]  # what two read apart is normed once
         norms = [*(one for one in norms if one not in same), nodes.union(*same)]
-    inner = set[int]().union(staging.past, *(joint.region.inner for joint in staging.joints))
+    inner = set[int]().union(staging.past, staging.behind, *(joint.region.inner for joint in staging.joints))
     left = inner.difference(held, *norms)
-    parts = [(NORMS, nodes) for nodes in norms] + [(AROUND, left)]
+    parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
     return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]

@@ -18,7 +18,7 @@ from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import AROUND, NORMS, OTHER_NORMS, Count, has_norms, list_parts
+from xray.story.sheet.counting import AROUND, COMMON, Count, list_parts
 from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
@@ -184,10 +184,9 @@ def tell_again(new: int, times: int) -> str:
 
 
 def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> list[tuple[str, list[set[int]]]]:
-    """The sublayers of a tower by what they are, and its norms that stand in none of these last.
+    """The sublayers of a tower by what they are, each with its norms; what several have in common last.
 
-    Norms are the other ones where some stand in sublayers (Fun-ASR). What stands `beside` belongs to neither, and is
-    not counted as one: a norm behind which other layers begin (OneFormer).
+    What stands `beside` belongs to none: a norm behind which other layers begin (OneFormer).
     """
     kinds: dict[str, list[set[int]]] = {}
     for staging in towering.stagings:
@@ -195,11 +194,7 @@ def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> lis
             left = nodes.difference(beside)
             if left == nodes or any(map(count.is_learned, left)):
                 kinds.setdefault(kind, []).append(left)
-    found = sorted(kinds.items(), key=lambda one: one[0] in (NORMS, AROUND))
-    inside = NORMS in kinds and any(
-        has_norms(count, nodes) for other, groups in found if other != NORMS for nodes in groups
-    )
-    return [(OTHER_NORMS if kind == NORMS and inside else kind, groups) for kind, groups in found]
+    return sorted(kinds.items(), key=lambda one: one[0] in (COMMON, AROUND))
 
 
 def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
