@@ -81,6 +81,7 @@ class Attention(Looking):
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
+    `together` is how many places look at each other where those of one input became several sequences (VideoPrism).
     """
 
     kv_heads: int | None
@@ -130,6 +131,7 @@ class Attention(Looking):
     convolved: int | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
+    together: int | None = None
     part: str = "attention"
 
 

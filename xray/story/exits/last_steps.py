@@ -28,7 +28,7 @@ from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, take
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
-from xray.story.passages.ordered_rows import takes_in_order
+from xray.story.passages.ordered_rows import label_regrouped, read_regrouping, takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
@@ -181,8 +181,9 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
     the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), those that a
-    mask lets through (Gemma 4's eye), one of every few (Gemma 3n's ear), and the mean of the first few with which all
-    ends (AST). So are places that are added, with the lookup that gives them (Moonshine Streaming's memory).
+    mask lets through (Gemma 4's eye), one of every few (Gemma 3n's ear), rows put into other sequences (VideoPrism),
+    and the mean of the first few with which all ends (AST). So are places that are added, with the lookup that gives
+    them (Moonshine Streaming's memory).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -211,6 +212,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or label_cut_into(flow, here)
             or lets_through(flow, here)
             or takes_every(flow, here)
+            or read_regrouping(flow, here) is not None
         ):
             found.append((here,))
         elif not taken and (looked_up := list_places_looked_up(flow, here)):
@@ -341,6 +343,9 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return f"1 OF EVERY {every:,} ROWS"
     told = name_mean(flow, end) or name_rows(flow, end)
     told = told or label_cut_into(flow, end)
+    regrouped = None if told else read_regrouping(flow, end)
+    if regrouped is not None:
+        return label_regrouped(regrouped)
     told = told or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told
