@@ -6,8 +6,12 @@ from itertools import chain, pairwise
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, COPIES, TURNS
 from xray.ir.turns import read_turn
+
+LAYING = frozenset({"view", "reshape", "unsafe_view", "view_as", "reshape_as", "flatten", "unflatten", "squeeze"})
+MOVES = LAYING | COPIES | CASTING | TURNS | {"unsqueeze"}
+"""They keep all numbers, in the same order but for turns."""
 
 
 @dataclass(eq=False)
@@ -70,7 +74,7 @@ def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
         return ()
     moves: list[int] = []
     here: int | None = node
-    while here is not None and flow.op(here) in CARRYING and flow.is_leaf(here) and flow.steps[here].inputs:
+    while here is not None and flow.op(here) in MOVES and flow.is_leaf(here) and flow.steps[here].inputs:
         moves.append(here)
         here = flow.makers[here][0]
     return tuple(moves) if here is not None else ()

@@ -22,6 +22,7 @@ from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
+from xray.story.entrance.cut_rows import LET_THROUGH, lets_through
 from xray.story.entrance.entry_labels import label_cut_into
 from xray.story.entrance.tables import judge_training, looks_up_places, trains
 from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, takes_rows
@@ -292,15 +293,6 @@ def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
     return are_rows and is_as_wide and after[1] < before[1] and is_beside
 
 
-def lets_through(flow: Flow, node: int) -> bool:
-    """Whether a step takes those rows of all sequences that a mask names, one behind the other."""
-    given = [record for record, _ in flow.given(node)] if flow.op(node) == "index" else []
-    if len(given) != len(("rows", "mask")) or given[1].dtype != "bool":
-        return False
-    before, after = given[0].shape, flow.output(node).shape
-    return given[1].shape == before[:-1] and len(before) == 3 and after[1:] == before[-1:]
-
-
 def ends_with_row(flow: Flow, node: int) -> bool:
     """Whether a step takes one row of each sequence that has more, and nothing reads it."""
     is_last = not any(flow.is_leaf(one) for one in flow.readers.get(node, ()))
@@ -332,7 +324,7 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     if name_merging(flow, end):
         return name_merging(flow, end)
     if lets_through(flow, end):
-        return "ROWS THAT A MASK LETS THROUGH"
+        return LET_THROUGH
     if is_product(flow, end):
         return "ROWS WEIGHED, ADDED UP"
     written = read_written(flow, end)
