@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from math import isclose, prod
 
+from xray.ir.flow.alike_pieces import find_pieces, find_pieces_at
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -23,9 +24,9 @@ from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
 from xray.story.entrance.cut_rows import LET_THROUGH, lets_through
-from xray.story.entrance.entry_labels import label_cut_into
+from xray.story.entrance.entry_labels import RESIZING, label_cut_into, label_entry
 from xray.story.entrance.tables import judge_training, looks_up_places, trains
-from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, takes_rows
+from xray.story.exits.handed_rows import label_pieces, name_mean, name_rows, takes_every, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
@@ -195,6 +196,10 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
         if len(readers) != 1 or readers[0] in others:
             return found
         here = readers[0]
+        if not taken and (boxes := list_piece_boxes(flow, here)):
+            found += boxes
+            (here,) = boxes[-1]
+            continue
         given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
         if name_mean(flow, here):
             found.append((here, *taken))
@@ -222,6 +227,19 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def list_piece_boxes(flow: Flow, cut: int) -> list[tuple[int, ...]]:
+    """The steps that cut rows into pieces, work on each without weights, and put them end to end; empty for others.
+
+    What is done to a piece stands before what is done to the others in its place (VideoLLaMA 3's maps).
+    """
+    pieces = find_pieces(flow, cut)
+    if pieces is None or any(flow.steps[node].params for way in pieces.ways for node in way):
+        return []
+    worked = [node for node in pieces.ways[0] if flow.op(node) not in CARRYING | DROPOUTS]
+    between = [(node, *pieces.list_twins(node)) for node in worked]
+    return [(cut,), *between, (pieces.join,)] if between else []
 
 
 def list_places_looked_up(flow: Flow, node: int) -> tuple[int, ...]:
@@ -313,6 +331,10 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         learned = judge_training(flow, trains(flow, looked_up[0]), looked_up)
         sines = flow.steps[looked_up[0]].settings.get("sines") is True or None
         return f"+ {name_places(EntrancePart('positions', learned=learned, sines=sines))}"
+    if (pieces := find_pieces_at(flow, end)) is not None:
+        return label_pieces([pieces])[end]
+    if flow.op(end) in RESIZING:
+        return f"{label_entry(flow, end)} ({flow.steps[end].settings.get('mode', 'nearest')})"
     if len(taken) > 1:
         return f"A MEAN OF THE FIRST {len(taken) - 1:,} ROWS"
     if changes_all(flow, end):
