@@ -76,3 +76,35 @@ def test_neighbours_of_a_map_are_no_lines():
     _, chart = read(Folds, torch.rand(2, MELS, FRAMES))
 
     assert not [label for label in labels_of(chart) if "LINES" in label or "COLUMNS" in label]
+
+
+class Packed(Hears):
+    """Moments of all sounds that a mask keeps, end to end and cut into pieces (Qwen3-Omni)."""
+
+    def __init__(self, sizes):
+        super().__init__()
+        self.sizes = sizes
+
+    def forward(self, sound, mask):
+        kept = sound.transpose(1, 2)[mask]
+        pieces = nn.utils.rnn.pad_sequence(kept.split(self.sizes), batch_first=True)
+        x = torch.relu(self.find(pieces.transpose(1, 2)[:, None])).permute(0, 3, 1, 2)
+        x = self.lead(x.flatten(2))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("sizes", "told"),
+    [([10, 10, 10], "CUT INTO 3 PIECES OF 10"), ([13, 13, 4], "CUT INTO 3 PIECES OF UP TO 13")],
+)
+def test_sounds_that_are_masked_packed_and_cut_have_boxes_from_what_comes_in(sizes, told):
+    mask = torch.arange(FRAMES).lt(torch.tensor([[17], [13]]))
+    _, chart = read(lambda: Packed(sizes), torch.rand(2, MELS, FRAMES), mask)
+
+    given, kept, cut = sorted((node for node in chart.nodes if node.row < 3), key=lambda node: node.row)
+    assert (given.label, given.record.shape) == ("SIGNAL", (2, MELS, FRAMES))
+    assert (kept.label, kept.record.shape) == ("ROWS THAT A MASK LETS THROUGH", (30, MELS))
+    assert (cut.label, cut.record.shape) == (told, (3, max(sizes), MELS))
+    assert given.steps[0].op == "index"

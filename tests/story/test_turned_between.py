@@ -62,3 +62,22 @@ def test_it_is_said_that_rows_are_turned_on_their_way(turns):
 
     told = f"{TURNED} of the {WIDTH} numbers of each row that the stack tower gives are turned before they are put into"
     assert (told in text) == turns
+
+
+class Heard(Sung):
+    """Rows of a sound of which a mask keeps some, or all, before they are put among words (MOSS Transcribe)."""
+
+    def forward(self, ids, sound, mask):
+        heard = self.project(self.sound(sound)[mask])
+        x = self.table(ids)
+        x = x.masked_scatter((ids == 1)[..., None].expand_as(x), heard)
+        return self.layers(x)
+
+
+def test_rows_of_a_tower_that_a_mask_keeps_have_a_box_between_the_two():
+    torch.manual_seed(0)
+    ids = torch.tensor([[3, 1, 1, 1, 1, 1, 4], [5, 6, 1, 1, 1, 1, 1]])
+    *_, text = read_columns(xray.trace(Heard().eval(), ids, rows(), torch.ones(2, 5, dtype=torch.bool)))
+
+    (kept,) = (node for node in text.entrance.nodes if node.label == "ROWS THAT A MASK LETS THROUGH")
+    assert (kept.record.shape, kept.surface) == ((10, WIDTH), "ghost")

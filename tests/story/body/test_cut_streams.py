@@ -77,7 +77,7 @@ def test_places_of_one_image_that_became_several_sequences_are_not_told_to_see_a
     attention, told = read_attention(EveryOther(), BATCH, 3, 2 * SIDE, 2 * SIDE)
 
     assert (attention.window, attention.partial) == (None, True)
-    assert told == "Places look at those that they may see."
+    assert told == "Every place looks at every other of the 18 in its sequence."
 
 
 def test_whole_images_and_tiles_see_all():

@@ -88,6 +88,7 @@ class Attention(Looking):
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
+    `together` is how many places look at each other where those of one input became several sequences (VideoPrism).
     """
 
     kv_heads: int | None
@@ -140,6 +141,7 @@ class Attention(Looking):
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
     v_norm: bool | None = None
+    together: int | None = None
     part: str = "attention"
 
 

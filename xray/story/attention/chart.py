@@ -11,7 +11,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
 from xray.story.attention.brought_rows import add_others, reads_longer, tell_longer
 from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
-from xray.story.attention.lanes import Part, list_opening, order_rows
+from xray.story.attention.lanes import Part, even_cuts, list_opening, order_rows
 from xray.story.attention.made_beside import (
     Beside,
     find_joined_values,
@@ -47,7 +47,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     feet: list[str] = []
     memory: list[str] = []
     row, tops = draw_shared(flow, ways, nodes, edges, feet, memory, branch)
-    rows = order_rows([lane.parts for lane in lanes])
+    rows = order_rows(even_cuts(flow, [lane.parts for lane in lanes]))
     drawn = {
         node: name_part(flow, one, letters)
         for letters, parts in zip(("qkv", "kv"), shared, strict=True)

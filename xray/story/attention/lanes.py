@@ -194,6 +194,13 @@ def order_rows(ways: Sequence[Sequence[Part]]) -> list[list[int]]:
     return rows
 
 
+def even_cuts(flow: Flow, ways: Sequence[Sequence[Part]]) -> list[Sequence[Part]]:
+    """The ways, of which those that end with a cut of the rows of heads have one number for it: it is in one row."""
+    cuts = [way[-1] for way in ways if way and way[-1].kind == "heads" and takes_rows_of_heads(flow, way[-1].nodes)]
+    last = max((cut.number for cut in cuts), default=0)
+    return [[*way[:-1], replace(way[-1], number=last)] if way and way[-1] in cuts else way for way in ways]
+
+
 def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
     """The steps of a branch up to the end of the norm that it begins with: they are drawn apart."""
     norms = opening_norms(flow, found.region, found.region.start)

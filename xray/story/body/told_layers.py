@@ -82,7 +82,7 @@ def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | N
 def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) -> list[Staging]:
     """Stages with windows where places were cut before the first layer, each window a sequence of its own (RF-DETR).
 
-    Where the places of one image became several sequences in another way, it is open what each sees (MobileViT).
+    Where the places of one image became several sequences in another way, it sees those of its own (MobileViT).
     """
     start = find_beginning(flow, stagings)
     if start is None:
@@ -100,7 +100,7 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) 
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        return replace(one.branch, partial=True)
+        return replace(one.branch, partial=True, together=None if one.branch.partial else size)
 
     return [change_branches(staging, tell) for staging in stagings]
 

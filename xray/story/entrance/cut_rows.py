@@ -15,6 +15,8 @@ RESHAPES = frozenset({"reshape", "view"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 COUNTED = ORDERS | {"arange", "randperm"}
 """What makes places of which none comes twice."""
+SPLITS = frozenset({"split", "split_with_sizes", "tensor_split", "chunk"})
+LET_THROUGH = "ROWS THAT A MASK LETS THROUGH"
 
 
 def label_chosen(flow: Flow, node: int) -> str:
@@ -24,6 +26,8 @@ def label_chosen(flow: Flow, node: int) -> str:
     """
     if takes_by_mask(flow, node):
         return f"{flow.output(node).shape[0]:,} OF {flow.steps[node].inputs[0].shape[0]:,} ROWS"
+    if lets_through(flow, node) and node in list_reading_data(flow):
+        return LET_THROUGH
     if flow.op(node) not in CHOOSING or not leaves_rows(flow, node):
         return ""
     before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
@@ -67,6 +71,15 @@ def takes_by_mask(flow: Flow, node: int) -> bool:
     before, after = rows.shape, flow.output(node).shape
     are_rows = len(before) == len(after) == len(("row", "width")) and before[1] == after[1]
     return are_rows and mask.dtype == "bool" and mask.shape == before[:1] and 0 < after[0] < before[0]
+
+
+def lets_through(flow: Flow, node: int) -> bool:
+    """Whether a step takes those rows of all sequences that a mask names, one behind the other."""
+    given = [record for record, _ in flow.given(node)] if flow.op(node) == "index" else []
+    if len(given) != len(("rows", "mask")) or given[1].dtype != "bool":
+        return False
+    before, after = given[0].shape, flow.output(node).shape
+    return given[1].shape == before[:-1] and len(before) == 3 and after[1:] == before[-1:]
 
 
 def leaves_rows(flow: Flow, node: int) -> bool:
@@ -179,6 +192,10 @@ def label_pieces_apart(flow: Flow, node: int) -> str:
 
     The pieces of all sequences stand one behind the other then (Qwen3-ASR).
     """
+    if find_split(flow, node) is not None:
+        sizes = {record.shape[0] for record in flow.steps[node].inputs}
+        most = "UP TO " * (len(sizes) > 1)
+        return f"CUT INTO {len(flow.steps[node].inputs):,} PIECES OF {most}{max(sizes):,}"
     if flow.op(node) not in CARRYING or not any(flow.op(one) in FINDINGS for one in flow.readers.get(node, ())):
         return ""
     way = [node]
@@ -192,3 +209,15 @@ def label_pieces_apart(flow: Flow, node: int) -> str:
     cuts = [flow.output(one).shape[-2:] for one in way]
     is_cut = (count, size) in cuts and count > 1 and count * size == whole[-1] and count * whole[0] == made.shape[0]
     return f"EACH CUT INTO {count:,} PIECES OF {size:,}" if is_cut else ""
+
+
+def find_split(flow: Flow, node: int) -> int | None:
+    """The step that cuts rows of data into the pieces which a step then stacks, the shorter ones filled up; or none."""
+    step, makers = flow.steps[node], {*flow.makers[node]}
+    if flow.op(node) != "pad_sequence" or len(makers) != 1 or node not in list_reading_data(flow):
+        return None
+    (cut,) = makers
+    if cut is None or flow.op(cut) not in SPLITS or not 1 < len(step.inputs) == len(flow.steps[cut].outputs):
+        return None
+    is_whole = sum(one.shape[0] for one in step.inputs) == flow.steps[cut].inputs[0].shape[0]
+    return cut if is_whole else None

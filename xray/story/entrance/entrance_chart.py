@@ -37,7 +37,7 @@ from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
-from xray.story.passages.ordered_rows import list_in_turn
+from xray.story.passages.ordered_rows import label_regrouped, list_in_turn, read_regrouping
 from xray.story.recognition.between import is_scale, list_reading_data
 from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
@@ -91,6 +91,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         turned = find_turned(flow, nodes)
         labels |= {node: label_turned(flow, node) for node in turned}
         inner = {one for own in turned.values() for one in own}
+        regrouped = {node: way for node in nodes if node not in labels and (way := read_regrouping(flow, node))}
+        labels |= {node: label_regrouped(way) for node, way in regrouped.items()}
+        folded |= {node: way.moves for node, way in regrouped.items() if nodes.issuperset(way.moves)}
         folded = {node: own for node, own in folded.items() if node not in inner} | turned
         turns = find_turns(flow, nodes)
         if turns is not None:

@@ -177,7 +177,9 @@ def step_below(
         if first is None:
             return found
         (record, maker), reader = first, here
-        while maker is not None and flow.makers[maker] and (flow.op(maker) in CARRYING or is_times_one(flow, maker)):
+        while maker is not None and flow.makers[maker] and flow.steps[maker].id not in drawn:
+            if flow.op(maker) not in CARRYING and not is_times_one(flow, maker):
+                break
             record, maker = next(flow.given(maker))
         step, here = flow.steps[reader], maker
     return (step, record, reader) if here is None else found

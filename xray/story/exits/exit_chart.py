@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import isclose, prod
 
+from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, TURNS
 from xray.ir.trace import Step
@@ -33,7 +34,7 @@ from xray.story.exits.box_edges import EDGES, find_edges
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_out import chart_levels
-from xray.story.exits.handed_rows import ALL, find_rows
+from xray.story.exits.handed_rows import ALL, find_rows, hold_twins, label_pieces
 from xray.story.exits.last_steps import (
     adds_earlier,
     find_last,
@@ -102,11 +103,14 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nodes |= {*list_beside(flow, end, top, others), *brought}.union(*ways.values())
     apart = list_apart(flow, towering, {*nodes, *of_stage}).difference(of_stage)
     nodes |= apart
+    pieces = list(list_pieces(flow, nodes))
+    nodes.difference_update(node for one in pieces for way in one.ways[1:] for node in way)
     labels = (
         label_joined_rows(flow, nodes, {end, *of_stage})
         | label_brought(flow, brought)
         | label_ways(flow, nodes, ways)
         | label_looking(flow, looking)
+        | label_pieces(pieces)
     )
     modulation = () if towering.final is None else list_modulation(flow, towering.final)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
@@ -160,7 +164,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
-    chart = count_gathered(flow, chart, folded.get(gathered, ()))
+    chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)
     chart = lead_ways(flow, lead_brought(flow, without_told(chart), brought), ways)
     if loss is not None:

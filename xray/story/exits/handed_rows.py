@@ -1,14 +1,17 @@
 """Which of a stream's rows are handed on to what stands behind its layers: one of them, some, or a mean."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
+from xray.ir.flow.alike_pieces import AlikePieces
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS
 from xray.story.body.last_norms import POOLINGS
 from xray.story.body.naming import list_branchings
 from xray.story.body.towers import Towering
 from xray.story.branches.operands import find_normed_before, read_sides
+from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.passages.channels import find_channels
 from xray.story.passages.pools import label_pool
 from xray.story.recognition.chosen_rows import name_row_of_id
@@ -129,3 +132,20 @@ def list_normed_before(flow: Flow, towers: Sequence[Towering]) -> frozenset[int]
         find_normed_before(flow, node, region) for side, region in sides if not side.is_own for node in side.projections
     )
     return frozenset(node for norm in norms if norm is not None for node in norm.nodes)
+
+
+def label_pieces(pieces: Collection[AlikePieces]) -> dict[int, str]:
+    """What the steps are called that cut rows into pieces which go the same way, and that put these end to end."""
+    cuts = {one.cut: f"1 OF {len(one.ways):,} PIECES" for one in pieces}
+    return cuts | {one.join: f"{len(one.ways):,} PIECES END TO END" for one in pieces}
+
+
+def hold_twins(flow: Flow, chart: Chart, pieces: Collection[AlikePieces]) -> Chart:
+    """The chart whose boxes of what is done to the first piece hold the steps that do it to the others."""
+    twins = {node: one.list_twins(node) for one in pieces for node in one.ways[0]}
+
+    def hold(node: Node) -> Node:
+        own = [one for step in node.steps for one in twins.get(flow.places[step.id], ())]
+        return replace(node, steps=(*node.steps, *steps_at(flow, *own))) if own else node
+
+    return replace(chart, nodes=tuple(map(hold, chart.nodes))) if pieces else chart

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from math import isclose, prod
 
+from xray.ir.flow.alike_pieces import find_pieces, find_pieces_at
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -22,13 +23,14 @@ from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
-from xray.story.entrance.entry_labels import label_cut_into
+from xray.story.entrance.cut_rows import LET_THROUGH, lets_through
+from xray.story.entrance.entry_labels import RESIZING, label_cut_into, label_entry
 from xray.story.entrance.tables import judge_training, looks_up_places, trains
-from xray.story.exits.handed_rows import name_mean, name_rows, takes_every, takes_rows
+from xray.story.exits.handed_rows import label_pieces, name_mean, name_rows, takes_every, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
-from xray.story.passages.ordered_rows import takes_in_order
+from xray.story.passages.ordered_rows import label_regrouped, read_regrouping, takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
@@ -181,8 +183,9 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     order of all of them (Qwen2.5-VL's vision), several laid side by side (Muse Spark's), sums of them by weights that
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
     the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), those that a
-    mask lets through (Gemma 4's eye), one of every few (Gemma 3n's ear), and the mean of the first few with which all
-    ends (AST). So are places that are added, with the lookup that gives them (Moonshine Streaming's memory).
+    mask lets through (Gemma 4's eye), one of every few (Gemma 3n's ear), rows put into other sequences (VideoPrism),
+    and the mean of the first few with which all ends (AST). So are places that are added, with the lookup that gives
+    them (Moonshine Streaming's memory).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -193,6 +196,10 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
         if len(readers) != 1 or readers[0] in others:
             return found
         here = readers[0]
+        if not taken and (boxes := list_piece_boxes(flow, here)):
+            found += boxes
+            (here,) = boxes[-1]
+            continue
         given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
         if name_mean(flow, here):
             found.append((here, *taken))
@@ -211,6 +218,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or label_cut_into(flow, here)
             or lets_through(flow, here)
             or takes_every(flow, here)
+            or read_regrouping(flow, here) is not None
         ):
             found.append((here,))
         elif not taken and (looked_up := list_places_looked_up(flow, here)):
@@ -219,6 +227,19 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             taken = (here,)
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return found
+
+
+def list_piece_boxes(flow: Flow, cut: int) -> list[tuple[int, ...]]:
+    """The steps that cut rows into pieces, work on each without weights, and put them end to end; empty for others.
+
+    What is done to a piece stands before what is done to the others in its place (VideoLLaMA 3's maps).
+    """
+    pieces = find_pieces(flow, cut)
+    if pieces is None or any(flow.steps[node].params for way in pieces.ways for node in way):
+        return []
+    worked = [node for node in pieces.ways[0] if flow.op(node) not in CARRYING | DROPOUTS]
+    between = [(node, *pieces.list_twins(node)) for node in worked]
+    return [(cut,), *between, (pieces.join,)] if between else []
 
 
 def list_places_looked_up(flow: Flow, node: int) -> tuple[int, ...]:
@@ -290,15 +311,6 @@ def weighs_rows_beside(flow: Flow, node: int, top: int) -> bool:
     return are_rows and is_as_wide and after[1] < before[1] and is_beside
 
 
-def lets_through(flow: Flow, node: int) -> bool:
-    """Whether a step takes those rows of all sequences that a mask names, one behind the other."""
-    given = [record for record, _ in flow.given(node)] if flow.op(node) == "index" else []
-    if len(given) != len(("rows", "mask")) or given[1].dtype != "bool":
-        return False
-    before, after = given[0].shape, flow.output(node).shape
-    return given[1].shape == before[:-1] and len(before) == 3 and after[1:] == before[-1:]
-
-
 def ends_with_row(flow: Flow, node: int) -> bool:
     """Whether a step takes one row of each sequence that has more, and nothing reads it."""
     is_last = not any(flow.is_leaf(one) for one in flow.readers.get(node, ()))
@@ -319,6 +331,10 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         learned = judge_training(flow, trains(flow, looked_up[0]), looked_up)
         sines = flow.steps[looked_up[0]].settings.get("sines") is True or None
         return f"+ {name_places(EntrancePart('positions', learned=learned, sines=sines))}"
+    if (pieces := find_pieces_at(flow, end)) is not None:
+        return label_pieces([pieces])[end]
+    if flow.op(end) in RESIZING:
+        return f"{label_entry(flow, end)} ({flow.steps[end].settings.get('mode', 'nearest')})"
     if len(taken) > 1:
         return f"A MEAN OF THE FIRST {len(taken) - 1:,} ROWS"
     if changes_all(flow, end):
@@ -330,7 +346,7 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     if name_merging(flow, end):
         return name_merging(flow, end)
     if lets_through(flow, end):
-        return "ROWS THAT A MASK LETS THROUGH"
+        return LET_THROUGH
     if is_product(flow, end):
         return "ROWS WEIGHED, ADDED UP"
     written = read_written(flow, end)
@@ -341,6 +357,9 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return f"1 OF EVERY {every:,} ROWS"
     told = name_mean(flow, end) or name_rows(flow, end)
     told = told or label_cut_into(flow, end)
+    regrouped = None if told else read_regrouping(flow, end)
+    if regrouped is not None:
+        return label_regrouped(regrouped)
     told = told or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told

@@ -6,8 +6,10 @@ from dataclasses import dataclass
 from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DIFFERENCES, PLACING, REPEATS, SIDE_BY_SIDE, TURNS, ZEROS
+from xray.ir.flow.regrouping import Regrouping, find_regrouping, list_moves
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, list_reading_data
 from xray.story.recognition.value_shapes import number, read_index
 
@@ -77,6 +79,21 @@ def find_mask(flow: Flow, node: int) -> TensorRecord | None:
         return None
     mask = flow.steps[found].inputs[0]
     return mask if mask.dtype == "bool" and mask.shape == rows.shape[:1] else None
+
+
+def read_regrouping(flow: Flow, node: int) -> Regrouping | None:
+    """How moves of data that end at a step put rows into other sequences (VideoPrism's frames and patches)."""
+    moves = list_moves(flow, node)
+    if not moves or not flow.output(node).is_float or node not in list_reading_data(flow):
+        return None
+    channels = find_channels(flow, flow.makers[moves[-1]][0] or node)
+    return None if channels is None else find_regrouping(flow, node, channels)
+
+
+def label_regrouped(found: Regrouping) -> str:
+    """What moves are called that put rows into other sequences: how both are counted, before and behind them."""
+    sides = ("×".join("·".join(f"{size:,}" for size in axis) for axis in side) for side in (found.before, found.after))
+    return f"ROWS REGROUPED: {' → '.join(sides)}"
 
 
 def shifts_places(flow: Flow, node: int) -> bool:

@@ -127,6 +127,12 @@ def describe_set_window(branch: Branch) -> str:
     return f"{looks}; sliding_window = {branch.sliding_window:,} is set."
 
 
+def describe_together(branch: Branch) -> str:
+    """How many places look at each other, where the places of one input became several sequences."""
+    count = branch.together if isinstance(branch, Attention) and branch.causal is False else None
+    return f"Every place looks at every other of the {count:,} in its sequence." if count else ""
+
+
 def describe_kept_last(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.kept_last or not branch.causal or branch.partial:
         return ""
@@ -273,6 +279,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Every place looks at every other.",
         lambda one: isinstance(one, Attention) and one.causal is False and not one.partial,
     ),
+    Sentence("station of several sequences", describe_together),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",

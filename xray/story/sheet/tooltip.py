@@ -6,6 +6,8 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.sentences.of_runs import DERIVED
 
+MOST_INPUTS = 8
+
 
 def describe(steps: Iterable[tuple[int, Step]]) -> str:
     """A tooltip: path, shapes in and out, axes, parameters, type and place in the code."""
@@ -13,7 +15,8 @@ def describe(steps: Iterable[tuple[int, Step]]) -> str:
     if not listed:
         return ""
     step = listed[0][1]
-    inputs = ", ".join(name_shape(record) for record in step.inputs)
+    inputs = ", ".join(name_shape(record) for record in step.inputs[:MOST_INPUTS])
+    inputs += f" and {len(step.inputs) - MOST_INPUTS:,} more" * (len(step.inputs) > MOST_INPUTS)
     outputs = ", ".join(name_shape(record) for record in step.outputs[:3])
     lines = [step.path, f"{inputs} → {outputs}" if inputs else outputs]
     kinds = sorted({record.dtype for record in step.outputs})

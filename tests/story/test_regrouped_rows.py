@@ -1,0 +1,105 @@
+"""Rows that moves put into other sequences, as frames and patches of a film that change places between two towers."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.passages.ordered_rows import read_regrouping
+from xray.story.sentences.of_stations import describe_station
+from xray.story.sheet.columns import read_columns
+
+BATCH, FRAMES, PATCHES, WIDTH = 2, 3, 5, 12
+
+
+class Film(nn.Module):
+    """Patches look at those of their frame, then frames at those of the same patch, or at all as they were."""
+
+    def __init__(self, *, swapped=True):
+        super().__init__()
+        self.swapped, self.patches = swapped, nn.Conv3d(3, WIDTH, (1, 4, 4), stride=(1, 4, 4))
+        self.within = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.across = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.norm, self.last = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.places = nn.Parameter(torch.zeros(1, FRAMES if swapped else PATCHES, WIDTH))
+
+    def forward(self, film):
+        x = self.patches(film).flatten(3).permute(0, 2, 3, 1).reshape(-1, PATCHES, WIDTH)
+        for layer in self.within:
+            x = layer(x)
+        x = self.norm(x)
+        if self.swapped:
+            x = x.view(-1, FRAMES, PATCHES, WIDTH).transpose(1, 2).reshape(-1, FRAMES, WIDTH)
+        x = x + self.places
+        for layer in self.across:
+            x = layer(x)
+        x = self.last(x)
+        if self.swapped:
+            x = x.view(BATCH, PATCHES, FRAMES, WIDTH).transpose(1, 2)
+        return x.reshape(BATCH, -1, WIDTH)
+
+
+def read(**settings):
+    torch.manual_seed(0)
+    return xray.trace(Film(**settings).eval(), torch.rand(BATCH, 3, FRAMES, 4, 4 * PATCHES))
+
+
+def list_labels(chart):
+    return [node.label for node in chart.nodes if node.label.startswith("ROWS REGROUPED")]
+
+
+def test_frames_that_become_sequences_of_their_own_have_a_box_at_the_entrance():
+    within, _ = read_columns(read())
+
+    assert list_labels(within.entrance) == ["ROWS REGROUPED: 2×3×5 → 2·3×5"]
+
+
+def test_frames_and_patches_that_change_places_have_a_box_between_towers_and_behind_the_last():
+    _, across = read_columns(read())
+
+    assert list_labels(across.entrance) == ["ROWS REGROUPED: 2·3×5 → 2·5×3"]
+    assert list_labels(across.exit) == ["ROWS REGROUPED: 2·5×3 → 2×3·5"]
+
+
+def test_rows_that_stay_in_their_sequences_have_no_box_between():
+    columns = read_columns(read(swapped=False))
+
+    assert sum(len(list_labels(one.entrance)) for one in columns if one.entrance) == 1
+
+
+def test_it_is_said_how_many_places_look_at_each_other():
+    towers = xray.anatomy(read()).towers
+
+    told = [describe_station(tower, next(iter(tower.branches))) for tower in towers]
+    assert told == [f"Every place looks at every other of the {count} in its sequence." for count in (PATCHES, FRAMES)]
+
+
+class Moves(nn.Module):
+    """Rows that moves alone work on between two layers."""
+
+    def __init__(self, move):
+        super().__init__()
+        self.move, self.first, self.last = move, nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.last(self.move(self.first(x)))
+
+
+@pytest.mark.parametrize(
+    ("move", "told"),
+    [
+        (lambda x: x.view(2, 3, 5, 12).transpose(1, 2).reshape(10, 3, 12), (((2, 3), (5,)), ((2, 5), (3,)))),
+        (lambda x: x.view(2, 15, 12), (((2, 3), (5,)), ((2,), (3, 5)))),
+        (lambda x: x.transpose(0, 1), None),  # the same sequences, their places first
+        (lambda x: x.contiguous(), None),
+        (lambda x: x.view(6, 10, 6).repeat(1, 1, 2), None),  # rows cut in two
+        (lambda x: x.transpose(1, 2).reshape(6, 5, 12), None),  # numbers of rows among each other
+    ],
+)
+def test_only_rows_that_are_put_into_other_sequences_are_regrouped(move, told):
+    flow = read_flow(xray.trace(Moves(move), torch.rand(6, 5, WIDTH)).passes[0])
+
+    found = [one for node in range(len(flow.steps)) if (one := read_regrouping(flow, node))]
+    assert [(one.before, one.after) for one in found] == ([told] if told else [])

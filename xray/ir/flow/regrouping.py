@@ -1,0 +1,147 @@
+"""Moves that put rows into other sequences: which part of each axis goes where, followed through views and turns."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import chain, pairwise
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, COPIES, TURNS
+from xray.ir.turns import read_turn
+
+LAYING = frozenset({"view", "reshape", "unsafe_view", "view_as", "reshape_as", "flatten", "unflatten", "squeeze"})
+MOVES = LAYING | COPIES | CASTING | TURNS | {"unsqueeze"}
+"""They keep all numbers, in the same order but for turns."""
+
+
+@dataclass(eq=False)
+class Piece:
+    """A part of an axis by how many places it has; what it was cut into where a view parts it."""
+
+    size: int
+    parts: list["Piece"] = field(default_factory=list)
+
+    def spread(self) -> list["Piece"]:
+        """All that it was cut into in the end, itself where it was not cut."""
+        return list(chain.from_iterable(part.spread() for part in self.parts)) if self.parts else [self]
+
+
+Axes = list[list[Piece]]
+Counts = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Regrouping:
+    """How the axes of rows are made up before and behind moves, without their channels, and the moves, the last first.
+
+    Each axis is told by the sizes of its parts: (2, 16), (256,) are 32 sequences of 256 rows, 16 of each of two films.
+    """
+
+    before: Counts
+    after: Counts
+    moves: tuple[int, ...]
+
+
+def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
+    """How moves that end at a step, at sequences of rows, put rows into others than they were in; None if they do not.
+
+    `channels` is the axis of the numbers of each row where the moves begin.
+    """
+    moves = list_moves(flow, node)
+    if not moves or len(flow.output(node).shape) != len(("batch", "row", "width")):
+        return None
+    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape]
+    axes: Axes | None = [list(axis) for axis in begun]
+    for move in reversed(moves):
+        axes = None if axes is None else move_axes(flow, move, axes)
+    if axes is None:
+        return None
+    before, after = ([spread(axis) for axis in one] for one in (begun, axes))
+    if after.pop() != before.pop(channels):
+        return None
+    before = [axis for axis in before if axis]
+    if len(before) < len(after) or not all(after) or before[0] == after[0]:
+        return None
+    if all(axis in before for axis in after):  # the same sequences, be it that their places come first (Fairseq)
+        return None
+    counted = spell(before, after)
+    return Regrouping(*counted, moves)
+
+
+def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
+    """The moves in a row that end at a step, itself first; none where another move of its numbers follows."""
+    if any(flow.op(one) in CARRYING for one in flow.readers.get(node, ()) if flow.is_leaf(one)):
+        return ()
+    moves: list[int] = []
+    here: int | None = node
+    while here is not None and flow.op(here) in MOVES and flow.is_leaf(here) and flow.steps[here].inputs:
+        moves.append(here)
+        here = flow.makers[here][0]
+    return tuple(moves) if here is not None else ()
+
+
+def spread(axis: Sequence[Piece]) -> list[Piece]:
+    """The parts of an axis in the end, without those of one place."""
+    return [part for piece in axis for part in piece.spread() if part.size > 1]
+
+
+def move_axes(flow: Flow, move: int, axes: Axes) -> Axes | None:
+    """The axes behind one move: turned, or laid out anew in the same order; None where it is not known what it does."""
+    step = flow.steps[move]
+    if flow.op(move) in TURNS:
+        turned = read_turn(step)
+        return None if turned is None or len(turned) != len(axes) else [axes[axis] for axis in turned]
+    return lay_out(axes, step.outputs[0].shape)
+
+
+def lay_out(axes: Axes, shape: Sequence[int]) -> Axes | None:
+    """The parts of all axes in their order in axes of a shape, cut where that needs it; None where they do not fit."""
+    left = [part for axis in axes for piece in axis for part in piece.spread()]
+    if prod(part.size for part in left) != prod(shape) or not prod(shape):
+        return None
+    found: Axes = []
+    for size in shape:
+        axis: list[Piece] = []
+        while size > 1:
+            part = left.pop(0)
+            if part.size > size and part.size % size == 0:
+                part.parts = [Piece(size), Piece(part.size // size)]
+                part, rest = part.parts
+                left.insert(0, rest)
+            if size % part.size:
+                return None
+            axis.append(part)
+            size //= part.size
+        found.append(axis)
+    return found
+
+
+def spell(before: Axes, after: Axes) -> tuple[Counts, Counts]:
+    """The sizes of the parts of axes on both sides, one of those that stay next to each other in an axis."""
+    runs = join_parts(before, after)
+
+    def count(axes: Axes) -> Counts:
+        sizes = (tuple(prod(one.size for one in runs[part]) for part in axis if runs[part][0] is part) for axis in axes)
+        return tuple(axis for axis in sizes if axis)
+
+    return count(before), count(after)
+
+
+def join_parts(before: Axes, after: Axes) -> dict[Piece, list[Piece]]:
+    """Each part with all those that it is one with: they follow one another in an axis before and in one behind.
+
+    Rows and columns of a map that become rows of a sequence are one before, too.
+    """
+    follows = {pair for axis in after for pair in pairwise(axis)}
+    rows = {pair for pair in follows if pair[0] in after[-1]}
+    runs: dict[Piece, list[Piece]] = {}
+    last: Piece | None = None
+    for number, axis in enumerate(before):
+        last = last if number > 1 else None
+        for place, part in enumerate(axis):
+            joins = last is not None and (last, part) in (follows if place else rows)
+            runs[part] = [*runs[last], part] if joins and last is not None else [part]
+            for one in runs[part]:
+                runs[one] = runs[part]
+            last = part
+    return runs
