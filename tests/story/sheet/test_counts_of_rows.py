@@ -52,7 +52,8 @@ class Scaled(Layer):
         super().__init__(WIDTH, Attention(WIDTH, 3), norm="before")
         self.by, self.more = nn.Parameter(torch.rand(WIDTH)), nn.Parameter(torch.rand(WIDTH))
 
-    def forward(self, x):
+    def forward(self, x, memory=None, mask=None):
+        del memory, mask
         y = self.three(x)
         x = x + self.one(y, y)
         return (x + self.two(self.four(x))) * self.by + self.more

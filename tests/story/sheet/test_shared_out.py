@@ -41,7 +41,7 @@ def test_weights_that_were_divided_first_are_counted_in_their_layers():
     trace = xray.trace(model, torch.arange(14).view(2, 7))
     listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
     shares = {name: count for name, _, count in listed}
-    wide = sum(one.numel() for layer in model.layers for one in layer.two.parameters())
+    wide = sum(one.numel() for layer in model.layers for one in layer.get_submodule("two").parameters())
 
     assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH  # the norms before them
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
@@ -109,7 +109,7 @@ def test_norms_behind_sums_and_an_attention_at_the_end_have_all_their_weights():
     shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
     end = (model.probe, *model.attention.parameters(), *model.scores.parameters())
 
-    wide = sum(one.numel() for layer in model.layers for one in layer.two.parameters())
+    wide = sum(one.numel() for layer in model.layers for one in layer.get_submodule("two").parameters())
     assert shares["feed-forward × 3"] == wide + 3 * 2 * WIDTH
     assert shares["head"] == sum(one.numel() for one in end)
     assert "all else" not in shares
