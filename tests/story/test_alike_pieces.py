@@ -7,6 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.ir.flow.alike_pieces import list_pieces
+from xray.ir.flow.dataflow import read_flow
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sheet.columns import read_columns
@@ -22,8 +24,8 @@ class Images(Reader):
         self.norm = nn.LayerNorm(WIDTH)
         self.finish = nn.ModuleList([finish(), finish()] if own else [finish()])
 
-    def forward(self, x):
-        x = self.norm(super().forward(x))
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
         pieces = x.split(SIDE * SIDE, dim=1)
         return torch.cat([self.finish[-number](one) for number, one in enumerate(pieces)], dim=1)
 
@@ -85,6 +87,24 @@ def test_pieces_that_go_through_weights_of_their_own_are_each_drawn():
 
     assert labels.count("CONVOLUTION 2×2") == 2
     assert not [label for label in labels if "PIECES" in label]
+
+
+class Parts(nn.Module):
+    """Parts along an axis that each go through one layer, and are put side by side along the same."""
+
+    def __init__(self, axis, width):
+        super().__init__()
+        self.axis, self.lead = axis, nn.Linear(width, 17)
+
+    def forward(self, x):
+        return torch.cat([self.lead(one) for one in x.split(x.shape[self.axis] // 2, dim=self.axis)], dim=self.axis)
+
+
+@pytest.mark.parametrize(("axis", "width", "found"), [(1, WIDTH, 1), (2, WIDTH // 2, 0), (0, WIDTH, 0)])
+def test_parts_of_rows_and_of_the_batch_are_no_pieces(axis, width, found):
+    flow = read_flow(xray.trace(Parts(axis, width), torch.rand(2, 2 * SIDE, WIDTH)).passes[0])
+
+    assert len(list(list_pieces(flow, range(len(flow.steps))))) == found
 
 
 class Rotary(nn.Module):

@@ -85,7 +85,7 @@ class Packed(Hears):
         super().__init__()
         self.sizes = sizes
 
-    def forward(self, sound, mask):
+    def forward(self, sound, mask):  # type: ignore[override]
         kept = sound.transpose(1, 2)[mask]
         pieces = nn.utils.rnn.pad_sequence(kept.split(self.sizes), batch_first=True)
         x = torch.relu(self.find(pieces.transpose(1, 2)[:, None])).permute(0, 3, 1, 2)

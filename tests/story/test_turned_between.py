@@ -67,7 +67,7 @@ def test_it_is_said_that_rows_are_turned_on_their_way(turns):
 class Heard(Sung):
     """Rows of a sound of which a mask keeps some, or all, before they are put among words (MOSS Transcribe)."""
 
-    def forward(self, ids, sound, mask):
+    def forward(self, ids, sound, mask):  # type: ignore[override]
         heard = self.project(self.sound(sound)[mask])
         x = self.table(ids)
         x = x.masked_scatter((ids == 1)[..., None].expand_as(x), heard)

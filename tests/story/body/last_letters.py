@@ -159,11 +159,14 @@ def qwen3_asr_encoder(c):
 @family("VideoPrismVisionModel", "videoprism:208, 372, 533, 564", named=True, num_spatial_layers=3)
 def videoprism_vision(c):
     # the patches of each picture see each other, then the moments of each patch: a tower each, with its places and norm
-    look = looks_both_ways(c, kernel="plain", cap=c.attn_logit_softcapping, partial=True)
-    stages, patches = (pre("layer", look), pre("layer", plain(c, activation="gelu"))), (c.image_size // 18) ** 2
+    patches, think = (c.image_size // 18) ** 2, pre("layer", plain(c, activation="gelu"))
+    within, across = (
+        pre("layer", looks_both_ways(c, kernel="plain", cap=c.attn_logit_softcapping, partial=True, together=count))
+        for count in (patches, c.num_frames)
+    )
     parts = entrance(f"patches {c.hidden_size}", f"positions {patches}")
-    space = tower(c, "vision", "video", False, parts, (group(3, c.hidden_size, *stages),), "layer")
-    layers = (group(c.num_temporal_layers, c.hidden_size, *stages),)
+    space = tower(c, "vision", "video", False, parts, (group(3, c.hidden_size, within, think),), "layer")
+    layers = (group(c.num_temporal_layers, c.hidden_size, across, think),)
     time = tower(c, "stack", None, False, entrance(f"positions {c.num_frames}"), layers, "layer")
     return network(space, time, links=(Link("joined", "vision", "stack"),), head=Head("none"))
 

@@ -42,7 +42,7 @@ def x_clip(c):
     # and those look at each other; the texts ask the mean over the places of all frames
     see, read = c.vision_config, c.text_config
     patches = (see.image_size // see.patch_size) ** 2
-    look = looks_both_ways(see, partial=True)  # a frame sees itself alone
+    look = looks_both_ways(see, partial=True, together=patches + 2)  # a frame sees itself alone, and a row of others
     frames = tower(
         see,
         "encoder",
