@@ -294,7 +294,7 @@ def test_two_sets_of_experts_for_places_of_their_own_are_told_and_drawn_apart():
 class ByKinds(Parted):
     """The same, the places parted by their kinds."""
 
-    def forward(self, x, kinds):
+    def forward(self, x, kinds):  # type: ignore[override]
         given = self.norm(x)
         is_one = kinds.bool()[..., None].expand_as(given)
         found = torch.zeros_like(given)

@@ -2,7 +2,6 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from math import isfinite
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
@@ -84,6 +83,6 @@ def read_held(flow: Flow, node: int) -> Held:
     if flow.op(node) in CLAMPS:
         low, high = step.settings.get("min"), step.settings.get("max")
         bounds: tuple[tuple[Literal["least", "most"], object], ...] = (("least", low), ("most", high))
-        return tuple((name, float(one)) for name, one in bounds if isinstance(one, int | float) and isfinite(one))
+        return tuple((name, float(one)) for name, one in bounds if isinstance(one, int | float))
     added = number(step) if flow.op(node) in SUMS and len(step.inputs) == 1 else None
     return () if added is None else (("plus", float(added)),)
