@@ -606,12 +606,14 @@ FACTS = {
     "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
 }
 OF_MASKS = {f"mask: {name}": {name} for name in FACTS}
+SEVERAL = (("...",) * 3, *2 * CELLS)
+"""Matrices of several sequences, of which the first hides nothing."""
 BLOCKS = MaskBlocks(2, 2, (("./", "x."),))
 PICTURES = {
     "whole": Shown(FACTS["causal"], 3, 3),
     "a corner": Shown(FACTS["causal"], 2, 2),
-    "another": Shown(replace(FACTS["causal"], cells=3 * (FACTS["causal"].cells or ())), 3, 3, number=1),
-    "a corner of another": Shown(replace(FACTS["causal"], cells=3 * (FACTS["causal"].cells or ())), 2, 2, number=2),
+    "another": Shown(replace(FACTS["causal"], cells=SEVERAL), 3, 3, number=1),
+    "a corner of another": Shown(replace(FACTS["causal"], cells=SEVERAL), 2, 2, number=2),
     "rows": Shown(FACTS["padding"], 2, 3),
     "rows of sequences": Shown(FACTS["padding"], 2, 3, leading=("batch", "1")),
     "rows of heads": Shown(FACTS["padding"], 2, 3, leading=("batch", "heads")),

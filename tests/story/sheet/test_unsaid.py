@@ -172,7 +172,7 @@ def test_what_works_between_layers_is_said_but_not_what_the_box_of_a_sum_holds(i
 
     assert ("in no box" in text) == is_recalling
     assert ("(between layers)" in text) == is_recalling
-    assert "ADD, × ONE NUMBER" in text
+    assert "ADD, × 2" in text
 
 
 class Bridged(nn.Module):
