@@ -1,4 +1,6 @@
-"""A model that is too large to be run as it is, is recorded as a small copy, and the trace says so."""
+"""A model that is too large to be run as it is, or too slow, is recorded with less of it, and this is told."""
+
+from functools import partial
 
 import pytest
 import torch
@@ -8,7 +10,7 @@ from xray.capture.targets.target import run_target
 from xray.ir.trace import SMALL_COPY
 from xray.sources import ways
 from xray.sources.request import Request
-from xray.sources.ways import Made, SmallCopy, build_seeded, run_ways
+from xray.sources.ways import OF_LITTLE, WITHOUT_STORAGE, Made, SmallCopy, build_seeded, run_ways
 from xray.story.sentences import of_runs
 
 
@@ -43,6 +45,36 @@ def test_a_small_copy_is_owned_up_to_and_what_it_lacks(monkeypatch, limit, told)
     assert trace.config.get(SMALL_COPY, False) is bool(told)
     assert len({step.path for step in trace.steps if step.op == "linear"}) == (2 if told else 13)
     assert of_runs.COPIED.tell(trace) == told
+
+
+class PlaceByPlace(nn.Linear):
+    """Works on each row by itself, as some choose the keys of each place."""
+
+    def forward(self, x):
+        return torch.stack([super(PlaceByPlace, self).forward(row) for row in x])
+
+
+@pytest.mark.parametrize(("rows", "told", "seen"), [(53, OF_LITTLE, 5), (7, WITHOUT_STORAGE, 7)])
+def test_a_model_that_takes_very_long_is_given_a_small_image(monkeypatch, rows, told, seen):
+    monkeypatch.setattr(ways, "MOST_OPERATIONS", 50)
+
+    def feed_rows(rows, model, *, has_storage):
+        yield Made({"x": torch.empty(rows, 3, device="meta")}, {})
+
+    feeds = [partial(feed_rows, count) for count in (rows, 5)]
+    outcome = run_target(run_ways(lambda: PlaceByPlace(3, 3), feeds[0], Request(), "some", feed_little=feeds[1]))
+
+    assert (outcome.error, outcome.told) == (None, told)
+    assert sum(step.op == "linear" for step in outcome.trace.steps) == seen
+
+
+def test_a_model_that_takes_very_long_and_is_given_what_was_asked_for_is_waited_for(monkeypatch):
+    monkeypatch.setattr(ways, "MOST_OPERATIONS", 1)
+
+    def feed_rows(model, *, has_storage):
+        yield Made({"x": torch.empty(7, 3, device="meta")}, {})
+
+    assert run_target(run_ways(lambda: PlaceByPlace(3, 3), feed_rows, Request(), "some")).error is None
 
 
 def test_large_weights_repeat_one_stretch_of_chance_and_no_two_rows_are_alike(monkeypatch):

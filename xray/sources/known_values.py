@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_any, tree_leaves, tree_map_only
 
 from xray.capture.values import OF_SINES, OF_WEIGHTS, is_of_sines
+from xray.errors import TraceError
 
 aten = torch.ops.aten
 MOST_KNOWN = 1 << 22
@@ -57,14 +58,21 @@ FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_
 """Functions that make tensors of Python's numbers; torch drops the numbers where the device is "meta"."""
 
 
+class LengthyError(TraceError):
+    """A pass takes more operations than it may."""
+
+
 @contextmanager
-def known_values() -> Iterator[None]:
+def known_values(most: int | None = None) -> Iterator[None]:
     """A block in which what can be known without weights is computed, and everything else has a shape alone.
 
     The devices "meta" and "cpu" are one: an operation is computed if all that it reads is known, else only its shape
     is. A known tensor that is overwritten with what is unknown loses its storage, and is unknown from then on.
+
+    Raises:
+        LengthyError: these are more operations than `most`.
     """
-    with KeptData(), KnownValues():
+    with KeptData(), KnownValues(most):
         yield
 
 
@@ -87,9 +95,10 @@ class KeptData(TorchFunctionMode):
 class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
     """While it is on, an operation is computed if all that it reads is known, else only its shape is."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
         self.met: dict[tuple[Any, ...], Shape | None] = {}
+        self.most, self.done = most, 0
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -99,6 +108,9 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
+        self.done += 1
+        if self.most is not None and self.done > self.most:
+            raise LengthyError(f"it takes more than {self.most:,} operations. Give it less: --image-size 64.")
         kwargs = dict(kwargs or {})
         if func in MAKERS:
             return make(func, args, kwargs)

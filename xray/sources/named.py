@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from torch import nn
 
@@ -13,8 +14,12 @@ from xray.sources.hub import find_config
 from xray.sources.library import Recipe, read_recipe
 from xray.sources.request import Request
 from xray.sources.shrinking import list_cuts, shrink
+from xray.sources.sizes import Wishes
 from xray.sources.tokenising import find_tokeniser
 from xray.sources.ways import Made, SmallCopy, run_ways
+
+LITTLE_SIDE = 64
+"""The side of an image that a model gets which takes too long over the one that its settings speak of."""
 
 
 def load_named(name: str, request: Request) -> Target:
@@ -39,15 +44,17 @@ def load_named(name: str, request: Request) -> Target:
 def load_recipe(recipe: Recipe, request: Request, name: str) -> Target:
     """The model of a recipe with made inputs."""
 
-    def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
+    def feed(model: nn.Module, wishes: Wishes = request.wishes, *, has_storage: bool) -> Iterator[Made]:
         config = getattr(model, "config", recipe.config)  # that of a small copy has other sizes
         if request.answer is not None:
             check_writes(model, name)
-        return propose_inputs(model, config, request.wishes, has_storage=has_storage)
+        return propose_inputs(model, config, wishes, has_storage=has_storage)
 
     small = Recipe(shrink(recipe.config), recipe.make)
     copied = SmallCopy(small.build, list_cuts(recipe.config, small.config))
-    return run_ways(recipe.build, feed, request, name, copied)
+    has_large_image = request.wishes.image_size is None and not request.inputs
+    feed_little = partial(feed, wishes=replace(request.wishes, image_size=LITTLE_SIDE)) if has_large_image else None
+    return run_ways(recipe.build, feed, request, name, copied, feed_little)
 
 
 def list_settings(name: str) -> dict[str, Setting]:

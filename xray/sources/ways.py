@@ -15,7 +15,7 @@ from xray.capture.targets.inputs import Target, parse_input
 from xray.capture.tensors import positional_names
 from xray.errors import TraceError, XRayError
 from xray.ir.trace import CUTS, SMALL_COPY, WHOLE_PARAMS, Trace
-from xray.sources.known_values import build_on_meta, known_values
+from xray.sources.known_values import LengthyError, build_on_meta, known_values
 from xray.sources.quiet import quietly
 from xray.sources.request import Request
 from xray.text import show_controls
@@ -25,11 +25,15 @@ MOST_BYTES = 2 << 30
 PATIENCE_S = 60.0
 """After so long no other inputs are tried."""
 
+MOST_OPERATIONS = 60_000
+"""A pass with more than these is not waited for where a smaller image may do: some sort their keys place by place."""
+
 STRETCH = 1_000_003
 DRAWING = frozenset({torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default})
 """Where more numbers than the first are drawn by one of these, they repeat."""
 
 WITHOUT_STORAGE = "without storage: shapes and masks, but no other numbers"
+OF_LITTLE = f"{WITHOUT_STORAGE}; of a small image, as a large one takes too long"
 WITH_CHANCE = "with chance weights"
 COPIED = "as a small copy with fewer layers and chance weights"
 Make = Callable[[], nn.Module]
@@ -63,16 +67,23 @@ class Feed(Protocol):
 Ways = Generator[Target, BaseException, None]
 
 
-def run_ways(make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None = None) -> Target:
+def run_ways(
+    make: Make,
+    feed: Feed,
+    request: Request,
+    name: str,
+    small: SmallCopy | None = None,
+    feed_little: Feed | None = None,
+) -> Target:
     """The first way to run the model that `make` builds; where it fails, the target knows the next.
 
     It runs without storage where it can. Where it asks for numbers that hang on its weights, it is built with chance
-    weights, and where it is too large for that, a small copy of it is.
+    weights, and where it is too large for that, a small copy of it is. What takes very long is given less.
 
     Raises:
         TraceError: it cannot be built.
     """
-    ways = list_ways(make, feed, request, name, small)
+    ways = list_ways(make, feed, request, name, small, feed_little)
     return link(next(ways), ways)
 
 
@@ -88,26 +99,40 @@ def link(target: Target, ways: Ways) -> Target:
     return replace(target, otherwise=go_on)
 
 
-def list_ways(make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None) -> Ways:
+def list_ways(
+    make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None, feed_little: Feed | None
+) -> Ways:
     """The targets to try one after the other; it is sent the error in which each of them ended."""
     bare = build(lambda: build_on_meta(make), name)
-    error = yield from list_targets(bare, feed, request, WITHOUT_STORAGE)
+    most = None if feed_little is None else MOST_OPERATIONS
+    error = yield from list_targets(bare, feed, request, WITHOUT_STORAGE, most=most)
+    if feed_little is not None and isinstance(error, LengthyError):
+        error = yield from list_targets(bare, feed_little, request, OF_LITTLE)
     if request.meta or error is None or not asks_for_numbers(error):
         return
     if count_bytes(bare) <= MOST_BYTES:
         yield from list_targets(build(lambda: build_seeded(make), name), feed, request, WITH_CHANCE)
     elif small is not None:
         finish = partial(note_copy, cuts=small.cuts, params=sum(one.numel() for one in bare.parameters()))
-        yield from list_targets(build(lambda: build_seeded(small.make), name), feed, request, COPIED, finish)
+        yield from list_targets(build(lambda: build_seeded(small.make), name), feed, request, COPIED, finish=finish)
 
 
 def list_targets(
-    model: nn.Module, feed: Feed, request: Request, told: str, finish: Finish | None = None
+    model: nn.Module,
+    feed: Feed,
+    request: Request,
+    told: str,
+    *,
+    finish: Finish | None = None,
+    most: int | None = None,
 ) -> Generator[Target, BaseException, BaseException | None]:
-    """The model with one guess at its inputs after the other, until the error is no matter of inputs any more."""
+    """The model with one guess at its inputs after the other, until the error is no matter of inputs any more.
+
+    Nor is it where a pass without storage takes more operations than `most`.
+    """
     began, error = time.monotonic(), None
-    has_storage = told != WITHOUT_STORAGE
-    around: Block = quietly if has_storage else without_storage
+    has_storage = not told.startswith(WITHOUT_STORAGE)
+    around: Block = quietly if has_storage else partial(without_storage, most)
     guesses = iter([read_inputs(model, request)]) if request.inputs else feed(model, has_storage=has_storage)
     while time.monotonic() - began < PATIENCE_S:
         with around():
@@ -115,7 +140,7 @@ def list_targets(
         if made is None:
             break
         error = yield Target(model, (), made.values, axes=made.axes, around=around, told=told, finish=finish)
-        if asks_for_numbers(error):
+        if asks_for_numbers(error) or isinstance(error, LengthyError):
             break
     return error
 
@@ -185,9 +210,9 @@ class RepeatedChance(TorchDispatchMode):  # type: ignore[no-untyped-call]  # tor
 
 
 @contextmanager
-def without_storage() -> Iterator[None]:
-    """A block in which a model runs that was built without storage."""
-    with quietly(), known_values():
+def without_storage(most: int | None = None) -> Iterator[None]:
+    """A block in which a model runs that was built without storage, in no more operations than `most`."""
+    with quietly(), known_values(most):
         yield
 
 

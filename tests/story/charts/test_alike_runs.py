@@ -77,7 +77,7 @@ class Beside(nn.Module):
         x = self.first(x)
         for stage, join in zip(self.stages, self.joins, strict=True):
             given = [x]
-            for turn in stage:
+            for turn in stage.children():
                 given.append(turn(given[-1]))
             x = join(torch.cat([given[0], *(given[one] for one in self.kept)], 1))
         x = x.mT
