@@ -214,12 +214,12 @@ class Experts:
     `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
     for the places that do not go through these (ERNIE 4.5 VL). `neighbours` says that what they give is mixed with that
-    of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
-    that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
-    takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
-    `chosen_or_none` is how many are chosen where one score more is for none of them, `earlier_router` tells that a
-    router adds what the one before it worked out of its rows (ZAYA). `held_gate`, `held_bent` and `held_up` are as
-    those of one feed-forward.
+    of neighbouring places behind them (Inkling), `looks_back` that these stand before it alone. `handing_on` is how
+    many are no feed-forward: they hand on the rows that chose them as they are (the zero experts of LongCat).
+    `capacity` is how many places of each sequence an expert takes at most: those that chose it behind these go through
+    none (Switch Transformers, Fedus et al. 2021). `chosen_or_none` is how many are chosen where one score more is for
+    none of them, `earlier_router` tells that a router adds what the one before it worked out of its rows (ZAYA).
+    `held_gate`, `held_bent` and `held_up` are as those of one feed-forward.
     """
 
     experts: int | None
@@ -232,6 +232,7 @@ class Experts:
     routing: Routing | None = None
     others: "Experts | None" = None
     neighbours: bool = False
+    looks_back: bool = False
     handing_on: int | None = None
     capacity: int | None = None
     shared_d_ff: int | None = None
