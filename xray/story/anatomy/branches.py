@@ -66,9 +66,10 @@ class Attention(Looking):
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
-    such score is of, where it is of several, and `none_chosen` where the rows of this pass are too few for any
-    (GLM-5.3). `turned` is how many numbers of a head are turned by its place, where not all are (GPT-NeoX),
-    `query_experts` among how many experts a router chooses the `query_chosen` that make the queries of a place
+    such score is of, where it is of several, `chosen_most` how many keys a place chooses at most, `all_chosen` where no
+    row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3). `turned` is
+    how many numbers of a head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many
+    experts a router chooses the `query_chosen` that make the queries of a place
     (JetMoe). `turned_by_head` is True where queries and keys are turned by an angle of each head, the same at every
     place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
@@ -122,6 +123,8 @@ class Attention(Looking):
     chosen_earlier: bool | None = None
     chosen_kept: int | None = None
     chosen_together: int | None = None
+    chosen_most: int | None = None
+    all_chosen: bool | None = None
     none_chosen: bool | None = None
     query_experts: int | None = None
     query_chosen: int | None = None
