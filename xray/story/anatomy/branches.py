@@ -83,8 +83,9 @@ class Attention(Looking):
     window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
     turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
     values, whose result is added to what the heads found of them (Nyströmformer), `mixed_before` how many places before
-    their own convolutions mix into queries and keys, `values_before` the parts of values, of how many, that are made of
-    the place before (ZAYA). `rotary_base` is the base of the
+    their own convolutions mix into queries and keys, `mixed_back` which rows, by name, others mix with those just
+    before them (Inkling), `values_before` the parts of values, of how many, that are made of the place before (ZAYA).
+    `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
@@ -140,6 +141,7 @@ class Attention(Looking):
     beside_unturned: bool | None = None
     convolved: int | None = None
     mixed_before: int | None = None
+    mixed_back: tuple[str, ...] = ()
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None

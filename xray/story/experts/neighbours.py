@@ -1,10 +1,10 @@
 """What experts give, mixed with that of neighbouring places before it is added to the stream."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS
-from xray.story.branches.others import looks_back
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.story.branches.others import lets_neighbours_in, looks_back
 from xray.story.experts.choice import find_choice
-from xray.story.recognition.between import Region, read_sizes
+from xray.story.recognition.between import Region
 
 PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 
@@ -23,11 +23,6 @@ def find_mixed_behind(flow: Flow, region: Region) -> tuple[int, frozenset[int]] 
                 behind = flow.ahead(*flow.readers.get(begin, ()), within=nodes.__contains__)
                 return begin, frozenset(one for one in behind if one in nodes)
     return None
-
-
-def lets_neighbours_in(flow: Flow, node: int) -> bool:
-    """Whether a step is a convolution that reads more than one place."""
-    return flow.op(node) in FINDINGS and max(read_sizes(flow, node, "kernel_size"), default=1) > 1
 
 
 def mixes_back(flow: Flow, mixed: tuple[int, frozenset[int]] | None) -> bool:
