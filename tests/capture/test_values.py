@@ -190,6 +190,7 @@ def make_powers(base, size, *, zeros=0, counted=0):
         (make_powers(1e6, 8, zeros=24, counted=24), 1e6),
         (make_powers(50_000.0, 8, zeros=24), 50_000.0),
         (make_powers(1e6, 8, zeros=24), None),  # or 10²⁴, were the zeros counted
+        (make_powers(1e6, 32, zeros=32, counted=32), 1e6),  # or 1,000, were they not, less than any in use
         (make_powers(11_158_840.0, 8, zeros=24), None),
         (make_powers(10_000.0, 32) / 8, None),
         (torch.cat([make_powers(10_000.0, 32)[start::2] for start in (0, 1)]), 10_000.0),

@@ -225,6 +225,15 @@ def test_a_closed_block_of_few_steps_names_them_with_their_kernels():
     assert {"conv2d 3×3 by channel step 2, conv2d 1×1,", "batch_norm2d"} <= texts
 
 
+def test_a_closed_block_names_the_step_along_each_axis_where_it_moves_on_along_one_alone():
+    body, first, second = layer("net.body", "", ("conv2d", "conv2d"))
+    steps = body, convolution(first, stride="2x1"), convolution(second, kernel_size="1x1")
+    after = call("net.pool", "mean", [second.id], (2, 3, 13), parent="net#0")
+    texts = texts_of(draw(small(*steps, after), blocks=Choice(depth=1)))
+
+    assert "conv2d 3×3 step 2×1, conv2d 1×1" in texts
+
+
 def test_neighbours_that_all_read_the_same_say_so_where_they_stand_together():
     before = call("net.stem", "relu", [], (2, 3, 13), parent="net#0")
     steps, last = [before], before

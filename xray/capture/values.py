@@ -20,6 +20,8 @@ OF_SINES = "xray_of_sines"
 OF_WEIGHTS = "xray_of_weights"
 """The name of a mark on a number that weights would bring, in a model that was built without them."""
 FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS = 8, 64, 4
+LEAST_BASE = 10_000
+"""The base of Su et al. 2021, which models raise for longer texts."""
 FEWEST_POWERS = 3
 """Fewer numbers are not known as powers of one base."""
 
@@ -80,7 +82,8 @@ def read_base(constants: Tensor) -> float | None:
     Frequencies of rotary places are such numbers (Su et al. 2021, section 3.2.2), which fall unless a model lays them
     out for parts of a head before they turn any (ERNIE 4.5 VL). Single precision tells a base to seven
     digits: of the numbers that are as near as that, the one with the fewest digits is meant. Behind the powers may
-    stand zeros, which n may count or not: then that one is meant which gives a base of two digits at most.
+    stand zeros, which n may count or not: then that one is meant which gives a base of two digits at most, and where
+    both do, as great a one as is in use.
     """
     is_told = constants.is_floating_point() and constants.element_size() > 2
     if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
@@ -96,6 +99,7 @@ def read_base(constants: Tensor) -> float | None:
         return round_off(float(powers[-1]) ** (-len(row) / last), range(1, 18))
     found = [round_off(float(powers[-1]) ** (-count / last), (1, 2)) for count in (len(row), len(powers))]
     known = [base for base in found if base is not None]
+    known = [base for base in known if base >= LEAST_BASE] if len(known) > 1 else known
     return known[0] if len(known) == 1 else None
 
 

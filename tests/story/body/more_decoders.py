@@ -169,14 +169,24 @@ def axk1(c):
 @family("AXK2ForCausalLM", "axk2:99, 502, 660", named=True, **MIXED, **TWO)
 def axk2(c):
     # each norm is gated by what it made itself: nothing beside it scales it (line 99)
-    # an indexer chooses keys (line 277)
-    return of_deepseek(c, pre, gate=True, gate_curve="sigmoid", chosen_keys=True, chosen_kept=c.index_head_dim)
+    # an indexer chooses keys (line 277), of ten places all
+    return of_deepseek(c, pre, gate=True, gate_curve="sigmoid", **indexed(c))
 
 
 @family("DeepseekV32ForCausalLM", "deepseek_v32:335, 601", named=True, first_k_dense_replace=1, **MIXED, **TWO)
 def deepseek_v32(c):
     # ten places are fewer than the indexer chooses (line 241), and its choice is in the mask all the same
-    return of_deepseek(c, pre, chosen_keys=True, chosen_kept=c.index_head_dim)
+    return of_deepseek(c, pre, **indexed(c))
+
+
+def indexed(c):
+    """An indexer that may choose more keys than there are places."""
+    return {
+        "chosen_keys": True,
+        "chosen_kept": c.index_head_dim,
+        "chosen_most": c.index_topk,
+        "all_chosen": True,
+    }
 
 
 def space(c):

@@ -45,6 +45,20 @@ class Indexed(Scoring):
         return scores.masked_fill(hidden, -1e9)
 
 
+class OfSoMany(Scoring):
+    """Each place sees so many keys at most, or all where there are no more (DeepSeek-V3.2)."""
+
+    def __init__(self, most, **others):
+        super().__init__()
+        self.index_topk = most
+        for name, value in others.items():
+            setattr(self, name, value)
+
+    def change(self, scores, others):
+        best = others.topk(min(self.index_topk, LENGTH), dim=-1).indices
+        return scores.masked_fill(torch.ones_like(others, dtype=torch.bool).scatter(-1, best, False), -1e9)
+
+
 class Keeping(Indexed):
     """What the other scores are made of is put into a cache that is empty (DeepSeek-V3.2)."""
 
@@ -181,6 +195,36 @@ def test_keys_are_chosen_in_pieces_where_places_of_these_are_written_along_a_mas
     found = look(attention)
 
     assert (found.chosen_keys, found.chosen_together, found.none_chosen) == told
+
+
+@pytest.mark.parametrize(
+    ("attention", "most", "is_all"),
+    [
+        (OfSoMany(CHOSEN), CHOSEN, None),
+        (OfSoMany(LENGTH), LENGTH, True),
+        (OfSoMany(2048), 2048, True),
+        (OfSoMany(2048, other_topk=17), None, True),  # which of the two is meant is not known
+        (InPieces(2), None, None),
+    ],
+)
+def test_how_many_keys_are_chosen_is_told_and_where_all_were(attention, most, is_all):
+    found = look(attention)
+
+    assert (found.chosen_most, found.all_chosen) == (most, is_all)
+
+
+@pytest.mark.parametrize(
+    ("attention", "told"),
+    [
+        (OfSoMany(CHOSEN), "say which of them each place looks at, 3 at most."),
+        (OfSoMany(2048), "looks at, 2,048 at most. Here all were chosen: no row of this pass has more."),
+        (InPieces(2), "say which of them each place looks at."),
+    ],
+)
+def test_a_choice_that_leaves_no_key_out_is_said_to_be_such(attention, told):
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(attention)), torch.arange(LENGTH)[None])
+
+    assert describe_chosen_keys(xray.anatomy(trace)).endswith(told)
 
 
 @pytest.mark.parametrize(

@@ -161,15 +161,26 @@ def test_layers_that_are_alike_stand_in_one_line_unless_all_are_told_alike():
         ({"gathered": 64}, ("", " (keys of 64 places each)")),
         ({"kv_heads": 2, "gathered": 9}, (" (4 key heads)", " (2 key heads, keys of 9 places each)")),
         ({"kv_heads": 2, "source": "encoder"}, ("", "")),
+        ({"sinks": True}, ("", " (sinks)")),
+        ({"turned": 3}, ("", " (3 of 7 turned)")),
+        ({"kv_heads": 2, "turned": 3}, (" (4 key heads)", " (2 key heads, 3 of 7 turned)")),
+        ({"turned": 3, "positions": None}, ("", "")),
         ({}, ("", "")),
     ],
 )
 def test_heads_are_told_where_attentions_of_one_kind_have_others(other, told):
-    one = replace(FALSE, heads=4, kv_heads=4)
+    one = replace(FALSE, heads=4, kv_heads=4, d_k=7, positions="rotary")
     two = replace(one, **other)
     tower = make_tower(one, two)
 
     assert (name_heads(one, tower), name_heads(two, tower)) == told
+
+
+def test_what_all_attentions_have_alike_tells_none_from_another():
+    one = replace(FALSE, heads=4, kv_heads=4, d_k=7, positions="rotary", turned=3, sinks=True)
+    two = replace(one, kv_heads=2)
+
+    assert name_heads(two, make_tower(one, two)) == " (2 key heads)"
 
 
 class Sunk(nn.Module):

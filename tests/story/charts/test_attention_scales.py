@@ -5,6 +5,7 @@ import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from story.charts.test_heads_first import PLACES, Late
 from torch import nn
+from torch.nn import functional
 from torch.nn.functional import softplus
 
 import xray
@@ -385,3 +386,33 @@ def test_the_highest_of_scores_that_is_taken_from_them_is_told_with_their_factor
     _, _, nodes = read_panel(Relaxed)
 
     assert "SCORES − THEIR HIGHEST, · 32" in {node.label for node in nodes}
+
+
+class Kept(nn.Module):
+    """Values, or what keys and values are made of, are multiplied by a number and laid behind what a cache holds."""
+
+    def __init__(self, *, shares):
+        super().__init__()
+        self.shares, self.norm, self.waist = shares, nn.RMSNorm(7), nn.Linear(WIDTH, 7)
+        self.query, self.out, self.both = (nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(7, 2 * WIDTH))
+
+    def forward(self, x):
+        rows = self.norm(self.waist(x))
+        rows = self.keep(rows.unsqueeze(1)).squeeze(1) if self.shares else rows
+        parts = self.query(x), *self.both(rows).chunk(2, -1)
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in parts)
+        value = value if self.shares else self.keep(value)
+        found = functional.scaled_dot_product_attention(query, key, value)
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+    def keep(self, rows):
+        return torch.cat((torch.empty(0), rows * 0.75), -2)
+
+
+@pytest.mark.parametrize(("shares", "told"), [(False, "V · 0.75"), (True, "K, V · 0.75")])
+def test_by_which_number_values_are_multiplied_that_a_cache_keeps_is_told(shares, told):
+    _, _, nodes = read_panel(lambda: Kept(shares=shares))
+
+    labels = [node.label for node in nodes]
+    assert told in labels
+    assert not [one for one in labels if one.startswith("SCALE")]

@@ -1,11 +1,13 @@
 """Convolutions on the ways of an attention, each added to what it reads: of keys, and of what goes back (Inkling)."""
 
+import pytest
 import torch
 from story.body.test_mistaken import HEADS, PLACES, WIDTH, FeedForwardPart
 from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.sentences.of_rows import describe_mixed_back
 from xray.story.sheet.columns import read_columns
 
 
@@ -20,12 +22,20 @@ class Short(nn.Module):
         return self.conv(x.transpose(1, 2))[:, :, : x.shape[1]].transpose(1, 2) + x
 
 
-class Convolved(nn.Module):
-    """An attention with such a convolution of its keys, and one of what its last linear layer gives."""
+class Around(Short):
+    """The same of a place and the one on each side."""
 
     def __init__(self):
         super().__init__()
-        self.norm, self.short, self.behind = nn.LayerNorm(WIDTH), Short(), Short()
+        self.conv = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH, bias=False)
+
+
+class Convolved(nn.Module):
+    """An attention with such a convolution of its keys, and one of what its last linear layer gives."""
+
+    def __init__(self, of_keys=Short, behind=Short):
+        super().__init__()
+        self.norm, self.short, self.behind = nn.LayerNorm(WIDTH), of_keys(), behind()
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, x):
@@ -58,3 +68,19 @@ def test_a_sum_with_what_went_past_a_convolution_is_led_there_and_holds_no_convo
     assert ("LINEAR O", "ADDED UP") in ways
     assert [step.op for step in added.steps] == ["add"]
     assert sum(step.op == "conv1d" for node in chart.nodes for step in node.steps) == len(("keys", "behind"))
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        ((Short, Short), "keys and what attention gives"),
+        ((Around, Short), "what attention gives"),
+        ((Short, nn.Identity), "keys"),
+        ((nn.Identity, Around), None),
+    ],
+)
+def test_what_convolutions_mix_with_places_before_is_said(kinds, told):
+    model = nn.Sequential(Convolved(*kinds), FeedForwardPart(), Convolved(*kinds), FeedForwardPart())
+    found = describe_mixed_back(xray.anatomy(xray.trace(model.eval(), torch.rand(2, PLACES, WIDTH))))
+
+    assert found == ((told and f"Convolutions mix {told} of each place with those of places just before it.") or "")

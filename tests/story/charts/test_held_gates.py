@@ -79,6 +79,20 @@ def test_bounds_of_both_factors_are_told(hold, told, fused):
         ((hold_none,) * 2, "SiLU of one projection, times another, then back."),
         (
             (hold_both, hold_none),
+            "SiLU of one projection, times another, then back. In some layers the one is at most 7, the other from"
+            " −5 to 7, + 1.",
+        ),
+        (
+            (hold_bent, hold_none),
+            "SiLU of one projection, times another, then back. In some layers the bent one is at most 11.",
+        ),
+        (
+            (hold_bent, hold_up),
+            "SiLU of one projection, times another, then back. In some layers what is multiplied is held between bounds"
+            " before.",
+        ),
+        (
+            (hold_both, hold_up),
             "SiLU of one projection, times another, then back. In some layers what is multiplied is held between bounds"
             " before, or has a number added.",
         ),
@@ -89,6 +103,13 @@ def test_the_sentence_of_gates_tells_what_holds_their_factors(holds, told):
     found = xray.anatomy(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 5, WIDTH)))
 
     assert describe_gate(found) == f"Gated feed-forward: {told}"
+
+
+def test_bounds_of_chosen_experts_alone_are_told_of_these():
+    layers = [AttentionPart(), Gated(hold_none, fused=False), AttentionPart(), OneByOne(hold_both)]
+    found = xray.anatomy(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 13, WIDTH)))
+
+    assert describe_gate(found).endswith(" In chosen experts the one is at most 7, the other from −5 to 7, + 1.")
 
 
 def test_bounds_within_experts_are_told():

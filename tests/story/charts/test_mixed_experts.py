@@ -15,14 +15,14 @@ from xray.story.sheet.columns import read_columns
 
 
 class Chosen(nn.Module):
-    """Two of four experts for each place, and a convolution of what they give with that of places before (Inkling)."""
+    """Two of four experts for each place, and a convolution of what they give for others, be they before (Inkling)."""
 
     def __init__(self, mixes):
         super().__init__()
         self.mixes = mixes
         self.router, self.norm = nn.Linear(WIDTH, 4), nn.RMSNorm(WIDTH)
         self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 9)), nn.Parameter(torch.randn(4, 9, WIDTH))
-        self.short = nn.Conv1d(WIDTH, WIDTH, 3, groups=WIDTH, padding=2, bias=False)
+        self.short = nn.Conv1d(WIDTH, WIDTH, 3, groups=WIDTH, padding=1 if mixes == "around" else 2, bias=False)
 
     def forward(self, x):
         normed = self.norm(x)
@@ -43,7 +43,7 @@ def read_stage(mixes):
 
 
 def test_a_convolution_behind_experts_is_drawn_above_their_sum():
-    trace, _, chart = read_stage(True)
+    trace, _, chart = read_stage("before")
     ways = [(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges]
 
     assert ("SUM, WEIGHTED BY THE ROUTER", "CONVOLUTION OF THE LAST 3 BY CHANNEL") in ways
@@ -55,8 +55,9 @@ def test_a_convolution_behind_experts_is_drawn_above_their_sum():
 @pytest.mark.parametrize(
     ("mixes", "told"),
     [
-        (True, "Each place through 2 of 4 experts, then mixed with places next to it."),
-        (False, "Each place alone, through 2 of 4 experts."),
+        ("before", "Each place through 2 of 4 experts, then mixed with those just before it."),
+        ("around", "Each place through 2 of 4 experts, then mixed with places next to it."),
+        (None, "Each place alone, through 2 of 4 experts."),
     ],
 )
 def test_places_go_alone_through_experts_that_nothing_mixes(mixes, told):

@@ -232,6 +232,7 @@ MODELS = {
     ),
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "queries and keys of places before": make_anatomy(replace(FALSE, mixed_before=2)),
+    "rows mixed with those before": make_anatomy(replace(FALSE, mixed_back=("keys", "values"))),
     "values of the place before": make_anatomy(replace(FALSE, values_before=(3, 7))),
     "convolved values": make_anatomy(replace(FALSE, convolved=5)),
     "mixing by a Fourier transform": make_anatomy(FourierMixing(7, features=True)),

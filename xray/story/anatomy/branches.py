@@ -66,9 +66,10 @@ class Attention(Looking):
     values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
-    such score is of, where it is of several, and `none_chosen` where the rows of this pass are too few for any
-    (GLM-5.3). `turned` is how many numbers of a head are turned by its place, where not all are (GPT-NeoX),
-    `query_experts` among how many experts a router chooses the `query_chosen` that make the queries of a place
+    such score is of, where it is of several, `chosen_most` how many keys a place chooses at most, `all_chosen` where no
+    row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3). `turned` is
+    how many numbers of a head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many
+    experts a router chooses the `query_chosen` that make the queries of a place
     (JetMoe). `turned_by_head` is True where queries and keys are turned by an angle of each head, the same at every
     place (NeuCodec). `place_numbers` is how many numbers tell each place where
     they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
@@ -82,8 +83,9 @@ class Attention(Looking):
     window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
     turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
     values, whose result is added to what the heads found of them (Nyströmformer), `mixed_before` how many places before
-    their own convolutions mix into queries and keys, `values_before` the parts of values, of how many, that are made of
-    the place before (ZAYA). `rotary_base` is the base of the
+    their own convolutions mix into queries and keys, `mixed_back` which rows, by name, others mix with those just
+    before them (Inkling), `values_before` the parts of values, of how many, that are made of the place before (ZAYA).
+    `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
@@ -122,6 +124,8 @@ class Attention(Looking):
     chosen_earlier: bool | None = None
     chosen_kept: int | None = None
     chosen_together: int | None = None
+    chosen_most: int | None = None
+    all_chosen: bool | None = None
     none_chosen: bool | None = None
     query_experts: int | None = None
     query_chosen: int | None = None
@@ -137,6 +141,7 @@ class Attention(Looking):
     beside_unturned: bool | None = None
     convolved: int | None = None
     mixed_before: int | None = None
+    mixed_back: tuple[str, ...] = ()
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
@@ -214,12 +219,12 @@ class Experts:
     `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
     for the places that do not go through these (ERNIE 4.5 VL). `neighbours` says that what they give is mixed with that
-    of neighbouring places behind them (Inkling). `handing_on` is how many are no feed-forward: they hand on the rows
-    that chose them as they are (the zero experts of LongCat). `capacity` is how many places of each sequence an expert
-    takes at most: those that chose it behind these go through none (Switch Transformers, Fedus et al. 2021).
-    `chosen_or_none` is how many are chosen where one score more is for none of them, `earlier_router` tells that a
-    router adds what the one before it worked out of its rows (ZAYA). `held_gate`, `held_bent` and `held_up` are as
-    those of one feed-forward.
+    of neighbouring places behind them (Inkling), `looks_back` that these stand before it alone. `handing_on` is how
+    many are no feed-forward: they hand on the rows that chose them as they are (the zero experts of LongCat).
+    `capacity` is how many places of each sequence an expert takes at most: those that chose it behind these go through
+    none (Switch Transformers, Fedus et al. 2021). `chosen_or_none` is how many are chosen where one score more is for
+    none of them, `earlier_router` tells that a router adds what the one before it worked out of its rows (ZAYA).
+    `held_gate`, `held_bent` and `held_up` are as those of one feed-forward.
     """
 
     experts: int | None
@@ -232,6 +237,7 @@ class Experts:
     routing: Routing | None = None
     others: "Experts | None" = None
     neighbours: bool = False
+    looks_back: bool = False
     handing_on: int | None = None
     capacity: int | None = None
     shared_d_ff: int | None = None

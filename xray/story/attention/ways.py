@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS
 from xray.story.anatomy.branches import ANOTHER_ROW, Attention
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
 from xray.story.attention.lanes import (
@@ -176,6 +176,8 @@ def draw_shared(
                 label = f"HEADS OF {', '.join(letters.upper())}"
             elif label.startswith("ONE LINEAR FOR") and own.issuperset(letters):
                 label = f"LINEAR BEFORE {', '.join(letters.upper())}"
+            elif factor := name_scaling(flow, part):
+                label = f"{', '.join(letters.upper())} {factor}"
             extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
@@ -220,9 +222,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     """A part of one lane as a node; `width` is that of a head, by the root of which rows may be divided."""
     letter = lane.letter.upper()
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
-    scaling = [node for node in part.nodes if flow.op(node) not in CARRYING] if part.kind == "scale" else []
-    factors = {name_factor(flow, node, width) for node in scaling}
-    factor = factors.pop() if len(factors) == 1 else ""
+    factor = name_scaling(flow, part, width)
     chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
     return Node(
         key,
@@ -231,7 +231,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         else f"{letter} · f(place)"
         if by_place
         else f"{letter} {factor}"
-        if factor not in ("", UNKNOWN_FACTOR)
+        if factor
         else label_part(flow, part, letter, narrow=True),
         row,
         lane.place,
@@ -240,6 +240,20 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         "" if chosen is None else describe_params(flow, *part.nodes),
         told=() if chosen is None else (CHOSEN.format(chosen=chosen[0], experts=chosen[1]),),
     )
+
+
+def name_scaling(flow: Flow, part: Part, width: int = 0) -> str:
+    """By what a part multiplies, where that is one number and is known; what joins to nothing changes nothing."""
+    changing = [node for node in part.nodes if flow.op(node) not in CARRYING and not joins_nothing(flow, node)]
+    factors = {name_factor(flow, node, width) for node in changing} if part.kind == "scale" else set()
+    factor = factors.pop() if len(factors) == 1 else ""
+    return "" if factor == UNKNOWN_FACTOR else factor
+
+
+def joins_nothing(flow: Flow, node: int) -> bool:
+    """Whether a step lays rows behind none, as those of the first words behind an empty cache."""
+    given = [record for record in flow.steps[node].inputs if 0 not in record.shape]
+    return flow.op(node) in JOINS and len(given) == 1 < len(flow.steps[node].inputs)
 
 
 def fan_of(part: Part, branch: Attention, letter: str) -> int:

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS
 from xray.ir.trace import Step
 from xray.story.blocks.pieces import FEWEST_NUMBERS, IDLE, Piece, join_pieces
 from xray.story.blocks.tree import Tree
+from xray.story.wording import spell_steps
 
 FEWEST = 2
 """A bundle holds at least so many."""
@@ -137,6 +138,6 @@ def name_kernel(step: Step) -> str:
         return step.op
     groups, channels = step.settings.get("groups", 1), step.settings.get("in_channels")
     parted = "" if groups == 1 else " by channel" if groups == channels else f" in {groups} groups"
-    steps = {*stride.split("x")} - {"1"} if isinstance(stride, str) else set()
-    moved = f" step {'×'.join(steps) if len(steps) == 1 else str(stride).replace('x', '×')}" if steps else ""
+    steps = [int(one) for one in stride.split("x")] if isinstance(stride, str) else [1]
+    moved = "" if set(steps) == {1} else f" step {spell_steps(steps)}"
     return f"{step.op} {kernel.replace('x', '×')}{parted}{moved}"

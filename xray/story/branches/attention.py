@@ -34,10 +34,10 @@ from xray.story.branches.operands import (
     read_rotary_base,
     read_sides,
 )
-from xray.story.branches.others import count_before, count_convolved, count_mixed_before
+from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
-from xray.story.branches.visible import chooses_none, count_kept_for, find_choice
+from xray.story.branches.visible import chooses_all, chooses_none, count_kept_for, find_choice, read_most_chosen
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
@@ -81,6 +81,7 @@ def describe_attention(
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     gate = find_gate(flow, site, region)
+    before = count_mixed_before(flow, query.nodes & key.nodes)
     return Attention(
         source=source,
         heads=heads,
@@ -122,6 +123,8 @@ def describe_attention(
         chosen_earlier=is_earlier or None,
         chosen_kept=None if choice is None or is_earlier else count_kept_for(flow, choice),
         chosen_together=choice.together if choice is not None and choice.together > 1 else None,
+        chosen_most=None if choice is None else read_most_chosen(flow, choice),
+        all_chosen=(choice is not None and chooses_all(flow, choice)) or None,
         none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
         query_experts=None if experts is None else experts[1],
         query_chosen=None if experts is None else experts[0],
@@ -131,7 +134,8 @@ def describe_attention(
         sliding_window=set_window,
         kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
         convolved=count_convolved(flow, site, region),
-        mixed_before=count_mixed_before(flow, query.nodes & key.nodes),
+        mixed_before=before,
+        mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
         values_before=count_before(flow, value.nodes),
         rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,

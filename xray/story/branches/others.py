@@ -1,7 +1,7 @@
 """Branches that are neither attention nor feed-forward: convolutions, and states handed on from place to place."""
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -13,6 +13,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS,
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
+from xray.story.branches.operands import Side
 from xray.story.passages.held_factors import is_given, list_fed
 from xray.story.recognition.between import Region, read_sizes
 from xray.story.recognition.lengths import divides_by_length
@@ -129,6 +130,20 @@ def looks_back(flow: Flow, node: int) -> bool:
     readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
     parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
     return stride == 1 and padding == before and made[0] == length[0] + before and parts == {f":{length[0]}"}
+
+
+def lets_neighbours_in(flow: Flow, node: int) -> bool:
+    """Whether a step is a convolution that reads more than one place."""
+    return flow.op(node) in FINDINGS and max(read_sizes(flow, node, "kernel_size"), default=1) > 1
+
+
+def list_mixed_back(flow: Flow, site: Site, sides: Sequence[Side], region: Region) -> tuple[str, ...]:
+    """Which rows of an attention convolutions mix with those just before them, what it gives last (Inkling)."""
+    ahead = flow.ahead(site.weighted_sum, within=region.inner.__contains__)
+    names = ("queries", "keys", "values", "what attention gives")
+    ways = zip(names, (*(one.nodes for one in sides), ahead), strict=True)
+    mixing = [(name, [node for node in nodes if lets_neighbours_in(flow, node)]) for name, nodes in ways]
+    return tuple(name for name, own in mixing if own and all(looks_back(flow, node) for node in own))
 
 
 def count_groups(flow: Flow, node: int) -> int | None:

@@ -18,6 +18,8 @@ FEWEST = 2
 FILLED = frozenset({"full", "full_like", "new_full"})
 SQUARE = re.compile(r"(\d+):(\d+), \1:\2")
 MOST_BEHIND = 60
+CHOSEN = "topk"
+"""In settings, the name of how many are chosen holds it, as that of torch's own step does."""
 NUMBERING = frozenset({"int", "long"})
 """What places of keys may go through, beside casts, before they are written."""
 PUT_BESIDE = CARRYING | CLAMPS | NUMBERING | SIDE_BY_SIDE | {"masked_fill", "masked_fill_", "pad"}
@@ -97,6 +99,25 @@ def fits(flow: Flow, choice: Choice, keys: int) -> bool:
 def chooses_none(flow: Flow, choice: Choice) -> bool:
     """Whether the rows of this pass are too few for any score, as those that fill no piece are."""
     return flow.steps[choice.highest].inputs[0].shape[-1] == 0
+
+
+def chooses_all(flow: Flow, choice: Choice) -> bool:
+    """Whether each place has as many scores as are chosen, so that the choice leaves none out."""
+    there, chosen = flow.steps[choice.highest].inputs[0].shape[-1], flow.output(choice.highest).shape[-1]
+    return choice.together == 1 and 0 < there == chosen
+
+
+def read_most_chosen(flow: Flow, choice: Choice) -> int | None:
+    """How many keys a place chooses at most; where all were chosen, by the only setting of its block that names such.
+
+    None of pieces, and where no setting, or several, could be meant.
+    """
+    chosen = flow.output(choice.highest).shape[-1]
+    if choice.together > 1 or not chooses_all(flow, choice):
+        return chosen if choice.together == 1 else None
+    settings = next((flow.steps[one].settings for one in flow.parents(choice.highest)), {})
+    told = [value for name, value in settings.items() if CHOSEN in name and type(value) is int]
+    return told[0] if len(told) == 1 and told[0] >= chosen else None
 
 
 def count_kept_for(flow: Flow, choice: Choice) -> int | None:

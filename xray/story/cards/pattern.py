@@ -66,7 +66,7 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
             for kind, (text, layers) in enumerate(listed[:MOST_KINDS]):
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, swatch(kind), 2)
                 spelled = f"{spell_layers(layers)}: {text}"
-                lines = tuple(words(line, NOTE) for line in wrap(spelled, NOTE, told.width - 50, canvas.measure, 2))
+                lines = tuple(words(line, NOTE) for line in wrap(spelled, NOTE, told.width - 50, canvas.measure, 3))
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
             if len(listed) > MOST_KINDS:
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, OTHERS, 2)
@@ -166,7 +166,10 @@ def name_places(branch: Branch, tower: Tower) -> str:
 
 
 def name_heads(branch: Branch, tower: Tower) -> str:
-    """How many heads keys have, or how wide heads are, and of how many places each key is, where others differ."""
+    """How many heads keys have, or how wide heads are, and what else is true of them, where others differ.
+
+    That is of how many places each key is, how many numbers of a head are turned, and that sinks take a share.
+    """
     if not isinstance(branch, Attention):
         return ""
     others = [one for one in tower.branches if isinstance(one, Attention) and one.source == branch.source]
@@ -176,6 +179,10 @@ def name_heads(branch: Branch, tower: Tower) -> str:
     elif branch.d_k and len({one.d_k for one in others}) > 1:
         told = [f"heads of {branch.d_k:,}"]
     told += [spell_gathered(branch.gathered)] if branch.gathered and len({one.gathered for one in others}) > 1 else []
+    turned = {(one.turned, one.d_k) for one in others if one.positions == "rotary"}
+    if branch.turned and branch.d_k and len(turned) > 1:
+        told.append(f"{branch.turned:,} of {branch.d_k:,} turned")
+    told += ["sinks"] * (branch.sinks is True and not all(one.sinks for one in others))
     return f" ({', '.join(told)})" if told else ""
 
 

@@ -19,7 +19,7 @@ from xray.story.experts.choice import (
 )
 from xray.story.experts.chosen_heads import find_gathering, find_stack
 from xray.story.experts.earlier_router import find_handed_on
-from xray.story.experts.neighbours import find_mixed_behind
+from xray.story.experts.neighbours import find_mixed_behind, mixes_back
 from xray.story.experts.routing import read_capacity, read_routing
 from xray.story.experts.sets import list_sets
 from xray.story.experts.skipped import list_emptied, may_choose_none
@@ -42,6 +42,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     found = describe_each(flow, nodes, experts, router)
     shared = list_shared(flow, nodes, router)
     routing = list_routing(flow, nodes, router)
+    mixed = find_mixed_behind(flow, region)
     emptied = list_emptied(flow, routing, chosen_at, experts)
     return Experts(
         experts=experts,
@@ -54,7 +55,8 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         routing=read_routing(flow, nodes, routing, chosen_at, router, emptied)
         if count_routers(flow, nodes) <= 1
         else None,
-        neighbours=find_mixed_behind(flow, region) is not None,
+        neighbours=mixed is not None,
+        looks_back=mixes_back(flow, mixed),
         handing_on=count_handing_on(flow, nodes, experts),
         capacity=read_capacity(flow, routing),
         shared_d_ff=measure_shared(flow, shared),

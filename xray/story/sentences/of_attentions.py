@@ -1,6 +1,6 @@
 """What the card says of the attentions of a model: of all of them, or of some."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from xray.story.anatomy.branches import (
@@ -18,7 +18,7 @@ from xray.story.anatomy.wording import ACTIVATIONS, describe_points, spell_base
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words
 
-Value = TypeVar("Value", float, str)
+Value = TypeVar("Value", int, float, str)
 BARE = frozenset({"words", "norm", "scale"})
 """What may stand before the layers of a tower that tells nothing of places."""
 
@@ -170,22 +170,29 @@ def describe_chosen_keys(anatomy: Anatomy) -> str:
     if some is None:
         return ""
     choosing = [branch for branch in attentions(anatomy) if branch.chosen_keys]
-    together = {branch.chosen_together for branch in choosing}
-    many = together.pop() if len(together) == 1 else None
+    many = find_one(branch.chosen_together for branch in choosing)
     told = f"Keys are chosen{some}{f', {many} places at once' if many else ''}"
+    few = find_one(branch.chosen_most for branch in choosing)
     told = f"{told}: other scores, made for this alone, say which of them each place looks at"
-    kept = {branch.chosen_kept for branch in choosing if not branch.chosen_earlier}
-    numbers = kept.pop() if len(kept) == 1 else None
+    told += f", {few:,} at most" if few else ""
+    numbers = find_one(branch.chosen_kept for branch in choosing if not branch.chosen_earlier)
     more = f"; a cache keeps {numbers:,} numbers of each place for them" if numbers else ""
-    return f"{told}{more}."
+    here = " Here all were chosen: no row of this pass has more." * all(branch.all_chosen for branch in choosing)
+    return f"{told}{more}.{here}"
+
+
+def find_one(values: Iterable[Value | None]) -> Value | None:
+    """The one value that all of some have."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
 
 
 def describe_none_chosen(anatomy: Anatomy) -> str:
     choosing = [branch for branch in attentions(anatomy) if branch.chosen_keys]
-    many = {branch.chosen_together for branch in choosing if branch.none_chosen}
-    if len(many) != 1 or not all(branch.none_chosen for branch in choosing):
+    many = find_one(branch.chosen_together for branch in choosing if branch.none_chosen)
+    if many is None or not all(branch.none_chosen for branch in choosing):
         return ""
-    return f"Here no score chose any: the rows of this pass do not fill {many.pop()} places."
+    return f"Here no score chose any: the rows of this pass do not fill {many} places."
 
 
 def describe_turned(anatomy: Anatomy) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from xray.story.anatomy.branches import Experts, FeedForward
+from xray.story.anatomy.branches import Experts, FeedForward, Held
 from xray.story.anatomy.tree import Anatomy
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import branches, of_some_layers
@@ -29,11 +29,32 @@ def describe_gate(anatomy: Anatomy) -> str:
     if any(not gated for _, gated in found):
         where = of_some_layers(anatomy, lambda one: isinstance(one, FeedForward | Experts) and one.gated)
         some = where or ", beside one without a gate"  # Gemma 3n
-    held = {(branch.held_gate, branch.held_bent, branch.held_up) for branch in forwards(anatomy) if branch.gated}
+    held = {list_held(branch) for branch in forwards(anatomy) if branch.gated}
     ways = held.pop() if len(held) == 1 else ((), (), ())
     gate, bent, up = (f" ({spell_held(steps)})" if steps else "" for steps in ways)
-    more = " In some layers what is multiplied is held between bounds before, or has a number added." * bool(held)
+    more = describe_held(anatomy) if held else ""
     return f"Gated feed-forward{some}: {name}{bent} of one projection{gate}, times another{up}, then back.{more}"
+
+
+def list_held(branch: FeedForward | Experts) -> tuple[Held, Held, Held]:
+    """What is done to the factors of a gate: to the one before it is bent and behind, and to the other."""
+    return branch.held_gate, branch.held_bent, branch.held_up
+
+
+def describe_held(anatomy: Anatomy) -> str:
+    """What is done to the factors of gates before they meet, where it is not the same of all; only what is found."""
+    gated = [one for one in forwards(anatomy) if one.gated]
+    own, others = ([one for one in gated if any(list_held(one)) == is_held] for is_held in (True, False))
+    kinds, others_kinds = {one.part for one in own}, {one.part for one in others}
+    some = "In chosen experts" if kinds == {"experts"} and kinds.isdisjoint(others_kinds) else "In some layers"
+    ways = {list_held(one) for one in own}
+    if len(ways) == 1:
+        told = zip(("the one", "the bent one", "the other"), ways.pop(), strict=True)
+        held = [f"{name} {{}}{spell_held(steps)}" for name, steps in told if steps]
+        return f" {some} {', '.join(held).replace('{}', 'is ', 1).replace('{}', '')}."
+    names = {name for way in ways for steps in way for name, _ in steps}
+    bounds, added = "is held between bounds before" * bool(names - {"plus"}), "has a number added" * ("plus" in names)
+    return f" {some} what is multiplied {', or '.join(filter(None, (bounds, added)))}."
 
 
 def describe_threshold(anatomy: Anatomy) -> str:

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy
-from xray.story.sentences.of_attentions import attentions, of_some
+from xray.story.sentences.of_attentions import attentions, branches, of_some
 from xray.story.sentences.sentence import Sentence, say_first
+from xray.story.wording import join_words
 
 ONE = {"feed-forward": "a feed-forward", "convolution": "a convolution", "linear": "a linear layer"}
 """What parts are called of which there is one."""
@@ -75,8 +77,16 @@ def describe_values_before(anatomy: Anatomy) -> str:
     )
 
 
+def describe_mixed_back(anatomy: Anatomy) -> str:
+    found = {branch.mixed_back for branch in attentions(anatomy)}
+    names = [*found.pop()] if len(found) == 1 else []
+    names += ["what experts give"] * any(isinstance(one, Experts) and one.looks_back for one in branches(anatomy))
+    return f"Convolutions mix {join_words(names)} of each place with those of places just before it." if names else ""
+
+
 OF_NEIGHBOURS: tuple[Sentence[Anatomy], ...] = (
     Sentence("queries and keys of places before", describe_mixed_before),
     Sentence("values of the place before", describe_values_before),
+    Sentence("rows mixed with those before", describe_mixed_back),
 )
 """What the card says of rows of the places before."""

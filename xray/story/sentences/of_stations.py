@@ -196,8 +196,9 @@ def describe_chosen(branch: Branch) -> str:
     count = branch.chosen or branch.chosen_or_none
     few = f"{count} of {branch.experts} experts" if count and branch.experts else "experts"
     few += " or none" * bool(branch.chosen_or_none)
+    around = "those just before it" if branch.looks_back else "places next to it"
     return (
-        f"Each place through {few}, then mixed with places next to it."
+        f"Each place through {few}, then mixed with {around}."
         if branch.neighbours
         else f"Each place alone, through {few}."
     )
