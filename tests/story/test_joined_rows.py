@@ -46,6 +46,10 @@ def shuffle(x, _):
     [
         ({"out": lambda x, _: x.reshape(len(x), 4, -1), "wide": 2 * WIDTH}, {"2 PLACES SIDE BY SIDE"}),
         ({"out": shuffle, "wide": 2 * WIDTH}, {"2 PLACES SIDE BY SIDE"}),
+        (
+            {"out": lambda x, _: x.reshape(len(x), 4, 2, -1).transpose(2, 3).reshape(len(x), 4, -1), "wide": 2 * WIDTH},
+            {"2 PLACES SIDE BY SIDE, CHANNEL BY CHANNEL"},  # what two places have of a channel is together
+        ),
         ({"frames": 4}, {"4 PLACES SIDE BY SIDE"}),
         ({"frames": 4, "centred": True}, {"4 PLACES SIDE BY SIDE"}),
         (

@@ -6,6 +6,8 @@ from handwritten import Attention, Layer
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 WIDTH, PLACES = 12, 16
@@ -103,3 +105,56 @@ def test_rows_that_a_mask_keeps_are_in_no_other_order(kept, turned, told):
     (column,) = read_columns(xray.trace(Masked(kept, turned=turned), torch.rand(2, 3, 16, 16)))
 
     assert [node.label for node in column.entrance.nodes if "ROWS" in node.label] == told
+
+
+def order_by_windows(*, across=2, edge=0, turned=False):
+    """The numbers of a map of 6 by 4 places, by windows 3 high, with those of an edge around it left away again."""
+    places = nn.functional.pad(torch.arange(24).reshape(1, 6, 4), (0, edge), value=-1)
+    places = places.reshape(1, 2, 3, (4 + edge) // across, across)
+    places = places.permute((0, 3, 1, 2, 4) if turned else (0, 1, 3, 2, 4)).reshape(-1)
+    return places[places.ne(-1)]
+
+
+class Windowed(nn.Module):
+    """A map whose rows are taken by windows, before all layers or in the first of them, and put back behind."""
+
+    def __init__(self, *, inside=False, past=True, **options):
+        super().__init__()
+        self.patches, self.last = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Linear(WIDTH, 7)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.norm, self.attention = nn.LayerNorm(WIDTH), Attention(WIDTH, 3)
+        self.inside, self.past, self.options = inside, past, options
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        order = order_by_windows(**self.options)
+        if self.inside:
+            x = (x[:, order] if self.past else x) + self.attention(rows := self.norm(x)[:, order], rows)
+        else:
+            x = x[:, order]
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x[:, order.argsort()])
+
+
+def list_orders(**settings):
+    boxes = compose_poster(xray.trace(Windowed(**settings), torch.rand(1, 3, 24, 16)), text_width).boxes
+    lines = ["".join(one.text for one in line) for box in boxes for line in box.lines]
+    return [line for line in lines if "WINDOWS OF" in line or "ORDER" in line or "comes by" in line]
+
+
+BACK = "ROWS PUT BACK IN THEIR ORDER"
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({}, ["ROWS BY WINDOWS OF 3×2", BACK]),
+        ({"across": 3, "edge": 2}, ["ROWS BY WINDOWS OF 3×3", BACK]),
+        ({"turned": True}, ["ROWS IN A GIVEN ORDER", BACK]),  # the windows of a column before those of the next one
+        ({"inside": True}, ["ROWS BY WINDOWS OF 3×2", "the stream comes by through rows by windows of 3×2", BACK]),
+        ({"inside": True, "past": False}, ["ROWS BY WINDOWS OF 3×2", BACK]),
+    ],
+)
+def test_rows_by_windows_are_told_with_their_size_before_layers_and_in_them(settings, told):
+    assert list_orders(**settings) == told

@@ -50,7 +50,10 @@ def test_a_sound_that_is_read_whole_is_not_cut():
 
 @pytest.mark.parametrize(
     ("across", "told"),
-    [(False, f"{MELS} LINES SIDE BY SIDE: 5·6 = 30"), (True, f"{FRAMES} COLUMNS SIDE BY SIDE: 5·20 = 100")],
+    [
+        (False, f"{MELS} LINES SIDE BY SIDE, CHANNEL BY CHANNEL: 5·6 = 30"),
+        (True, f"{FRAMES} COLUMNS SIDE BY SIDE, CHANNEL BY CHANNEL: 5·20 = 100"),
+    ],
 )
 def test_what_a_map_has_at_one_place_is_no_places_of_a_sequence(across, told):
     assert [label for label in labels_of(hear(across=across)) if "SIDE BY SIDE" in label] == [told]

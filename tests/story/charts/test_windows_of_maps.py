@@ -1,9 +1,10 @@
 """Maps that are cut into windows of as many places as a map has columns (Swin2SR)."""
 
+import pytest
 import torch
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from torch import nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import max_pool2d, pad, scaled_dot_product_attention
 
 import xray
 from xray.story.sheet.columns import read_columns
@@ -58,11 +59,30 @@ class InPaddedWindows(InWindows):
         return pieces.view(-1, PIECE * PIECE, HEADS, WIDTH // HEADS).transpose(1, 2)
 
 
-def test_windows_that_are_a_map_again_without_its_padding_say_so():
-    parts = nn.Linear(7, WIDTH), InPaddedWindows(), FeedForwardPart(), InPaddedWindows(), FeedForwardPart()
-    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(BATCH, SIDE + 1, SIDE + 1, 7))
-    charts = [panel.chart for column in read_columns(trace) for frame in column.frames for panel in frame.panels]
-    labels = [node.label for node in charts[0].nodes]
+class InPooledWindows(InPaddedWindows):
+    """The same, with the queries of a window pooled to one, and so the places that go on (SAM 2)."""
 
-    assert labels[-2:] == ["WINDOWS JOINED, PADDING OFF", "ADD"]
+    def forward(self, x):
+        kept, many = x.shape[1] // PIECE, x.shape[1] // PIECE + 1
+        rows = pad(self.norm(x), (0, 0, 0, PIECE, 0, PIECE))
+        pieces = rows.view(BATCH, many, PIECE, many, PIECE, WIDTH).transpose(2, 3).reshape(-1, PIECE, PIECE, WIDTH)
+        query, key, value = (one(pieces) for one in (self.query, self.key, self.value))
+        split = [one.reshape(len(one), -1, HEADS, WIDTH // HEADS).transpose(1, 2) for one in (pool(query), key, value)]
+        made = self.out(scaled_dot_product_attention(*split).transpose(1, 2).reshape(-1, 1, 1, WIDTH))
+        back = made.view(BATCH, many, many, 1, 1, WIDTH).transpose(2, 3).reshape(BATCH, many, many, WIDTH)
+        return pool(x) + back[:, :kept, :kept, :]
+
+
+def pool(x):
+    return max_pool2d(x.permute(0, 3, 1, 2), PIECE).permute(0, 2, 3, 1)
+
+
+@pytest.mark.parametrize(("part", "side"), [(InPaddedWindows, SIDE + 1), (InPooledWindows, 2 * SIDE)])
+def test_windows_that_are_a_map_again_without_its_padding_say_so(part, side):
+    parts = nn.Linear(7, WIDTH), part(), FeedForwardPart(), part(), FeedForwardPart()
+    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(BATCH, side, side, 7))
+    charts = [panel.chart for column in read_columns(trace) for frame in column.frames for panel in frame.panels]
+    labels = [node.label for chart in charts for node in chart.nodes]
+
+    assert labels[labels.index("WINDOWS JOINED, PADDING OFF") + 1] == "ADD"
     assert "CUT ANEW" not in labels

@@ -90,6 +90,8 @@ class Attention(Looking):
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
+    `cut_by` is by which of several tables `pieces` end, the first is 1, where attentions of one tower read several that
+    say the same in this pass (Muse Glimmer's windows, which are as large as an image).
     `together` is how many places look at each other where those of one input became several sequences (VideoPrism).
     """
 
@@ -137,6 +139,7 @@ class Attention(Looking):
     places_by_rows: bool | None = None
     each_side: int | None = None
     kept_last: int | None = None
+    cut_by: int | None = None
     unscaled: bool | None = None
     beside_unturned: bool | None = None
     convolved: int | None = None

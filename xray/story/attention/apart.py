@@ -21,6 +21,7 @@ from xray.story.charts.chart import (
     describe_params,
     steps_at,
 )
+from xray.story.passages.ordered_rows import name_order, takes_in_order
 from xray.story.recognition.between import cut_region
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.value_shapes import numbers
@@ -162,6 +163,16 @@ def chart_window_cut(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
         return None
     node = Node("cut", label_windows(made[1]), 0, MIDDLE, steps_back(flow, way), flow.output(way[-1]))
     return chart_alone(node)
+
+
+def chart_ordered(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
+    """The box of what puts all rows that a norm gives to an attention into another order; None where nothing does."""
+    readers = [node for node in flow.readers.get(norm.end, ()) if flow.is_leaf(node)]
+    if len(readers) != 1 or staging.branches[0].site is None or not takes_in_order(flow, readers[0]):
+        return None
+    (order,) = readers
+    label = name_order(flow, order)
+    return chart_alone(Node("order", label, 0, MIDDLE, steps_at(flow, order), flow.output(order)))
 
 
 def label_windows(places: int) -> str:

@@ -119,7 +119,7 @@ def draw_end(
         label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
             label = "SPREAD OVER THE PLACES"
-        cut = name_joined_windows(flow, part, branch.window, region) or label_cut(flow, part)
+        cut = name_joined_windows(flow, part, branch, region) or label_cut(flow, part)
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
             key, cut = "concat", "CONCAT HEADS"
         biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
@@ -352,11 +352,14 @@ def takes_in(flow: Flow, part: Part, way: Region) -> bool:
     )
 
 
-def name_joined_windows(flow: Flow, part: Part, window: int | None, region: Region) -> str:
+def name_joined_windows(flow: Flow, part: Part, branch: Attention, region: Region) -> str:
     """What a move is called that lays windows one behind the other, or side by side as a map; "" for any other one.
 
-    What was put around the rows of the branch before it was cut into windows may be left away with it (SAM).
+    What was put around the rows of the branch before it was cut into windows may be left away with it (SAM), and of
+    each window one query of several may have been made by then (SAM 2).
     """
+    pooled = branch.pooled or 1
+    window = (branch.window or 0) // pooled
     given = flow.steps[part.nodes[0]].inputs
     before, after = (given[0].shape if given else ()), part.record.shape
     is_of_windows = len(before) >= 3 and prod(before[1:-1]) == window and before[-1:] == after[-1:]
@@ -365,7 +368,8 @@ def name_joined_windows(flow: Flow, part: Part, window: int | None, region: Regi
     if prod(before) == prod(after):
         return "WINDOWS JOINED"
     padded = (flow.steps[node].inputs[0].shape for node in region.inner if pads(flow, node))
-    return "WINDOWS JOINED, PADDING OFF" if prod(after) in map(prod, padded) else ""
+    are_all = prod(after[:-1]) * pooled in (prod(shape[:-1]) for shape in padded)
+    return "WINDOWS JOINED, PADDING OFF" if are_all else ""
 
 
 def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:

@@ -20,6 +20,7 @@ from xray.story.body.told_layers import (
     tell_again,
     tell_cut_stream,
     tell_rejoined,
+    tell_tables,
     tell_windows,
 )
 from xray.story.body.widths import shape_of
@@ -165,6 +166,7 @@ def read_tower(
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
     layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
+    layers = tell_tables(flow, layers)
     stagings = [one for layer in layers for one in layer]
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:

@@ -120,6 +120,7 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
         + name_heads(branch, tower)
         + name_choice(branch)
         + name_window(branch)
+        + name_table(branch)
         + told
         for stage in group.stages
         for branch, told in zip(stage.branches, name_ways(tower, stage), strict=True)
@@ -198,6 +199,12 @@ def name_window(branch: Branch) -> str:
         return ""
     kept = f" (last {branch.kept_last:,} keys kept)" if branch.kept_last else ""
     return f" (sliding_window {branch.sliding_window:,} set)" if branch.sliding_window else kept
+
+
+def name_table(branch: Branch) -> str:
+    """By which table the pieces of packed rows end, where other attentions read another that says the same here."""
+    number = branch.cut_by if isinstance(branch, Attention) else None
+    return f" (ends: table {number})" if number else ""
 
 
 def describe_masks(masks: Sequence[Mask]) -> str:

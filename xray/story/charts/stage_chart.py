@@ -23,6 +23,7 @@ from xray.story.anatomy.branches import (
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.apart import (
     chart_copied,
+    chart_ordered,
     chart_returned,
     chart_window_cut,
     end_before,
@@ -92,8 +93,10 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
             else lead_pieces(flow, charts, inner, staging.joints[0].stream)
         )
     if len(before) == 1:
-        gated = chart_own_gate(flow, staging, before[0], chart)
-        chart = stack_charts(chart_norm(flow, before[0], "opening", beside), gated)
+        chart = chart_own_gate(flow, staging, before[0], chart)
+        order = chart_ordered(flow, staging, before[0])
+        chart = chart if order is None else stack_charts(order, chart)
+        chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
         cut = chart_window_cut(flow, staging, before[0])
         chart = chart if cut is None else stack_charts(cut, chart)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)

@@ -37,6 +37,7 @@ from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
+from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import (
     ADDS_BIAS,
@@ -47,6 +48,7 @@ from xray.story.sentences.of_parts import (
     describe_past,
     describe_taken,
 )
+from xray.story.streams.joints import Joint
 from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
 from xray.story.wording import plural
@@ -90,7 +92,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     if bend is not None:
         label, end, places = f"{label} + {label_step(flow, bend)}", bend, [bend, *places]
     dropped = list_dropouts(flow, *(joint.region.end for joint in staging.joints))
-    ways, past = list_past(flow, staging.joints[0].past), label_past(flow, staging)
+    ways, past = list_ways(flow, staging.joints[0]), label_past(flow, staging)
     if staging.stage.replaces:
         label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
     taken = describe_taken(staging.stage)
@@ -201,7 +203,17 @@ def list_joining(flow: Flow, staging: Staging) -> list[int]:
 
 def label_past(flow: Flow, staging: Staging) -> list[str]:
     """What the stream of a stage goes through on its way past the branches, in the words of boxes."""
-    return list(dict.fromkeys(label_step(flow, node).lower() for node in list_past(flow, staging.joints[0].past)))
+    return list(dict.fromkeys(label_step(flow, node).lower() for node in list_ways(flow, staging.joints[0])))
+
+
+def list_ways(flow: Flow, joint: Joint) -> list[int]:
+    """The steps that the stream goes through on its way past a branch; so those that only put its rows in an order."""
+    ordered, known = list[int](), {joint.stream, joint.region.start, *joint.region.inner, None}
+    here = next((maker for maker in flow.makers[joint.add] if maker not in known), None)
+    while here is not None and here != joint.stream and flow.op(here) in CARRYING and flow.makers[here]:
+        ordered += [here] if takes_in_order(flow, here) else []
+        here = flow.makers[here][0]
+    return list_past(flow, joint.past) or (ordered[::-1] if here == joint.stream else [])
 
 
 def list_past(flow: Flow, past: Collection[int]) -> list[int]:

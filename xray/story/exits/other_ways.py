@@ -1,13 +1,15 @@
-"""What is worked out of another tower and added to what a tower gives behind its layers: maps finer than its own."""
+"""What is added to what a tower gives behind its layers: finer maps, worked out of another one or of earlier layers."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SUMS
+from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.operation_labels import label_step
+from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import list_reading_data
 
 MOST_BEHIND = 400
@@ -33,6 +35,37 @@ def reach_joining(flow: Flow, top: int, end: int, others: Collection[int]) -> in
             top = here
         elif flow.op(here) not in CARRYING | DROPOUTS:
             return top
+
+
+def list_finer(flow: Flow, towering: Towering, top: int, others: Collection[int]) -> list[tuple[str, tuple[int, ...]]]:
+    """What boxes tell of how a map is made larger behind a tower, and a finer one, convolved, is added (SAM 2's neck).
+
+    The finer one is what an earlier layer gave. Each has its steps, the last of them first; none where it is not so.
+    """
+    given = {end_of(layer): number for number, layer in enumerate(towering.layers[:-1])}
+    found: list[tuple[str, tuple[int, ...]]] = []
+    here = top
+    while True:
+        resized = [one for one in list_onward(flow, here, others) if flow.op(one) == RESIZING]
+        sums = list_onward(flow, resized[0], others) if len(resized) == 1 else []
+        if len(sums) != 1 or flow.op(sums[0]) not in SUMS:
+            return found
+        made = [one for one in map(flow.carried_from, flow.makers[sums[0]]) if one is not None and one != resized[0]]
+        finder = made[0] if len(made) == 1 and flow.op(made[0]) in FINDINGS else None
+        layer = None if finder is None else given.get(flow.carried_from(flow.makers[finder][0]) or top)
+        if finder is None or layer is None:
+            return found
+        how = flow.steps[resized[0]].settings.get("mode", "nearest")
+        found.append((f"RESIZED ({how})", (resized[0],)))
+        found.append((f"+ {label_step(flow, finder)} OF WHAT LAYER {layer + 1} GAVE", (sums[0], finder)))
+        here = sums[0]
+
+
+def list_onward(flow: Flow, node: int, others: Collection[int]) -> list[int]:
+    """The steps that read what another one gives, moved at most, and do more than move it."""
+    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
+    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)}
+    return sorted(one for one in readers - {*others} if flow.op(one) not in CARRYING)
 
 
 def find_ways(flow: Flow, inner: Collection[int], others: Collection[int], sums: Collection[int]) -> Ways:

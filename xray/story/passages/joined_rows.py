@@ -1,15 +1,18 @@
 """Rows laid side by side on the way into or out of a tower: several become one wider one, or others stand beside."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, NORMS, REPEATS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, LOOKUPS, NORMS, REPEATS, SIDE_BY_SIDE
+from xray.ir.flow.regrouping import Axes, Piece, move_axes, spread
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.bridges import describe_joining
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
+
+BESIDE = "SIDE BY SIDE"
 
 
 def label_joined_rows(flow: Flow, nodes: Collection[int], begins: Collection[int] = ()) -> dict[int, str]:
@@ -58,7 +61,24 @@ def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[lis
     wide = read.shape[-1] if read.shape else 0
     if not width or not wide or wide % width or wide == width:
         return way, ""
-    return way, label_lines(record, read, width) or describe_joining(flow, way, wide // width)
+    told = label_lines(record, read, width) or describe_joining(flow, way, wide // width)
+    return way, told.replace(BESIDE, f"{BESIDE}, CHANNEL BY CHANNEL") if parts_channels(flow, way) else told
+
+
+def parts_channels(flow: Flow, way: Sequence[int]) -> bool:
+    """Whether moves, the last first, lay what several rows have of one channel side by side, channel after channel."""
+    maker = flow.makers[way[-1]][0] if way else None
+    channels = None if maker is None else find_channels(flow, maker)
+    if channels is None:
+        return False
+    begun: Axes = [[Piece(size)] for size in flow.steps[way[-1]].inputs[0].shape]
+    axes: Axes | None = [list(axis) for axis in begun]
+    for move in reversed(way):
+        is_same = flow.op(move) == "pad" or flow.op(move) in CASTING
+        axes = axes if axes is None or is_same else move_axes(flow, move, axes)
+    own = spread(begun[channels])
+    laid = [] if axes is None else spread(axes[-1])
+    return bool(own) and laid != own == laid[: len(own)]
 
 
 def label_lines(record: TensorRecord, read: TensorRecord, width: int) -> str:

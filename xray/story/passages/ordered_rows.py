@@ -5,8 +5,19 @@ from dataclasses import dataclass
 
 from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DIFFERENCES, PLACING, REPEATS, SIDE_BY_SIDE, TURNS, ZEROS
-from xray.ir.flow.regrouping import Regrouping, find_regrouping, list_moves
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    CLAMPS,
+    DIFFERENCES,
+    PLACING,
+    REPEATS,
+    SIDE_BY_SIDE,
+    SUMS,
+    TURNS,
+    ZEROS,
+)
+from xray.ir.flow.regrouping import MOVES, Regrouping, find_regrouping, list_moves
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.passages.channels import find_channels
@@ -18,6 +29,8 @@ PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})
 ROWS = len(("batch", "row", "width"))
 EACH_REPEATED = "repeat_interleave"
+BACK = "ROWS PUT BACK IN THEIR ORDER"
+MAP = ("windows down", "lines", "windows across", "columns")
 ROUNDING = frozenset({"round", "round_"})
 ROWS_AND_COUNTS = 2
 
@@ -50,9 +63,58 @@ def find_order(flow: Flow, node: int) -> int | None:
 def name_order(flow: Flow, node: int) -> str:
     """What a step is called that takes all rows: those that a mask keeps, or in another order."""
     sorts = find_order(flow, node)
+    if sorts is None and find_mask(flow, node) is not None:
+        return "ROWS THAT A MASK KEEPS"
     if sorts is None:
-        return "ROWS IN A GIVEN ORDER" if find_mask(flow, node) is None else "ROWS THAT A MASK KEEPS"
-    return "ROWS SORTED" if sorts_back(flow, sorts) is None else "ROWS PUT BACK IN THEIR ORDER"
+        windows = read_windows(flow, node)
+        back = BACK if takes_back(flow, node) else "ROWS IN A GIVEN ORDER"
+        return back if windows is None else f"ROWS BY WINDOWS OF {windows[0]}×{windows[1]}"
+    return "ROWS SORTED" if sorts_back(flow, sorts) is None else BACK
+
+
+def takes_back(flow: Flow, node: int) -> bool:
+    """Whether a step takes all rows in the order that sorts an order in which another step took as many before."""
+    sorts = flow.carried_from(flow.makers[node][1])
+    order = None if sorts is None or flow.op(sorts) != "argsort" else flow.carried_from(flow.makers[sorts][0], CASTING)
+    if order is None:
+        return False
+    moved = {order, *flow.ahead(order, within=lambda one: one == order or flow.op(one) in CASTING)}
+    readers = (one for place in moved for one in flow.readers.get(place, ()) if one < node and flow.makers[one])
+    return any(flow.makers[one][-1] in moved and takes_in_order(flow, one) for one in readers)
+
+
+def read_windows(flow: Flow, node: int) -> tuple[int, int] | None:
+    """How many rows high and wide the windows are by which a step takes the rows of a map; None if it does not so.
+
+    Its order is that of numbers counted up, laid out as a map, cut into windows, and those of no row left away.
+    """
+    (rows, _), (order, maker) = list(flow.given(node))
+    if maker is None or rows.shape[-2] != order.shape[0]:
+        return None
+    ways = list(flow.behind(maker))
+    if not all(keeps_order(flow, one) or flow.op(one) in TURNS for one in ways):
+        return None
+    windows = {read_window(flow, one) for one in ways if flow.op(one) in TURNS}
+    return windows.pop() if len(windows) == 1 else None
+
+
+def keeps_order(flow: Flow, node: int) -> bool:
+    """Whether a step of whole numbers counts them up, or leaves them in their order, but for those of a map's edge."""
+    if flow.op(node) in TAKING:
+        return len(flow.steps[node].inputs) == 2 and flow.steps[node].inputs[1].dtype == "bool"
+    if flow.op(node) in SUMS:
+        return len(flow.steps[node].inputs) == 1
+    return flow.op(node) in (MOVES - TURNS) | PADDINGS | {"arange", "cat", "ne"}
+
+
+def read_window(flow: Flow, turn: int) -> tuple[int, int] | None:
+    """The lines and columns of windows of a map that a turn lays one window after the other; None for any other."""
+    turned, shape = read_turn(flow.steps[turn]), flow.steps[turn].inputs[0].shape
+    if len(shape) < len(MAP):
+        return None
+    *first, height, down, width, across = range(len(shape))
+    is_cut = turned == (*first, height, width, down, across) and shape[down] * shape[across] > 1
+    return (shape[down], shape[across]) if is_cut else None
 
 
 def sorts_back(flow: Flow, sorts: int) -> int | None:

@@ -396,11 +396,6 @@ def describe_sampled(anatomy: Anatomy) -> str:
     return f"Deformable attention: queries say where values are sampled{few}, and how much each counts; no keys."
 
 
-def describe_pieces(anatomy: Anatomy) -> str:
-    told, some = tell_counts(anatomy, lambda branch: None if branch.window else branch.pieces)
-    return f"Packed rows{some}: {told} pieces lie end to end, and attention stays within each." if told else ""
-
-
 def describe_coarse(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.coarse)
     if not told:

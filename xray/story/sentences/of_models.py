@@ -27,7 +27,6 @@ from xray.story.sentences.of_attentions import (
     describe_none_chosen,
     describe_other_rows,
     describe_output_gate,
-    describe_pieces,
     describe_place_numbers,
     describe_pooled,
     describe_relative,
@@ -83,7 +82,7 @@ from xray.story.sentences.of_norms import (
     describe_weighing,
     stages,
 )
-from xray.story.sentences.of_rows import OF_NEIGHBOURS
+from xray.story.sentences.of_rows import OF_NEIGHBOURS, describe_pieces
 from xray.story.sentences.of_states import (
     OF_STATES,
     describe_convolutions,
