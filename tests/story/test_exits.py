@@ -365,7 +365,7 @@ def test_rows_laid_side_by_side_behind_the_last_norm_are_drawn():
     above = words[words.index("LAST NORM") :]
     assert [word for word in above if "ROWS IN" in word or "SIDE BY SIDE" in word] == [
         "ROWS IN A GIVEN ORDER",
-        "2 PLACES SIDE BY SIDE",
+        "2 PLACES SIDE BY SIDE, CHANNEL BY CHANNEL",
     ]
 
 
