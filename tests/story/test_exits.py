@@ -657,3 +657,31 @@ def test_what_is_read_above_the_layers_and_handed_out_says_so(both, told):
     (column,) = read_columns(xray.trace(Scored(*parts, both=both).eval(), rows()))
 
     assert [(node.label, node.told) for node in column.exit.nodes] == [("LAST NORM", told), ("LINEAR", ())]
+
+
+class TakenApart(Scored):
+    """What is normalised leaves moved, or cut into its first row and others, beside the scores of its rows."""
+
+    def __init__(self, *layers, take):
+        super().__init__(*layers, both=False)
+        self.take = take
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        return self.score(x), *self.take(x)
+
+
+@pytest.mark.parametrize(
+    ("take", "told"),
+    [
+        (lambda x: (x.flatten(0, 1),), ("handed out too",)),
+        (lambda x: (x[:, 0], x[:, 1:]), ("handed out too",)),
+        (lambda x: (x[:, 1:],), ("some of its rows are handed out too",)),
+        (lambda x: (x + 1,), ()),
+    ],
+)
+def test_what_is_handed_out_moved_or_cut_says_so_where_it_is_made(take, told):
+    parts = (AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+    (column,) = read_columns(xray.trace(TakenApart(*parts, take=take).eval(), rows()))
+
+    assert next(node.told for node in column.exit.nodes if "NORM" in node.label) == told
