@@ -469,3 +469,33 @@ def test_patches_are_shown_as_they_come_in_where_they_are_only_laid_out_before(s
     _, chart = read(lambda: Packed(shifted=shifted), torch.rand(7, 150))
 
     assert chart.node("given").record.shape == shape
+
+
+class OfZeros(nn.Module):
+    """Words, and rows of a second table for ids that are given, all alike, or nothing but zeros (RoCBert)."""
+
+    def __init__(self, make_ids):
+        super().__init__()
+        self.words, self.word_shapes = nn.Embedding(31, WIDTH), nn.Embedding(29, OTHER)
+        self.mix, self.layers, self.make_ids = nn.Linear(WIDTH + OTHER, WIDTH), make_layers(WIDTH, 2), make_ids
+
+    def forward(self, ids):
+        x = self.mix(torch.cat((self.words(ids), self.word_shapes(self.make_ids(ids))), dim=-1))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("make_ids", "told"),
+    [
+        (lambda ids: torch.zeros(ids.shape, dtype=torch.long), ("word shapes: row 0 at every place", "348 parameters")),
+        (lambda ids: torch.ones(ids.shape, dtype=torch.long), ()),
+        (lambda ids: ids % 29, ()),
+    ],
+)
+def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, told):
+    _, chart = read(lambda: OfZeros(make_ids), torch.arange(14).view(2, 7))
+
+    (box,) = (node for node in chart.nodes if node.record.shape == (2, 7, OTHER))
+    assert box.told == told

@@ -21,6 +21,7 @@ from xray.story.streams.taps import Tap
 
 MOST_LEVELS = 4
 HANDED_TOO, SOME_HANDED_TOO = "handed out too", "some of its rows are handed out too"
+READ_BY_NOTHING = "read by nothing"
 TAKING = frozenset({"index", "select", "narrow", "slice"})
 
 
@@ -105,7 +106,8 @@ def show_handed(flow: Flow, chart: Chart) -> Chart:
 def tell_handed(flow: Flow, chart: Chart) -> Chart:
     """The chart with a word in boxes that are read on, be it by another tower, where what they make leaves too.
 
-    Where predictions are measured, or a next word is chosen, nothing is said: the pass hands these out for that.
+    So in those that nothing reads (the last norm of LLaVA-OneVision's eye). Where predictions are measured, or a next
+    word is chosen, nothing is said: the pass hands these out for that.
     """
     read, places = {edge.source for edge in chart.edges}, {one.key: find_place(flow, one) for one in chart.nodes}
     handed = list_handed(flow, [*places.values()])
@@ -113,6 +115,8 @@ def tell_handed(flow: Flow, chart: Chart) -> Chart:
     def tell(node: Node) -> Node:
         place = places[node.key]
         share = 0.0 if place is None else handed.get(place, 0.0)
+        if place is not None and handed and node.key not in read and leads_nowhere(flow, place):
+            return replace(node, told=(*node.told, READ_BY_NOTHING))
         if place is None or not share or not (node.key in read or is_read_on(flow, place)):
             return node
         return replace(node, told=(*node.told, HANDED_TOO if isclose(share, 1) else SOME_HANDED_TOO))
@@ -120,9 +124,33 @@ def tell_handed(flow: Flow, chart: Chart) -> Chart:
     return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 
 
+def leads_nowhere(flow: Flow, place: int) -> bool:
+    """Whether nothing reads what a step gives, moved at most, nor is it handed out, or any of it; all that is known.
+
+    What comes from no known step later, as wide or as many numbers, may be it.
+    """
+    steps, shape = flow.steps, flow.output(place).shape
+    moved = {*flow.ahead(place, within=lambda here: here == place or flow.op(here) in CARRYING | TAKING)}
+    later = (record for one in steps[place + 1 :] if flow.is_leaf(flow.places[one.id]) for record in one.inputs)
+    unknown = (record.shape for record in later if record.source is None and record.role == "activation")
+    if any(one[-1:] == shape[-1:] or prod(one) == prod(shape) for one in unknown):
+        return False
+    ends = [record for one in steps if one.parent is None for record in one.outputs]
+    if any(one.source is None for one in ends) or any(one.error is not None for one in steps):
+        return False
+    is_handed = any(steps[one].id in flow.one_pass.results for one in moved)
+    return not is_handed and not is_read_on(flow, place)
+
+
 def find_place(flow: Flow, node: Node) -> int | None:
-    """Where the step stands that a box is of; None for a box of none of this pass."""
-    return flow.places.get(node.steps[0].id) if node.steps else None
+    """Where the step stands that made what a box is of, whatever moves the box holds; None for one of no step here."""
+    place, own = flow.places.get(node.steps[0].id) if node.steps else None, {step.id for step in node.steps}
+    while place is not None and flow.op(place) in CARRYING and flow.makers[place]:
+        maker = flow.makers[place][0]
+        if maker is None or flow.steps[maker].id not in own:
+            break
+        place = maker
+    return place
 
 
 def list_handed(flow: Flow, boxed: Collection[int | None]) -> dict[int, float]:
