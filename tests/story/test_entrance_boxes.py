@@ -284,7 +284,7 @@ class Kinds(Words):
 def test_a_table_of_few_rows_is_told_by_its_size():
     _, chart = read(Kinds, torch.arange(14).view(2, 7))
 
-    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS", "TABLE LOOKUP", "TOKEN IDS"]
+    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS, ROW 0 OF KINDS", "TABLE LOOKUP", "TOKEN IDS"]
 
 
 class Hidden(Words):
@@ -487,15 +487,15 @@ class OfZeros(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("make_ids", "told"),
+    ("make_ids", "label"),
     [
-        (lambda ids: torch.zeros(ids.shape, dtype=torch.long), ("word shapes: row 0 at every place", "348 parameters")),
-        (lambda ids: torch.ones(ids.shape, dtype=torch.long), ()),
-        (lambda ids: ids % 29, ()),
+        (lambda ids: torch.zeros(ids.shape, dtype=torch.long), "TABLE LOOKUP, ROW 0 OF WORD SHAPES"),
+        (lambda ids: torch.ones(ids.shape, dtype=torch.long), "TABLE LOOKUP"),
+        (lambda ids: ids, "TABLE LOOKUP"),
     ],
 )
-def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, told):
+def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, label):
     _, chart = read(lambda: OfZeros(make_ids), torch.arange(14).view(2, 7))
 
     (box,) = (node for node in chart.nodes if node.record.shape == (2, 7, OTHER))
-    assert box.told == told
+    assert (box.label, box.extra) == (label, "348 parameters")

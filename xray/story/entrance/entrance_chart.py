@@ -45,7 +45,7 @@ from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 
 FAR_LARGER = 8
-FIXED, FIRST_ROW = "of fixed numbers", "row 0 at every place"
+FIXED = "of fixed numbers"
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -108,8 +108,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
-    chart = tell_first_rows(flow, chart)
-    return tell_fixed(flow, chart if has_words else add_given(flow, towering, chart))
+    return tell_first_rows(flow, tell_fixed(flow, chart if has_words else add_given(flow, towering, chart)))
 
 
 def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
@@ -128,19 +127,20 @@ def tell_fixed(flow: Flow, chart: Chart) -> Chart:
 
 
 def tell_first_rows(flow: Flow, chart: Chart) -> Chart:
-    """The chart with a word in the boxes of lookups for which the model made nothing but zeros itself (RoCBert).
+    """The chart in which lookups for which the model made nothing but zeros itself say so (RoCBert).
 
     Each says the name of its table, as nothing else tells what it is of.
     """
 
     def tell(node: Node) -> Node:
-        step = node.steps[0] if node.steps and node.steps[0].op in LOOKUPS else None
+        lookups = [one for one in node.steps if one.op in LOOKUPS]
+        step = lookups[0] if len(lookups) == 1 and node.steps[0] is lookups[0] and not node.told else None
         ids = [] if step is None else [maker for one, maker in flow.given(flow.places[step.id]) if not one.is_float]
         made = [flow.carried_from(maker, CARRYING | REPEATS) for maker in ids]
         if step is None or len(made) != 1 or made[0] is None or flow.op(made[0]) not in ZEROS:
             return node
-        name = f"{step.path.rpartition('.')[2].replace('_', ' ')}: " if step.module else ""
-        return replace(node, told=(*node.told, f"{name}{FIRST_ROW}", *([node.extra] if node.extra else [])), extra="")
+        name = f" OF {step.path.rpartition('.')[2].replace('_', ' ').upper()}" if step.module else ""
+        return replace(node, label=f"{node.label}, ROW 0{name}")
 
     return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 
