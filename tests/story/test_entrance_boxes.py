@@ -284,7 +284,7 @@ class Kinds(Words):
 def test_a_table_of_few_rows_is_told_by_its_size():
     _, chart = read(Kinds, torch.arange(14).view(2, 7))
 
-    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS", "TABLE LOOKUP", "TOKEN IDS"]
+    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS, ROW 0 OF KINDS", "TABLE LOOKUP", "TOKEN IDS"]
 
 
 class Hidden(Words):
@@ -469,3 +469,33 @@ def test_patches_are_shown_as_they_come_in_where_they_are_only_laid_out_before(s
     _, chart = read(lambda: Packed(shifted=shifted), torch.rand(7, 150))
 
     assert chart.node("given").record.shape == shape
+
+
+class OfZeros(nn.Module):
+    """Words, and rows of a second table for ids that are given, all alike, or nothing but zeros (RoCBert)."""
+
+    def __init__(self, make_ids):
+        super().__init__()
+        self.words, self.word_shapes = nn.Embedding(31, WIDTH), nn.Embedding(29, OTHER)
+        self.mix, self.layers, self.make_ids = nn.Linear(WIDTH + OTHER, WIDTH), make_layers(WIDTH, 2), make_ids
+
+    def forward(self, ids):
+        x = self.mix(torch.cat((self.words(ids), self.word_shapes(self.make_ids(ids))), dim=-1))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("make_ids", "label"),
+    [
+        (lambda ids: torch.zeros(ids.shape, dtype=torch.long), "TABLE LOOKUP, ROW 0 OF WORD SHAPES"),
+        (lambda ids: torch.ones(ids.shape, dtype=torch.long), "TABLE LOOKUP"),
+        (lambda ids: ids, "TABLE LOOKUP"),
+    ],
+)
+def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, label):
+    _, chart = read(lambda: OfZeros(make_ids), torch.arange(14).view(2, 7))
+
+    (box,) = (node for node in chart.nodes if node.record.shape == (2, 7, OTHER))
+    assert (box.label, box.extra) == (label, "348 parameters")

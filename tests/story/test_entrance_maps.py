@@ -61,6 +61,40 @@ def test_lines_and_columns_that_are_left_out_of_a_map_have_a_box(pick, told):
     assert [label for label in labels_of(chart) if " OF " in label] == told
 
 
+class FirstPieces(nn.Module):
+    """The first few of each picture's pieces, each with the same learned column, as rows (LLaVA-OneVision)."""
+
+    def __init__(self, begun, lines):
+        super().__init__()
+        self.patches, self.layers, self.begun = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), begun
+        self.lines = nn.ParameterList(torch.rand(WIDTH, 1, 1) for _ in range(lines))
+
+    def forward(self, pieces):
+        taken = [one[self.begun : self.begun + 2] for one in pieces]
+        seen = self.patches(torch.cat(taken, dim=0))
+        lines = [self.lines[number % len(self.lines)].expand(WIDTH, 2, 1) for number in range(2)]
+        maps = [torch.cat((one, line), dim=-1) for one, line in zip((seen[0], seen[2]), lines, strict=True)]
+        x = torch.cat([one.flatten(1).T for one in maps], dim=0).unsqueeze(0)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("begun", "label"), [(0, "THE FIRST 2 OF EACH 5, END TO END"), (1, "END TO END")])
+def test_the_first_pieces_of_each_picture_are_told(begun, label):
+    _, chart = read(lambda: FirstPieces(begun, 1), torch.rand(2, 5, 3, 8, 12))
+
+    assert [node.label for node in chart.nodes if node.record.shape == (4, 3, 8, 12)] == [label]
+
+
+@pytest.mark.parametrize(("lines", "told"), [(1, "same weights"), (2, f"{WIDTH} parameters")])
+def test_a_learned_column_that_comes_twice_is_told_to_be_one(lines, told):
+    _, chart = read(lambda: FirstPieces(0, lines), torch.rand(2, 5, 3, 8, 12))
+
+    extras = [node.extra for node in chart.nodes if node.label == "A LEARNED COLUMN BEHIND"]
+    assert extras == [f"{WIDTH} parameters", told]
+
+
 class Framed(nn.Module):
     """A learned frame is added to a picture, learned rows stand before words and patches (TVP)."""
 

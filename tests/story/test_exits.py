@@ -657,3 +657,58 @@ def test_what_is_read_above_the_layers_and_handed_out_says_so(both, told):
     (column,) = read_columns(xray.trace(Scored(*parts, both=both).eval(), rows()))
 
     assert [(node.label, node.told) for node in column.exit.nodes] == [("LAST NORM", told), ("LINEAR", ())]
+
+
+class TakenApart(Scored):
+    """What is normalised leaves moved, or cut into its first row and others, beside the scores of its rows."""
+
+    def __init__(self, *layers, take):
+        super().__init__(*layers, both=False)
+        self.take = take
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        return self.score(x), *self.take(x)
+
+
+@pytest.mark.parametrize(
+    ("take", "told"),
+    [
+        (lambda x: (x.flatten(0, 1),), ("handed out too",)),
+        (lambda x: (x[:, 0], x[:, 1:]), ("handed out too",)),
+        (lambda x: (x[:, 1:],), ("some of its rows are handed out too",)),
+        (lambda x: (x + 1,), ()),
+    ],
+)
+def test_what_is_handed_out_moved_or_cut_says_so_where_it_is_made(take, told):
+    parts = (AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+    (column,) = read_columns(xray.trace(TakenApart(*parts, take=take).eval(), rows()))
+
+    assert next(node.told for node in column.exit.nodes if "NORM" in node.label) == told
+
+
+class LeftBehind(Scored):
+    """Rows are normalised behind the layers, and scored as they were before, or moved by their norm's numbers."""
+
+    def __init__(self, *layers, read):
+        super().__init__(*layers, both=False)
+        self.read = read
+
+    def forward(self, x, kind=None):
+        x = Reader.forward(self, x, kind)
+        return self.read(self.norm(x), x, self.score)
+
+
+@pytest.mark.parametrize(
+    ("read", "told"),
+    [
+        (lambda normed, rows, score: (rows, score(normed)), ()),
+        (lambda normed, rows, score: rows, ("read by nothing",)),
+        (lambda normed, rows, score: (rows, normed.flatten()), ()),
+    ],
+)
+def test_a_last_norm_that_nothing_reads_says_so(read, told):
+    parts = (AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+    (column,) = read_columns(xray.trace(LeftBehind(*parts, read=read).eval(), rows()))
+
+    assert next(node.told for node in column.exit.nodes if "NORM" in node.label) == told

@@ -63,10 +63,10 @@ def test_a_box_that_brings_in_what_a_layer_gave_says_which_one(way, told):
     (column,) = read_columns(trace_of(way))
 
     found = [
-        (frame.bridge.node(key).label, layer)
+        (frame.bridge.node(one.key).label, one.layer)
         for frame in column.frames
         if frame.bridge is not None
-        for key, layer in frame.earlier
+        for one in frame.earlier
     ]
     assert found == told
 

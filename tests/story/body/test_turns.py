@@ -6,6 +6,8 @@ from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedFo
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -19,16 +21,17 @@ def make_stack():
 class InTurns(nn.Module):
     """Two states: a low and a high one, each made anew of both by a stack of two layers, in turns."""
 
-    def __init__(self, *, is_own=False, adds=True):
+    def __init__(self, *, is_own=False, adds=True, scaled=False):
         super().__init__()
         self.given, self.order, self.adds = nn.Linear(7, WIDTH), (LOW, LOW, HIGH, LOW, HIGH), adds
+        self.row = nn.Parameter(torch.rand(WIDTH)) if scaled else None
         stacks = {which: make_stack() for which in (LOW, HIGH)}
         self.stacks = nn.ModuleList(make_stack() if is_own else stacks[which] for which in self.order)
         self.norm = nn.LayerNorm(WIDTH, elementwise_affine=False)
 
     def forward(self, x):
-        high = self.given(x)
-        low = high
+        high = self.given(x) if self.row is None else self.given(x) * 3
+        low = high if self.row is None else high + self.row
         for number, (which, stack) in enumerate(zip(self.order, self.stacks, strict=True)):
             made = stack(low + high if number and self.adds else low if which == LOW or not number else high)
             made = self.norm(made)
@@ -64,6 +67,35 @@ def test_what_stands_between_turns_is_drawn():
         ["LAYER NORM", "+ WHAT LAYER 4 GAVE, NORMED"],
         ["LAYER NORM", "+ WHAT LAYER 6 GAVE, NORMED"],
     ]
+
+
+def find_boxes(poster, label):
+    return [box for box in poster.boxes if any(run.text == label for line in box.lines for run in line)]
+
+
+def find_starts(poster, label):
+    """Where the lines begin that lead from the side to boxes with a label."""
+    aims = {(box.right, box.y) for box in find_boxes(poster, label)}
+    return {curve.points[0] for curve in poster.curves if curve.points[-1] in aims}
+
+
+def test_what_a_norm_gave_is_led_from_that_norm():
+    poster = compose_poster(record(), text_width)
+
+    norms = {(box.right, box.y) for box in find_boxes(poster, "LAYER NORM")}
+    starts = [find_starts(poster, f"+ WHAT LAYER {layer} GAVE, NORMED") for layer in (4, 6)]
+    assert [len(one) for one in starts] == [1, 1]
+    assert set.union(*starts) <= norms
+    assert starts[0] != starts[1]
+
+
+def test_what_was_scaled_before_more_was_added_is_named_and_led_from_there():
+    poster = compose_poster(record(scaled=True), text_width)
+
+    (scale,) = find_boxes(poster, "× 3")
+    assert not find_boxes(poster, "+ WHAT CAME BEFORE THE LAYERS")
+    assert len(find_boxes(poster, "+ WHAT × 3 GAVE")) == 2
+    assert find_starts(poster, "+ WHAT × 3 GAVE") == {(scale.right, scale.y)}
 
 
 def test_parts_that_run_again_say_how_many_sets_of_weights_they_have():

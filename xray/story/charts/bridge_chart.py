@@ -1,10 +1,11 @@
 """The chart of what the stream goes through between two layers, before the second of them."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.trace import Step
 from xray.story.body.towers import Towering
 from xray.story.charts.between_chart import chart_added, chart_put_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
@@ -15,6 +16,7 @@ from xray.story.entrance.entrance_chart import label_scale
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import Bridging, end_of, find_cut, find_earlier, fold_site, label_bridge
 from xray.story.passages.ordered_rows import fold_repeats, label_counts, name_repeated
+from xray.story.recognition.between import is_scale
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
@@ -44,10 +46,9 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     repeated = fold_repeats(flow, own)
     labels |= {node: name_repeated(flow, group[-1]) for node, group in repeated.items()}
     folded, key = {**fold_site(flow, found), **repeated}, name_bridge(layer)
+    added = find_earlier(flow, found, towering.layers[: layer - 1])
     labels |= label_kept(flow, towering, nodes)
-    labels |= {
-        node: label_added(flow, towering, node, number) for node, _, number in list_adding(flow, towering, layer)
-    }
+    labels |= {node: label_added(flow, towering, node, number) for node, (number, _) in added.items()}
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
     if chart is None:
         return None
@@ -81,9 +82,22 @@ def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
 
 def label_kept(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
     """The sums among some steps that add what an entrance gave to what became of that, with what they are called."""
+    return {node: name_begun(flow, towering, made) for node, made in find_kept(flow, towering, nodes).items()}
+
+
+def find_kept(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, int]:
+    """The sums among some steps that add what an entrance gave to what became of that, each with the step of that."""
     sums = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) == 2)
-    told = {node: [flow.carried_from(one) in towering.entrance for one in flow.makers[node]] for node in sums}
-    return {node: KEPT for node, own in told.items() if own.count(True) == 1}
+    made = {node: list(map(flow.carried_from, flow.makers[node])) for node in sums}
+    kept = {node: [one for one in own if one in towering.entrance] for node, own in made.items()}
+    return {node: own[0] for node, own in kept.items() if len(own) == 1 and own[0] is not None}
+
+
+def name_begun(flow: Flow, towering: Towering, made: int) -> str:
+    """What a sum is called that adds what a step of an entrance made: of which one, where more follow that (HRM)."""
+    if is_scale(flow, made) and made != flow.carried_from(towering.start):
+        return f"+ WHAT {label_scale(flow, made)} GAVE"
+    return KEPT
 
 
 def name_kept(flow: Flow, towering: Towering, towers: Sequence[Towering], chart: Chart) -> Chart:
@@ -130,11 +144,30 @@ def name_bridge(layer: int) -> str:
     return f"bridge{layer}_"
 
 
-def list_adding(flow: Flow, towering: Towering, layer: int) -> list[tuple[int, str, int]]:
-    """The steps before a layer that bring in what an earlier one gave, their boxes' keys and that layer, from 0."""
-    found = (one for one in towering.bridges if one.bridge.before == layer)
-    sums = (find_earlier(flow, one, towering.layers[: layer - 1]) for one in found)
-    return [(node, f"{name_bridge(layer)}{node}", number) for one in sums for node, number in one.items()]
+@dataclass(frozen=True)
+class Adding:
+    """A box before a layer that brings in what was made before: what a `layer` gave, from 0, or a step `made` of it.
+
+    That step is a norm, or one before all layers, of which there is no `layer` then.
+    """
+
+    key: str
+    layer: int | None
+    made: Step | None = None
+
+
+def list_adding(flow: Flow, towering: Towering, layer: int) -> list[Adding]:
+    """The boxes before a layer that bring in what an earlier one gave, or what the first layer began with."""
+    found: list[Adding] = []
+    for one in towering.bridges:
+        if one.bridge.before != layer:
+            continue
+        key, begun = name_bridge(layer), find_kept(flow, towering, one.nodes)
+        for node, (number, made) in find_earlier(flow, one, towering.layers[: layer - 1]).items():
+            is_end = made == end_of(towering.layers[number])
+            found.append(Adding(f"{key}{node}", number, None if is_end else flow.steps[made]))
+        found += [Adding(f"{key}{node}", None, flow.steps[made]) for node, made in begun.items()]
+    return found
 
 
 def tell_moved(flow: Flow, chart: Chart, end: int) -> Chart:

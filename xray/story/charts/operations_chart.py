@@ -166,8 +166,8 @@ def find_holder(step: Step) -> str | None:
 def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     """The boxes, of those alike in one block none but the first with a count, where the block does not hold as many.
 
-    A learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends). So are learned numbers
-    that one step works out for several boxes (Zamba's decays).
+    A learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends), and is told to be so
+    where the block does not hold two. So are learned numbers that one step works out for several boxes (Zamba).
     """
     blocks = {node.key: find_block(flow, node) for node in nodes}
     counts: dict[str, int] = {}
@@ -190,8 +190,17 @@ def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     short = {
         one for one in blocks.values() if one is not None and counts.get(flow.steps[one].path, 0) > count_own(flow, one)
     }
-    again |= {key for key in left if blocks[key] in short}
-    return [replace(node, extra="") if node.key in again else node for node in nodes]
+    alike = {key for key in left - again if blocks[key] in short}
+    same = {node.key for node in nodes if node.key in alike and holds_one(flow, node, blocks[node.key])}
+    again |= alike - same
+    told_again = dict.fromkeys(again, "") | dict.fromkeys(same, SAME_WEIGHTS)
+    return [replace(node, extra=told_again.get(node.key, node.extra)) for node in nodes]
+
+
+def holds_one(flow: Flow, node: Node, block: int | None) -> bool:
+    """Whether a block holds less by itself than twice the weights that a box works with."""
+    own = {step.id: count_read(flow, flow.places[step.id]) for step in node.steps}
+    return block is not None and count_own(flow, block) < 2 * sum(own.values())
 
 
 def find_block(flow: Flow, node: Node) -> int | None:

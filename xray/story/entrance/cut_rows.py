@@ -221,3 +221,23 @@ def find_split(flow: Flow, node: int) -> int | None:
         return None
     is_whole = sum(one.shape[0] for one in step.inputs) == flow.steps[cut].inputs[0].shape[0]
     return cut if is_whole else None
+
+
+def label_first(flow: Flow, node: int) -> str:
+    """What a step is called that lays the first few of as many pieces each end to end; "" for any other.
+
+    So are those pieces of each picture that are no padding (LLaVA-OneVision).
+    """
+    ways = flow.makers[node]
+    if not ways or any(one is None or flow.op(one) != "index" or not flow.steps[one].inputs for one in ways):
+        return ""
+    cuts = [one for one in ways if one is not None]
+    sources = {flow.makers[one][0] for one in cuts}
+    counts = {(flow.output(one).shape[0], flow.steps[one].inputs[0].shape[0]) for one in cuts}
+    (first, whole), *others = counts
+    are_first = {str(flow.steps[one].settings.get("index")).removeprefix("0") for one in cuts} == {f":{first}"}
+    (source, *more) = sources
+    is_one = source is not None and not more and flow.op(source) == "unbind"
+    if others or not are_first or not is_one or flow.steps[node].settings.get("dim") != 0:
+        return ""
+    return f"THE FIRST {first:,} OF EACH {whole:,}, END TO END"

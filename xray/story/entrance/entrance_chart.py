@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
@@ -108,7 +108,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
-    return tell_fixed(flow, chart if has_words else add_given(flow, towering, chart))
+    return tell_first_rows(flow, tell_fixed(flow, chart if has_words else add_given(flow, towering, chart)))
 
 
 def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
@@ -124,6 +124,25 @@ def tell_fixed(flow: Flow, chart: Chart) -> Chart:
     fixed = {node.key for node in chart.nodes if node.key not in led and node.steps and is_fixed(flow, node)}
     told = (replace(node, told=(*node.told, FIXED)) if node.key in fixed else node for node in chart.nodes)
     return replace(chart, nodes=tuple(told))
+
+
+def tell_first_rows(flow: Flow, chart: Chart) -> Chart:
+    """The chart in which lookups for which the model made nothing but zeros itself say so (RoCBert).
+
+    Each says the name of its table, as nothing else tells what it is of.
+    """
+
+    def tell(node: Node) -> Node:
+        lookups = [one for one in node.steps if one.op in LOOKUPS]
+        step = lookups[0] if len(lookups) == 1 and node.steps[0] is lookups[0] and not node.told else None
+        ids = [] if step is None else [maker for one, maker in flow.given(flow.places[step.id]) if not one.is_float]
+        made = [flow.carried_from(maker, CARRYING | REPEATS) for maker in ids]
+        if step is None or len(made) != 1 or made[0] is None or flow.op(made[0]) not in ZEROS:
+            return node
+        name = f" OF {step.path.rpartition('.')[2].replace('_', ' ').upper()}" if step.module else ""
+        return replace(node, label=f"{node.label}, ROW 0{name}")
+
+    return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 
 
 def is_fixed(flow: Flow, node: Node) -> bool:

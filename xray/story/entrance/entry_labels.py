@@ -16,6 +16,7 @@ from xray.story.entrance.cut_rows import (
     cuts_rows,
     label_chosen,
     label_cut_rows,
+    label_first,
     label_padded,
     label_pieces_apart,
 )
@@ -105,7 +106,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return told
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)
-    if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_series(flow, node)):
+    if op in SIDE_BY_SIDE and (told := label_column(flow, node) or label_series(flow, node) or label_first(flow, node)):
         return told
     if copies := count_copies(flow, node):
         return f"{copies} COPIES, SIDE BY SIDE"

@@ -7,7 +7,7 @@ from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
 from xray.ir.trace import Step
 from xray.story.body.ends import scores_words
 from xray.story.body.scale import list_bendings
@@ -48,7 +48,7 @@ from xray.story.exits.last_steps import (
     list_worked_behind,
 )
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
-from xray.story.exits.loss_chart import PICKS, add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
+from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest
 from xray.story.exits.other_ways import find_ways, label_ways, lead_ways, list_finer, reach_joining
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
@@ -64,8 +64,6 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
 from xray.story.streams.put_back import list_put_back
-
-HANDED_TOO = "handed out too"
 
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
@@ -299,38 +297,6 @@ def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
     if isclose(factor, 1, rel_tol=1e-6):
         return ""
     return name_times(factor)
-
-
-def show_handed(flow: Flow, chart: Chart) -> Chart:
-    """The chart whose last box has the shape in which the model hands it out: its axes may be swapped before (SAM).
-
-    Boxes that others read say so, where the model hands out what they make, too.
-    """
-    chart = tell_handed(flow, chart)
-    node = chart.node(chart.heads[0])
-    place = flow.places.get(node.steps[0].id) if node.steps and len(chart.heads) == 1 else None
-    if place is None or node.record is None:
-        return chart
-    readers = [one for one in flow.readers.get(place, ()) if flow.is_leaf(one)]
-    handed = [flow.steps[one].id in flow.one_pass.results for one in (place, *readers)]
-    if handed != [False, True] or flow.op(readers[0]) not in TURNS:
-        return chart
-    shown = replace(node, steps=(flow.steps[readers[0]], *node.steps), record=flow.output(readers[0]))
-    return replace(chart, nodes=tuple(shown if one is node else one for one in chart.nodes))
-
-
-def tell_handed(flow: Flow, chart: Chart) -> Chart:
-    """The chart with a word in boxes that others read, where the model hands out what they make, too.
-
-    Where predictions are measured, or a next word is chosen, nothing is said: the pass hands these out for that.
-    """
-    ends = [node for node, step in enumerate(flow.steps) if step.id in flow.one_pass.results]
-    if any(is_loss(flow, node) or flow.op(node) in PICKS for node in ends if flow.is_leaf(node)):
-        return chart
-    read, handed = {edge.source for edge in chart.edges}, flow.one_pass.results
-    too = {node.key for node in chart.nodes if node.key in read and node.steps and node.steps[0].id in handed}
-    told = (replace(node, told=(*node.told, HANDED_TOO)) if node.key in too else node for node in chart.nodes)
-    return replace(chart, nodes=tuple(told))
 
 
 def show_given(node: Node) -> Node:

@@ -2,15 +2,17 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, TURNS
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import LEFT_HALF, RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operations_chart import SAME_WEIGHTS, chart_operations
 from xray.story.charts.same_numbers import tell_chart
 from xray.story.exits.last_steps import reach_behind
+from xray.story.exits.loss_chart import PICKS, is_loss
 from xray.story.exits.several_heads import place_heads, stack_lane
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import list_reading_data
@@ -18,6 +20,9 @@ from xray.story.sentences.of_parts import describe_elsewhere
 from xray.story.streams.taps import Tap
 
 MOST_LEVELS = 4
+HANDED_TOO, SOME_HANDED_TOO = "handed out too", "some of its rows are handed out too"
+READ_BY_NOTHING = "read by nothing"
+TAKING = frozenset({"index", "select", "narrow", "slice"})
 
 
 def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
@@ -78,3 +83,101 @@ def ends_level(flow: Flow, finder: int, reached: Collection[int]) -> bool:
     moved = {finder, *flow.ahead(*flow.readers.get(finder, ()), within=lambda one: flow.op(one) in CARRYING)}
     readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)} - moved
     return readers.isdisjoint(reached) and not flow.one_pass.results.isdisjoint(flow.steps[one].id for one in moved)
+
+
+def show_handed(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose last box has the shape in which the model hands it out: its axes may be swapped before (SAM).
+
+    Boxes that others read say so, where the model hands out what they make, too.
+    """
+    chart = tell_handed(flow, chart)
+    node = chart.node(chart.heads[0])
+    place = flow.places.get(node.steps[0].id) if node.steps and len(chart.heads) == 1 else None
+    if place is None or node.record is None:
+        return chart
+    readers = [one for one in flow.readers.get(place, ()) if flow.is_leaf(one)]
+    handed = [flow.steps[one].id in flow.one_pass.results for one in (place, *readers)]
+    if handed != [False, True] or flow.op(readers[0]) not in TURNS:
+        return chart
+    shown = replace(node, steps=(flow.steps[readers[0]], *node.steps), record=flow.output(readers[0]))
+    return replace(chart, nodes=tuple(shown if one is node else one for one in chart.nodes))
+
+
+def tell_handed(flow: Flow, chart: Chart) -> Chart:
+    """The chart with a word in boxes that are read on, be it by another tower, where what they make leaves too.
+
+    So in those that nothing reads (the last norm of LLaVA-OneVision's eye). Where predictions are measured, or a next
+    word is chosen, nothing is said: the pass hands these out for that.
+    """
+    read, places = {edge.source for edge in chart.edges}, {one.key: find_place(flow, one) for one in chart.nodes}
+    handed = list_handed(flow, [*places.values()])
+
+    def tell(node: Node) -> Node:
+        place = places[node.key]
+        share = 0.0 if place is None else handed.get(place, 0.0)
+        if place is not None and handed and node.key not in read and leads_nowhere(flow, place):
+            return replace(node, told=(*node.told, READ_BY_NOTHING))
+        if place is None or not share or not (node.key in read or is_read_on(flow, place)):
+            return node
+        return replace(node, told=(*node.told, HANDED_TOO if isclose(share, 1) else SOME_HANDED_TOO))
+
+    return replace(chart, nodes=tuple(map(tell, chart.nodes)))
+
+
+def leads_nowhere(flow: Flow, place: int) -> bool:
+    """Whether nothing reads what a step gives, moved at most, nor is it handed out, or any of it; all that is known.
+
+    What comes from no known step later, as wide or as many numbers, may be it.
+    """
+    steps, shape = flow.steps, flow.output(place).shape
+    moved = {*flow.ahead(place, within=lambda here: here == place or flow.op(here) in CARRYING | TAKING)}
+    later = (record for one in steps[place + 1 :] if flow.is_leaf(flow.places[one.id]) for record in one.inputs)
+    unknown = (record.shape for record in later if record.source is None and record.role == "activation")
+    if any(one[-1:] == shape[-1:] or prod(one) == prod(shape) for one in unknown):
+        return False
+    ends = [record for one in steps if one.parent is None for record in one.outputs]
+    if any(one.source is None for one in ends) or any(one.error is not None for one in steps):
+        return False
+    is_handed = any(steps[one].id in flow.one_pass.results for one in moved)
+    return not is_handed and not is_read_on(flow, place)
+
+
+def find_place(flow: Flow, node: Node) -> int | None:
+    """Where the step stands that made what a box is of, whatever moves the box holds; None for one of no step here."""
+    place, own = flow.places.get(node.steps[0].id) if node.steps else None, {step.id for step in node.steps}
+    while place is not None and flow.op(place) in CARRYING and flow.makers[place]:
+        maker = flow.makers[place][0]
+        if maker is None or flow.steps[maker].id not in own:
+            break
+        place = maker
+    return place
+
+
+def list_handed(flow: Flow, boxed: Collection[int | None]) -> dict[int, float]:
+    """The steps whose numbers a model hands out, moved at most, each with the share of them that leaves.
+
+    Those that are `boxed` are told where they stand. There are none where predictions are measured, or a next word is
+    chosen: the pass hands these out for that.
+    """
+    ends = [node for node, step in enumerate(flow.steps) if step.id in flow.one_pass.results and flow.is_leaf(node)]
+    if any(is_loss(flow, node) or flow.op(node) in PICKS for node in ends):
+        return {}
+    found: dict[int, dict[str, float]] = {}
+    for end in ends:
+        here, taken, share = end, "", 1.0
+        while here not in boxed and flow.op(here) in CARRYING | TAKING and flow.makers[here]:
+            maker = flow.makers[here][0]
+            if maker is None:
+                break
+            if flow.op(here) in TAKING:
+                taken += f"{flow.op(here)} {sorted(flow.steps[here].settings.items())}"
+                share *= prod(flow.output(here).shape) / max(prod(flow.output(maker).shape), 1)
+            here = maker
+        found.setdefault(here, {})[taken] = share
+    return {node: min(sum(shares.values()), 1.0) for node, shares in found.items()}
+
+
+def is_read_on(flow: Flow, place: int) -> bool:
+    """Whether a step works on what another one gives, be it moved before, or some of it taken."""
+    moved = {*flow.ahead(place, within=lambda here: here == place or flow.op(here) in CARRYING | TAKING)}
+    return any(flow.is_leaf(one) for here in moved for one in flow.readers.get(here, ()) if one not in moved)

@@ -250,19 +250,19 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     return labels
 
 
-def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, int]:
+def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dict[int, tuple[int, int]]:
     """The steps of a bridge that add what one of some layers gave (Funnel), or its norm (HRM), to what it made.
 
-    So those that put it beside that (CANINE).
+    So those that put it beside that (CANINE). For each the layer's number, and the step whose result it takes.
     """
     ends = {end_of(layer): number for number, layer in enumerate(layers)}
     normed = {norm.end: norm.origin for layer in ends for norm in list_closing(flow, layer)}
     ends |= {norm: ends[origin] for norm, origin in normed.items() if norm not in bridging.nodes and origin in ends}
-    found: dict[int, int] = {}
+    found: dict[int, tuple[int, int]] = {}
     for node in sorted(bridging.nodes):
         is_known = flow.op(node) in SUMS or lays_earlier_beside(flow, node, bridging.nodes)
         made = list(map(flow.carried_from, flow.makers[node])) if is_known else []
-        before = [ends[one] for one in made if one in ends]
+        before = [(ends[one], one) for one in made if one in ends]
         if len(made) == 2 and len(before) == 1 and bridging.nodes.issuperset(one for one in made if one not in ends):
             found[node] = before[0]
     return found

@@ -22,8 +22,8 @@ from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
-from xray.story.exits.exit_chart import chart_exit, show_handed
-from xray.story.exits.handed_out import add_tapped
+from xray.story.exits.exit_chart import chart_exit
+from xray.story.exits.handed_out import add_tapped, show_handed
 from xray.story.exits.handed_rows import list_normed_before
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons

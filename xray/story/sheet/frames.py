@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from xray.story.canvas import Canvas, words
+from xray.story.charts.bridge_chart import Adding
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Point, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
@@ -26,8 +27,8 @@ class Drawn:
 
     `besides` are more boxes that the first lane enters, where a bridge that stands lowest reads the stream in several;
     `bridges` are those of the first lane, each with its boxes. So high is `written` over the last frame. `ends` is
-    where the stream leaves frames, by the last layer of each, and `adding` are the boxes between frames that add what a
-    layer before gave, with that layer.
+    where the stream leaves frames, by the last layer of each, and `adding` are the boxes between frames that add what
+    was made before, with what that is.
     """
 
     firsts: tuple[Box, ...]
@@ -39,7 +40,7 @@ class Drawn:
     bridges: tuple[tuple[Chart, Placed], ...] = ()
     written: float = 0.0
     ends: Mapping[int, Point] = field(default_factory=dict[int, Point])
-    adding: tuple[tuple[Box, int], ...] = ()
+    adding: tuple[tuple[Box, Adding], ...] = ()
 
     @property
     def first(self) -> Box:
@@ -78,7 +79,7 @@ def draw_frames(
     bridges: list[tuple[Chart, Placed]] = []
     own = lanes[0].look.own
     ends: dict[int, Point] = {}
-    adding: list[tuple[Box, int]] = []
+    adding: list[tuple[Box, Adding]] = []
     y = floor
     written = floor
     together = list(zip(*frames, strict=True))
@@ -91,8 +92,8 @@ def draw_frames(
         if group[0].bridge is not None:
             y, feet, beside, lasts, placed_below = draw_bridge(canvas, group, lanes, y, gap, lasts)
             bridges += [(group[0].bridge, one) for one in placed_below[:1]]
-            for key, layer in group[0].earlier if placed_below else ():
-                adding += [(placed_below[0].boxes[key], layer)] if key in placed_below[0].boxes else []
+            boxes = placed_below[0].boxes if placed_below else {}
+            adding += [(boxes[one.key], one) for one in group[0].earlier if one.key in boxes]
             besides = besides if firsts else beside
             firsts = firsts or feet
         if group[0].is_compact:

@@ -18,7 +18,7 @@ from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.charts.between_chart import add_parted, chart_left_out
-from xray.story.charts.bridge_chart import chart_bridge, list_adding, name_kept
+from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
@@ -63,7 +63,7 @@ class Frame:
 
     A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read, `keys`
     how many keys each of them has, `bridge` is what the stream goes through before it, `earlier` are its boxes that add
-    what a layer before gave, each with that layer, from 0. `params` are those of the layer that is drawn, `most` those
+    what was made before. `params` are those of the layer that is drawn, `most` those
     of the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
     where layers share some, and `whole` those of a block of which a part stands before it. `corrected` is what is done
     behind the layer to the boxes beside its stream, with so many parameters `correcting` them.
@@ -75,7 +75,7 @@ class Frame:
     is_only: bool
     is_compact: bool = False
     bridge: Chart | None = None
-    earlier: tuple[tuple[str, int], ...] = ()
+    earlier: tuple[Adding, ...] = ()
     masks: tuple[Mask, ...] = ()
     keys: tuple[int, ...] = ()
     most: int | None = None
@@ -174,7 +174,7 @@ def plan_frames(
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers)
         bridge = add_left_out(flow, towering, groups[number].layers[0], drawn, bridge)
-        earlier = tuple((name, one) for _, name, one in list_adding(flow, towering, groups[number].layers[0]))
+        earlier = tuple(list_adding(flow, towering, groups[number].layers[0]))
         most = max(each) if len(set(each)) > 1 else None
         seen_keys = tuple(count_keys(flow, layers[number]))
         held = tuple(panels)
