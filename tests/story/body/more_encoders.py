@@ -66,6 +66,7 @@ def embedding_gemma2_text(c):
         kv_heads=2,
         positions="rotary",
         qk_norm=True,
+        v_norm=True,  # modeling_embedding_gemma2.py:348, 366
         unscaled=True,
         sliding_window=c.sliding_window,
     )

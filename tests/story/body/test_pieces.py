@@ -150,7 +150,8 @@ class Packed(nn.Module):
         x = self.into(x)
         tables = [functional.pad(self.lengths.cumsum(0), (1, 0)), torch.tensor([0, *self.others]).unique_consecutive()]
         tables = tables if self.others else tables[:1] * 2
-        for number, (attention, forward) in enumerate(self.layers):
+        for number, layer in enumerate(self.layers):
+            attention, forward = layer.children()
             x = forward(self.attend(attention, x, tables[number == 2]))
         return x
 
