@@ -143,15 +143,16 @@ class Packed(nn.Module):
     def __init__(self, lengths, others):
         super().__init__()
         self.into, self.others = nn.Linear(7, WIDTH), others
-        self.layers = nn.ModuleList(nn.ModuleList([MaskedPart(None), FeedForwardPart()]) for _ in range(4))
+        self.attentions = nn.ModuleList(MaskedPart(None) for _ in range(4))
+        self.forwards = nn.ModuleList(FeedForwardPart() for _ in range(4))
         self.register_buffer("lengths", torch.tensor(lengths), persistent=False)
 
     def forward(self, x):
         x = self.into(x)
         tables = [functional.pad(self.lengths.cumsum(0), (1, 0)), torch.tensor([0, *self.others]).unique_consecutive()]
         tables = tables if self.others else tables[:1] * 2
-        for number, (attention, forward) in enumerate(self.layers):
-            x = forward(self.attend(attention, x, tables[number == 2]))
+        for number, attention in enumerate(self.attentions):
+            x = self.forwards[number](self.attend(attention, x, tables[number == 2]))
         return x
 
     def attend(self, part, x, ends):
