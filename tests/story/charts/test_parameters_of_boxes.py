@@ -167,7 +167,7 @@ class Ended(nn.Module):
         return self.last(torch.cat([one.relu() for one in ended], 1))
 
 
-@pytest.mark.parametrize(("same", "told"), [(True, ["", "8 parameters"]), (False, ["8 parameters"] * 2)])
+@pytest.mark.parametrize(("same", "told"), [(True, ["8 parameters", "same weights"]), (False, ["8 parameters"] * 2)])
 def test_a_learned_row_that_is_put_behind_several_is_counted_once(same, told):
     nodes = [node for node in chart_of(Ended(same=same), rows(8)).nodes if "LEARNED ROW" in node.label]
 
