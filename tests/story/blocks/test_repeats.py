@@ -1,6 +1,6 @@
-import time
 from dataclasses import replace
 
+from measured import count_calls
 from small_blocks import call, chain_of_layers, flat_chain, layer, model_of
 
 from xray.story.blocks.repeats import Run, find_repeats, portray_steps
@@ -138,12 +138,11 @@ def test_sizes_do_not_matter_to_kin():
     assert find_repeats(tree, tree.inside[0], portray_steps(tree, loosely=True)) == (Run(0, 1, 5),)
 
 
-def test_twelve_thousand_steps_take_less_than_a_second():
+def test_twelve_thousand_steps_take_a_few_calls_each():
     steps, _ = chain_of_layers(126, ops=("linear", "relu", "add", "view", "mul") * 19)
     one_pass = model_of(*steps)
-    began = time.process_time()
     assert runs_of(one_pass) == (Run(0, 1, 126),)
-    assert time.process_time() - began < 1
+    assert count_calls(lambda: runs_of(one_pass)) < 30 * len(steps)
 
 
 def test_which_slice_is_taken_does_not_keep_experts_apart():

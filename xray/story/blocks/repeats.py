@@ -121,11 +121,18 @@ def find_best(tree: Tree, neighbours: Sequence[int], looks: Sequence[int], start
 
 def is_worth_it(tree: Tree, neighbours: Sequence[int], run: Run) -> bool:
     """Whether folding helps: any block that repeats, or enough operations."""
-    if run.count < 2:
-        return False
-    if any(tree.inside[place] for place in neighbours[run.start : run.start + run.period]):
-        return True
-    return run.count >= FEWEST_TIMES and run.count * run.period >= FEWEST_LEAVES
+    return run.count >= count_fewest(tree, neighbours, run) and (
+        run.count * run.period >= FEWEST_LEAVES or holds_block(tree, neighbours, run)
+    )
+
+
+def count_fewest(tree: Tree, neighbours: Sequence[int], run: Run) -> int:
+    """How often neighbours must stand at least for folding them to help."""
+    return 2 if holds_block(tree, neighbours, run) else FEWEST_TIMES
+
+
+def holds_block(tree: Tree, neighbours: Sequence[int], run: Run) -> bool:
+    return any(tree.inside[place] for place in neighbours[run.start : run.start + run.period])
 
 
 def measure_run(tree: Tree, neighbours: Sequence[int], looks: Sequence[int], start: int, period: int) -> Run:
@@ -134,14 +141,18 @@ def measure_run(tree: Tree, neighbours: Sequence[int], looks: Sequence[int], sta
     end = start + period
     if end + period > len(looks) or looks[end + period - 1] != looks[end - 1]:
         return alone
-    if any(looks[start + number] != looks[end + number] for number in range(period)):
+    unit = looks[start:end]
+    if looks[end : end + period] != unit:
+        return alone
+    fewest = count_fewest(tree, neighbours, alone)
+    if any(looks[start + number * period : end + number * period] != unit for number in range(2, fewest)):
         return alone
     first = neighbours[start]
     length = tree.ends[neighbours[end - 1]] - first
     count = 1
     while (
         end + period <= len(looks)
-        and all(looks[end + number] == looks[start + number] for number in range(period))
+        and looks[end : end + period] == unit
         and is_joined_alike(tree, first + (count - 1) * length, length, is_first=count == 1)
     ):
         count += 1
