@@ -9,7 +9,9 @@ from torch import nn
 from xray.capture.targets.target import run_target
 from xray.ir.trace import SMALL_COPY
 from xray.sources import ways
+from xray.sources.loading import load_source
 from xray.sources.request import Request
+from xray.sources.sizes import Wishes
 from xray.sources.ways import OF_LITTLE, WITHOUT_STORAGE, Made, SmallCopy, build_seeded, run_ways
 from xray.story.sentences import of_runs
 
@@ -47,6 +49,9 @@ def test_a_small_copy_is_owned_up_to_and_what_it_lacks(monkeypatch, limit, told)
     assert of_runs.COPIED.tell(trace) == told
 
 
+SIZES = {"hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16, "num_hidden_layers": 2}
+
+
 class PlaceByPlace(nn.Linear):
     """Works on each row by itself, as some choose the keys of each place."""
 
@@ -61,20 +66,51 @@ def test_a_model_that_takes_very_long_is_given_a_small_image(monkeypatch, rows, 
     def feed_rows(rows, model, *, has_storage):
         yield Made({"x": torch.empty(rows, 3, device="meta")}, {})
 
-    feeds = [partial(feed_rows, count) for count in (rows, 5)]
-    outcome = run_target(run_ways(lambda: PlaceByPlace(3, 3), feeds[0], Request(), "some", feed_little=feeds[1]))
+    feeds, make = [partial(feed_rows, count) for count in (rows, 5)], partial(PlaceByPlace, 3, 3)
+    outcome = run_target(run_ways(make, feeds[0], Request(), "some", feed_little=lambda model: feeds[1]))
 
     assert (outcome.error, outcome.told) == (None, told)
     assert sum(step.op == "linear" for step in outcome.trace.steps) == seen
 
 
-def test_a_model_that_takes_very_long_and_is_given_what_was_asked_for_is_waited_for(monkeypatch):
+@pytest.mark.parametrize("feed_little", [None, lambda model: None])
+def test_a_model_that_takes_very_long_and_can_be_given_no_less_is_waited_for(monkeypatch, feed_little):
     monkeypatch.setattr(ways, "MOST_OPERATIONS", 1)
 
     def feed_rows(model, *, has_storage):
         yield Made({"x": torch.empty(7, 3, device="meta")}, {})
 
-    assert run_target(run_ways(lambda: PlaceByPlace(3, 3), feed_rows, Request(), "some")).error is None
+    outcome = run_target(run_ways(lambda: PlaceByPlace(3, 3), feed_rows, Request(), "some", feed_little=feed_little))
+
+    assert (outcome.error, outcome.told) == (None, WITHOUT_STORAGE)
+
+
+@pytest.mark.parametrize(
+    ("kind", "side", "told"),
+    [("Swin", None, OF_LITTLE), ("Swin", 96, WITHOUT_STORAGE), ("ViT", None, WITHOUT_STORAGE)],
+)
+def test_a_named_model_of_images_is_given_a_small_one_where_none_was_asked_for_and_it_takes_one(
+    monkeypatch, tmp_path, kind, side, told
+):
+    transformers = pytest.importorskip("transformers", reason="the library whose model is named")
+    monkeypatch.setattr(ways, "MOST_OPERATIONS", 60)
+    own = {"embed_dim": 8, "depths": [2], "num_heads": [2]} if kind == "Swin" else SIZES
+    config = getattr(transformers, f"{kind}Config")(**own, image_size=96, architectures=[f"{kind}Model"])
+    config.save_pretrained(tmp_path)
+
+    outcome = run_target(load_source(str(tmp_path), Request(wishes=Wishes(image_size=side))))
+
+    assert (outcome.error, outcome.told) == (None, told)
+
+
+def test_a_named_model_of_words_is_not_said_to_have_a_small_image(monkeypatch, tmp_path):
+    transformers = pytest.importorskip("transformers", reason="the library whose model is named")
+    monkeypatch.setattr(ways, "MOST_OPERATIONS", 60)
+    transformers.BertConfig(**SIZES, vocab_size=31, architectures=["BertModel"]).save_pretrained(tmp_path)
+
+    outcome = run_target(load_source(str(tmp_path)))
+
+    assert (outcome.error, outcome.told) == (None, WITHOUT_STORAGE)
 
 
 def test_large_weights_repeat_one_stretch_of_chance_and_no_two_rows_are_alike(monkeypatch):

@@ -1,7 +1,7 @@
 """Inputs made for a model of the library: which ones its forward wants, one combination of shapes after the other."""
 
 import inspect
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice, product
 from math import prod
@@ -38,12 +38,22 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
     ]
     choices = list(list_fewer(asked, parameters))
     for chosen in choices:
-        both = not SOUNDS.isdisjoint(chosen) and any(name.startswith("pixel") for name in chosen)
+        both = not SOUNDS.isdisjoint(chosen) and are_of_images(chosen)
         guesses = guess(chosen, rules, sizes, read_dtype(model), has_storage=has_storage, in_turn=both)
         for made in islice(guesses, MOST_TOGETHER if both and len(choices) > 1 else None):
             yield Made(place_media(model, config, set_prompt(made.values, wishes.prompt), parameters), made.axes)
     if wishes.batch is None:
         yield from propose_inputs(model, config, replace(wishes, batch=1), has_storage=has_storage)
+
+
+def takes_images(model: nn.Module) -> bool:
+    """Whether a model asks for images, or can do with them."""
+    return are_of_images(read_parameters(model))
+
+
+def are_of_images(names: Iterable[str]) -> bool:
+    """Whether any of the names of some inputs is that of an image, whole or in patches."""
+    return any(name.startswith("pixel") for name in names)
 
 
 def list_fewer(asked: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> Iterator[list[str]]:

@@ -110,7 +110,9 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
     ) -> Any:
         self.done += 1
         if self.most is not None and self.done > self.most:
-            raise LengthyError(f"it takes more than {self.most:,} operations. Give it less: --image-size 64.")
+            raise LengthyError(
+                f"it takes more than {self.most:,} operations. What is asked for by --image-size is waited for."
+            )
         kwargs = dict(kwargs or {})
         if func in MAKERS:
             return make(func, args, kwargs)

@@ -9,14 +9,14 @@ from torch import nn
 from xray.capture.targets.inputs import Target
 from xray.ir.trace import Setting
 from xray.sources.answering import check_vocabulary, check_writes, let_answer, read_prompt
-from xray.sources.family_inputs import propose_inputs
+from xray.sources.family_inputs import propose_inputs, takes_images
 from xray.sources.hub import find_config
 from xray.sources.library import Recipe, read_recipe
 from xray.sources.request import Request
 from xray.sources.shrinking import list_cuts, shrink
 from xray.sources.sizes import Wishes
 from xray.sources.tokenising import find_tokeniser
-from xray.sources.ways import Made, SmallCopy, run_ways
+from xray.sources.ways import Feed, Made, SmallCopy, run_ways
 
 LITTLE_SIDE = 64
 """The side of an image that a model gets which takes too long over the one that its settings speak of."""
@@ -52,8 +52,12 @@ def load_recipe(recipe: Recipe, request: Request, name: str) -> Target:
 
     small = Recipe(shrink(recipe.config), recipe.make)
     copied = SmallCopy(small.build, list_cuts(recipe.config, small.config))
-    has_large_image = request.wishes.image_size is None and not request.inputs
-    feed_little = partial(feed, wishes=replace(request.wishes, image_size=LITTLE_SIDE)) if has_large_image else None
+    wishes = replace(request.wishes, image_size=LITTLE_SIDE)
+    is_asked = request.wishes.image_size is not None or bool(request.inputs)
+
+    def feed_little(model: nn.Module) -> Feed | None:
+        return None if is_asked or not takes_images(model) else partial(feed, wishes=wishes)
+
     return run_ways(recipe.build, feed, request, name, copied, feed_little)
 
 

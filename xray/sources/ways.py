@@ -64,6 +64,8 @@ class Feed(Protocol):
         """The inputs; what is chance has no values without storage."""
 
 
+FeedLittle = Callable[[nn.Module], Feed | None]
+"""What makes a smaller image for a model than its settings speak of; None where it takes none, or one was asked for."""
 Ways = Generator[Target, BaseException, None]
 
 
@@ -73,7 +75,7 @@ def run_ways(
     request: Request,
     name: str,
     small: SmallCopy | None = None,
-    feed_little: Feed | None = None,
+    feed_little: FeedLittle | None = None,
 ) -> Target:
     """The first way to run the model that `make` builds; where it fails, the target knows the next.
 
@@ -100,14 +102,16 @@ def link(target: Target, ways: Ways) -> Target:
 
 
 def list_ways(
-    make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None, feed_little: Feed | None
+    make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None, feed_little: FeedLittle | None
 ) -> Ways:
     """The targets to try one after the other; it is sent the error in which each of them ended."""
     bare = build(lambda: build_on_meta(make), name)
-    most = None if feed_little is None else MOST_OPERATIONS
+    little = None if feed_little is None else feed_little(bare)
+    most = None if little is None else MOST_OPERATIONS
     error = yield from list_targets(bare, feed, request, WITHOUT_STORAGE, most=most)
-    if feed_little is not None and isinstance(error, LengthyError):
-        error = yield from list_targets(bare, feed_little, request, OF_LITTLE)
+    if little is not None and isinstance(error, LengthyError):
+        yield from list_targets(bare, little, request, OF_LITTLE)
+        error = yield from list_targets(bare, feed, request, WITHOUT_STORAGE)  # it takes images of one size alone
     if request.meta or error is None or not asks_for_numbers(error):
         return
     if count_bytes(bare) <= MOST_BYTES:
