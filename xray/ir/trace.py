@@ -13,13 +13,13 @@ SCHEMA = 1
 """The version of the trace's form; a reader refuses a newer one."""
 
 Setting = str | int | float | bool | None
+"""A plain value; numbers that JSON cannot write are the words "nan", "inf" and "-inf"."""
 
 SMALL_COPY, CUTS, WHOLE_PARAMS = "small_copy", "cuts", "params_of_whole"
 """The entries of a trace's config that say that fewer layers were run than the model has, what there was fewer of, as
 "num_layers 1 of 28, num_experts 8 of 512", and how many parameters the whole model has."""
 SAME_WEIGHTS_AS, SAME_WEIGHTS = "same_weights_as", "same_weights"
 """The settings of a step that uses parameters which a step at another path used before: that path, and how many."""
-"""A plain value; numbers that JSON cannot write are the words "nan", "inf" and "-inf"."""
 
 IN_PLACE_OF = "in_place_of"
 """The setting of a step by a module that took another one's place while the model ran: the class of that one."""

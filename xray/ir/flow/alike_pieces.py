@@ -4,10 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SPLITS
 from xray.ir.records import TensorRecord
 
-SPLITS = frozenset({"split", "split_with_sizes", "tensor_split", "chunk"})
 MOST_BEHIND = 200
 
 

@@ -80,7 +80,8 @@ DROPOUTS = frozenset(
 )
 SUMS = frozenset({"add", "add_"})
 DIFFERENCES = frozenset({"sub", "sub_"})
-SCALINGS = frozenset({"mul", "mul_", "div", "div_", "scale", "multiply", "divide", "true_divide"})
+DIVISIONS = frozenset({"div", "div_", "divide", "true_divide"})
+SCALINGS = DIVISIONS | {"mul", "mul_", "scale", "multiply"}
 SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})
 RMS_NORMS = frozenset({"rms_norm", "rmsnorm", "fused_rms_norm"})
@@ -95,6 +96,10 @@ TRANSPOSED = frozenset({"conv_transpose1d", "conv_transpose2d", "conv_transpose3
 """Convolutions that make maps larger."""
 FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"}) | TRANSPOSED
 SIDE_BY_SIDE = frozenset({"cat", "concat", "concatenate"})
+SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
+"""They cut a tensor into several."""
+PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
+WAVES = frozenset({"sin", "cos"})
 ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}
 WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
@@ -20,7 +20,6 @@ from xray.story.sentences.of_parts import COUNTED_PLACES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400
 COUNTED = frozenset({"arange", "cumsum"})
-WAVES = frozenset({"sin", "cos"})
 OF_PLACES = len(("batch", "row"))
 """An argument of more axes holds several numbers for each place."""
 

@@ -8,7 +8,7 @@ from math import prod
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.operation_kinds import LOOKUPS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.branches import Looking
@@ -19,7 +19,7 @@ from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.branches.distinctions import list_other_scores
 from xray.story.entrance.tables import PICKING
-from xray.story.entrance.turned_rows import WAVES, count_turned, find_turned
+from xray.story.entrance.turned_rows import count_turned, find_turned
 from xray.story.passages.homes import read_leading
 
 MOST_TO_IDS = 2000

@@ -5,7 +5,17 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DIFFERENCES, FINDINGS, SCALINGS, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CLAMPS,
+    CURVES,
+    DIFFERENCES,
+    FINDINGS,
+    SCALINGS,
+    SOFTMAXES,
+    SPLITS,
+    SUMS,
+)
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
@@ -27,7 +37,7 @@ BENT_BY: dict[str, frozenset[str]] = {
 LEAST_OF_XIELU = 4
 """A square and a slope where numbers are above 0, a slope and a factor of an exponential below (Huang et al. 2024)."""
 RELUS = frozenset({"relu", "relu_"})
-SPLITTERS = frozenset({"chunk", "split", "unbind", "split_with_sizes", "tensor_split"})
+SPLITTERS = SPLITS | {"unbind"}
 
 
 def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) -> FeedForward | None:

@@ -8,13 +8,7 @@ from math import ceil
 from xray.ir import trace
 from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    CURVES,
-    LOOKUPS,
-    SOFTMAXES,
-    SUMS,
-    TRANSPOSED,
-)
+from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, LOOKUPS, SOFTMAXES, SUMS, TRANSPOSED
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -45,7 +39,6 @@ from xray.story.recognition.between import list_reading_data
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
-DIVISIONS = frozenset({"div", "div_", "true_divide"})
 PICKS = frozenset({"argmin", "argmax"})
 SAME_WEIGHTS = "same weights"
 """Stands beside a box whose parameters are those of one before."""

@@ -6,12 +6,21 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, FINDINGS, LOOKUPS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CHANCE,
+    FINDINGS,
+    LOOKUPS,
+    NORMS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    WAVES,
+)
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.inputs import is_named_picture, name_argument
 from xray.story.entrance.shared_ids import find_given_rows
-from xray.story.entrance.turned_rows import WAVES
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 

@@ -3,7 +3,7 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, SPLITS, ZEROS
 from xray.story.entrance.entrance import pads_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
@@ -15,7 +15,6 @@ RESHAPES = frozenset({"reshape", "view"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
 COUNTED = ORDERS | {"arange", "randperm"}
 """What makes places of which none comes twice."""
-SPLITS = frozenset({"split", "split_with_sizes", "tensor_split", "chunk"})
 LET_THROUGH = "ROWS THAT A MASK LETS THROUGH"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, PADDINGS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
@@ -38,7 +38,6 @@ INPUTS = {
     "vectors": "VECTORS",
     "noise": "NOISE, DRAWN BY CHANCE",
 }
-PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 MOST_LETTERS = 90
 """No more of a prompt is quoted."""
 

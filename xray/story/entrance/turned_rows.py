@@ -3,11 +3,9 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, WAVES
 from xray.story.blocks.rotations import list_rotations
 from xray.story.recognition.turning import is_cut
-
-WAVES = frozenset({"cos", "sin"})
 
 
 def find_turned(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[int, ...]]:

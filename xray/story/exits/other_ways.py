@@ -11,6 +11,7 @@ from xray.story.charts.chart import Chart
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import list_reading_data
+from xray.story.streams.asides import list_carried_readers
 
 MOST_BEHIND = 400
 RESIZING = "interpolate"
@@ -63,9 +64,8 @@ def list_finer(flow: Flow, towering: Towering, top: int, others: Collection[int]
 
 def list_onward(flow: Flow, node: int, others: Collection[int]) -> list[int]:
     """The steps that read what another one gives, moved at most, and do more than move it."""
-    moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
-    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)}
-    return sorted(one for one in readers - {*others} if flow.op(one) not in CARRYING)
+    readers = {one for one in list_carried_readers(flow, node) if flow.is_leaf(one)}
+    return sorted(readers.difference(others))
 
 
 def find_ways(flow: Flow, inner: Collection[int], others: Collection[int], sums: Collection[int]) -> Ways:

@@ -1,12 +1,10 @@
 """What experts give, mixed with that of neighbouring places before it is added to the stream."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.operation_kinds import CARRYING, PADDINGS
 from xray.story.branches.others import lets_neighbours_in, looks_back
 from xray.story.experts.choice import find_choice
 from xray.story.recognition.between import Region
-
-PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 
 
 def find_mixed_behind(flow: Flow, region: Region) -> tuple[int, frozenset[int]] | None:

@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import (
     CASTING,
     CLAMPS,
     DIFFERENCES,
+    PADDINGS,
     PLACING,
     REPEATS,
     SIDE_BY_SIDE,
@@ -25,7 +26,6 @@ from xray.story.recognition.between import does_mix, find_region, list_reading_d
 from xray.story.recognition.value_shapes import number, read_index
 
 TAKING = frozenset({"index", "index_select"})
-PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})
 ROWS = len(("batch", "row", "width"))
 EACH_REPEATED = "repeat_interleave"

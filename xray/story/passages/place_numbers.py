@@ -5,12 +5,11 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SPLITS, WRITES
 
 MOST_NUMBERS, MOST_STEPS = 4, 60
-CUTS = frozenset({"split", "chunk", "split_with_sizes"})
 PUT_BESIDE = SIDE_BY_SIDE | WRITES | PLACING | {"stack"}
-LAID = CARRYING | SCALINGS | PUT_BESIDE | REPEATS | CUTS | {"flip"}
+LAID = CARRYING | SCALINGS | PUT_BESIDE | REPEATS | SPLITS | {"flip"}
 
 
 def count_place_numbers(flow: Flow, turned: Collection[int]) -> int | None:

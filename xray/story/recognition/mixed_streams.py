@@ -10,12 +10,11 @@ from itertools import pairwise
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import DIVISIONS, PRODUCTS, SCALINGS, SUMS
 from xray.story.recognition.between import Region, find_region, is_linear, strip_plain
 
 FARTHEST = 400
 """Within so many steps streams become one row: a matrix may be made even many times over before (Xie et al. 2026)."""
-DIVISIONS = frozenset({"div", "div_", "true_divide"})
 BENDS = frozenset({"sigmoid", "sigmoid_"})
 MOST_STEPS = 16
 """Gates are worked out of what they weigh in no more steps than these."""

@@ -9,11 +9,13 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     DIFFERENCES,
+    DIVISIONS,
     NORMS,
     PLACING,
     PRODUCTS,
     REPEATS,
     SCALINGS,
+    SPLITS,
     SUMS,
     TURNS,
     ZEROS,
@@ -22,10 +24,9 @@ from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.value_shapes import number
 from xray.story.states.fading import MAXIMA, scales_heads, weakens_first
+from xray.story.streams.asides import list_carried_readers
 
 LEAST_TURNS, MOST_BEHIND = 3, 16
-DIVISIONS = frozenset({"div", "div_", "true_divide"})
-SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
 SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_solve"})
 PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
 """What rows go through that stay a sum of multiples of what they were: no decay is worked out of them."""
@@ -200,15 +201,12 @@ def is_of_change(flow: Flow, read: int, changes: Collection[int]) -> bool:
 def divides_by_keys(flow: Flow, reads: Collection[int], query: int, key: int) -> bool:
     """Whether all that queries read is divided by the size of what they read of a sum of keys, or a larger number."""
     return bool(reads) and all(
-        any(flow.op(node) in DIVISIONS and measures_keys(flow, node, query, key) for node in list_using(flow, read))
+        any(
+            flow.op(node) in DIVISIONS and measures_keys(flow, node, query, key)
+            for node in list_carried_readers(flow, read)
+        )
         for read in reads
     )
-
-
-def list_using(flow: Flow, place: int) -> Iterator[int]:
-    """The steps that work first with what a step made, moved as it may be."""
-    moved = flow.ahead(place, within=lambda node: node == place or flow.op(node) in CARRYING)
-    return (reader for node in moved for reader in flow.readers.get(node, ()) if flow.op(reader) not in CARRYING)
 
 
 def measures_keys(flow: Flow, division: int, query: int, key: int) -> bool:
