@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PLACE = Path(__file__).parent / "pictures"
 WIDEST, TALLEST = 1200, 3000
 """Pixels that a picture may have; its recipe draws it larger, or as SVG, for whoever wants to zoom."""
-QUALITY = 53
+QUALITY = 51
 
 
 def main(chatbot: Path, names: list[str]) -> None:
