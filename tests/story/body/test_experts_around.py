@@ -62,6 +62,7 @@ def test_an_expert_beside_them_tells_its_parameters_and_its_gate(gated):
     held = WIDTH * 9 + 9 + 9 * WIDTH + WIDTH + gated * (WIDTH + 1)
     assert nodes["shared"].record.shape[-1] == WIDTH
     assert nodes["shared"].told == (f"{held} parameters", *["× a sigmoid gate"] * gated)
+    assert nodes["router"].row == nodes["shared"].row < nodes["choice"].row
 
 
 class Weighed(nn.Module):

@@ -176,3 +176,30 @@ def test_a_line_ends_apart_from_the_arrows_of_others_into_its_box(aside):
     points = choose_way(low, TOP, (low, MIDDLE, UPPER, TOP), [*drawn, left])
 
     assert all(abs(points[-1][0] - way.points[-1][0]) >= CORNER for way in (*drawn, left))
+
+
+@pytest.mark.parametrize("side", [-1, 1])
+def test_a_line_around_others_ends_at_the_side_of_a_box_rather_than_stand_on_another_one(side):
+    low = make_box("low", 75.0, 10.0, 130.0)
+    drawn: list[Way] = []
+    join(
+        Canvas(lambda text, size, weight: 0.0), low, TOP, (low, MIDDLE, UPPER, TOP), "line", drawn=drawn, sides=(side,)
+    )
+
+    assert drawn[0].points[-1] == (TOP.x + side * TOP.width / 2, TOP.y)
+
+
+def test_a_line_does_not_end_at_a_side_where_another_box_stands():
+    low, beside = make_box("low", 75.0, 10.0, 130.0), make_box("beside", 175.0, TOP.y)
+    boxes = (low, MIDDLE, UPPER, TOP, beside)
+    drawn: list[Way] = []
+    join(Canvas(lambda text, size, weight: 0.0), low, TOP, boxes, "line", drawn=drawn, sides=(1,))
+
+    assert drawn[0].points[-1] == (TOP.right - CORNER, TOP.bottom)
+
+
+def test_a_line_between_free_boxes_ends_below_the_upper_one():
+    drawn: list[Way] = []
+    join(Canvas(lambda text, size, weight: 0.0), LOWER, MIDDLE, BOXES, "line", drawn=drawn, sides=(-1, 1))
+
+    assert drawn[0].points[-1] == (LOWER.x, MIDDLE.bottom)

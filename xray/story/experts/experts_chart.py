@@ -55,6 +55,8 @@ from xray.story.wording import plural
 
 FAN: Place = (0.5, 0.94)
 """How wide experts stand beside each other, and the bars below them."""
+BESIDE_SHARED, BESIDE_DOWN, BETWEEN = (0.315, 0.6), (0.655, 0.66), (0.5, 0.36)
+"""Where a router stands beside a shared expert, beside what leads to a narrower width, and between both."""
 
 MOST_EXPERTS = 5
 """So many boxes stand side by side, the last of them for all others; more are too narrow for their names."""
@@ -130,7 +132,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         edges.append(Edge(drawn[-2].key, "entering"))
     is_scored = any(not routing.isdisjoint(flow.makers[node]) for part in parts for node in part)
     below, row = drawn[-1].key, drawn[-1].row + 1 + is_scored
-    aside = row - 1 if is_scored else 1  # what the router scores too stands above it (Inkling)
+    aside = row - 1 if is_scored else 0  # what the router scores too stands above it (Inkling)
     shown = min(count, MOST_EXPERTS)
     for number in range(shown):
         is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
@@ -220,7 +222,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         drawn.append(Node("up", "LINEAR", row + 1, BROAD, steps_at(flow, up), flow.output(up), extra))
         edges.append(Edge(total, "up"))
         feet, head = [*feet, "down"], "up"
-        drawn = [replace(one, place=(0.655, 0.66)) if one.key in ("router", "choice") else one for one in drawn]
+        drawn = [replace(one, place=BESIDE_DOWN) if one.key in ("router", "choice") else one for one in drawn]
     if normed is not None:
         drawn.append(norm_node(flow, normed, row + 1))
         edges.append(Edge(total, "normed"))
@@ -233,8 +235,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
         place = BESIDE_BOTH if is_waist else BESIDE_ROUTER
         drawn.append(shared_node(flow, parts, aside, place))
         edges += [Edge("shared", head), *([Edge("choice", "shared")] if is_scored else [])]
-        narrow = (0.5, 0.36) if is_waist else (0.315, 0.6)
-        drawn = [replace(node, place=narrow) if node.key in ("router", "choice") else node for node in drawn]
+        routed = BETWEEN if is_waist else BESIDE_SHARED
+        narrow = {"router": routed, "choice": routed if is_scored else BESIDE_DOWN if is_waist else FAN}
+        drawn = [replace(node, place=narrow.get(node.key, node.place)) for node in drawn]
         feet.append("shared")
     return add_way(flow, found.region, router, routing, Chart(tuple(drawn), tuple(edges), tuple(feet), head))
 

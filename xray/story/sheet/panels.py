@@ -12,7 +12,7 @@ from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
-from xray.story.sheet.placing import Look, Placed, draw_station, place_chart, rows_of
+from xray.story.sheet.placing import SUMS, Look, Placed, draw_station, place_chart, rows_of
 from xray.story.sheet.planning import Panel
 from xray.story.sheet.routing import Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
@@ -107,7 +107,7 @@ def find_result(chart: Chart, placed: Placed) -> Box:
 
 def find_sum(chart: Chart, placed: Placed) -> Box:
     """The box of a panel that the stream is led to past its branches."""
-    return placed.boxes.get("add") or placed.boxes.get("closed") or placed.boxes[chart.head]
+    return placed.boxes[next((key for key in SUMS if key in placed.boxes), chart.head)]
 
 
 def place_charts(
@@ -182,7 +182,7 @@ def enter(
         foot = placed.boxes[key]
         dashed, width = thin and look.is_dashed, 1.6 if thin else 1.2
         if middle := between(last, foot, list(placed.boxes.values())):
-            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed, drawn=ways)
+            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed, drawn=ways, sides=(1,))
             continue
         below = foot.bottom - BELOW_MEMORY if not is_wide or thin else above + 1
         knee = below if chart.node(key).row in fed else foot.bottom - 5

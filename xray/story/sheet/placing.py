@@ -21,6 +21,8 @@ CONDITION = "op_normalisation"
 """The colour of what scales, shifts and gates from beside a stream."""
 GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
 """How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
+SUMS = ("add", "closed")
+"""The boxes of a panel that the stream is led to past its branches; where there is none of these, its head is."""
 PLAIN, FRAMED = 6.0, 14.0
 """How much of a box's width its sizes leave free, without an outline and with a thick one."""
 
@@ -192,7 +194,9 @@ def place_chart(
         thick = 2 if on_page and look.phase != look.own else 1.6 if look.is_narrow else 1.2
         dashed = look.is_dashed and (on_page or look.is_narrow)
         if lower.top <= upper.bottom:
-            join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed, drawn=drawn)
+            is_passed = not on_page and edge.target in (*SUMS, *chart.heads)  # the stream comes by at the left
+            sides = (1,) if is_passed else (-1, 1)
+            join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed, drawn=drawn, sides=sides)
         else:
             canvas.line((lower.left, lower.y), (upper.right, upper.y), role=line, width=1.6)
     return Placed(boxes, top, tuple(drawn))

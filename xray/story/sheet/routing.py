@@ -20,6 +20,8 @@ NEAR, SHORT = 2.0, 1.0
 RUNNING, GOING_ON, NEXT_TO, CROSSING = 900.0, 120.0, 40.0, 30.0
 """By how much a way may be longer that does not run along another line, go on where that ends, run close beside it, or
 across it."""
+STANDING = 60.0
+"""By how much a way may be longer whose arrow does not stand on a box that it comes by."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +45,13 @@ def join(
     dashed: bool = False,
     drawn: list[Way] | None = None,
     above: float | None = None,
+    sides: Sequence[int] = (),
 ) -> None:
     """A line from the top of one box to the bottom of a higher one, around whatever stands between them.
 
-    It keeps apart from lines that are `drawn` already, and is put behind these. Out of a frame it leads from the middle
-    of the lower box, and turns aside only so far `above`, over what is written there.
+    It may end at one of the `sides` of that, -1 for the left and 1 for the right one, if it would stand on another box
+    below it. It keeps apart from lines that are `drawn` already, and is put behind these. Out of a frame it leads from
+    the middle of the lower box, and turns aside only so far `above`, over what is written there.
     """
     ways = [] if drawn is None else drawn
     if fan > 1 and (arrows := list_fan(lower, upper, others, fan)):
@@ -56,7 +60,7 @@ def join(
             ways.append(Way(lower, upper, points))
         return
     start = lower if above is None else replace(lower, y=above, width=0.0, height=0.0)
-    points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower])
+    points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower], sides)
     points = ((points[0][0], lower.top), *points[1:])
     ways.append(Way(lower, upper, points))
     canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6)
@@ -73,7 +77,9 @@ def list_fan(lower: Box, upper: Box, others: Sequence[Box], fan: int) -> list[tu
     return [((x, lower.top), (x, upper.bottom)) for x in places]
 
 
-def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way]) -> tuple[Point, ...]:
+def choose_way(
+    lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way], sides: Sequence[int] = ()
+) -> tuple[Point, ...]:
     """The corners of that line: of the ways the shortest that runs along no other line, and across few.
 
     One that goes on where another one ends looks like that one, so that this counts as well.
@@ -81,7 +87,10 @@ def choose_way(lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Wa
     beside = [way.points for way in drawn if way.lower is not lower and way.upper is not upper]
     tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
     ways = sorted(
-        ((measure(points) + weigh_tip(points, tips), points) for points in list_ways(lower, upper, others)),
+        (
+            (measure(points) + weigh_tip(points, tips) + weigh_foot(points, lower, others), points)
+            for points in list_ways(lower, upper, others, sides)
+        ),
         key=itemgetter(0),
     )
     best, least = ways[0][1], float("inf")
@@ -103,6 +112,14 @@ def measure(points: Sequence[Point]) -> float:
 def weigh_tip(points: Sequence[Point], tips: Sequence[float]) -> float:
     """By how much a way counts as longer for arrows of others close beside the one in which it ends."""
     return NEXT_TO if any(SHORT < abs(points[-1][0] - tip) < CORNER for tip in tips) else 0.0
+
+
+def weigh_foot(points: Sequence[Point], lower: Box, others: Sequence[Box]) -> float:
+    """By how much a way counts as longer for a box that it does not come from, right below its arrow."""
+    (x, _), (end, above) = points[-2:]
+    below = [box for box in others if box.left < x < box.right and box.top < above]
+    foot = max(below, key=lambda box: box.top, default=lower)
+    return 0.0 if x != end or foot is lower else STANDING
 
 
 def weigh_beside(one: Sequence[Point], other: Sequence[Point]) -> float:
@@ -149,7 +166,7 @@ def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT, nea
     return False
 
 
-def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[Point, ...]]:
+def list_ways(lower: Box, upper: Box, others: Sequence[Box], sides: Sequence[int] = ()) -> Iterator[tuple[Point, ...]]:
     """The corners of lines from one box to another: a straight one where it is free, else around what is between."""
     middle = between(lower, upper, others)
     straight = find_straight(lower, upper, middle)
@@ -172,6 +189,18 @@ def list_ways(lower: Box, upper: Box, others: Sequence[Box]) -> Iterator[tuple[P
         left_way = ((lane, lower.top),) if left == lane else ((left, lower.top), (left, out), (lane, out))
         right_way = ((lane, upper.bottom),) if right == lane else ((lane, into), (right, into), (right, upper.bottom))
         yield (*left_way, *right_way)
+        side = find_side(lane, upper, others)
+        if inside == CORNER and side in sides:
+            yield (*left_way, (lane, upper.y), (upper.x + side * upper.width / 2, upper.y))
+
+
+def find_side(lane: float, upper: Box, others: Sequence[Box]) -> int:
+    """At which side of a box a line at a lane may end, with room for an arrow and no other box between; 0 for none."""
+    side = 1 if lane > upper.x else -1
+    has_room = abs(lane - upper.x) >= upper.width / 2 + 2 * CLEAR
+    row = [box for box in others if box is not upper and box.bottom < upper.y < box.top]
+    left, right = min(lane, upper.x), max(lane, upper.x)
+    return side if has_room and all(box.right + CLEAR <= left or right <= box.left - CLEAR for box in row) else 0
 
 
 def find_straight(lower: Box, upper: Box, middle: Sequence[Box]) -> float | None:
