@@ -204,6 +204,10 @@ class Routing:
     over those of "all" experts or of the "chosen" ones. What the chosen have may be divided by its sum and multiplied
     by a `factor`; `scaled` is what multiplies the scores before they are bent. `groups`: chosen is within so many of so
     many. `biased`: a number for each expert is added to the scores for the choice alone (DeepSeek-V3, section 2.1.2).
+    `with_shared` is how many scores of experts for all places are divided by that sum too and weigh these, `learned`
+    that a learned number multiplies all weights (Inkling). `within` tells that one is chosen after the other, each by a
+    softmax over the scores left that lie no further below the best than this part of the larger of both (Phi-3.5-MoE).
+    `enters` tells that what goes into an expert is multiplied, in place of what it gives (Llama 4).
     """
 
     bend: str | None
@@ -213,6 +217,10 @@ class Routing:
     groups: tuple[int, int] | None
     biased: bool | None
     scaled: float | None = None
+    with_shared: int | None = None
+    learned: bool = False
+    within: float | None = None
+    enters: bool = False
 
 
 @dataclass(frozen=True)
