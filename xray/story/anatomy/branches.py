@@ -80,13 +80,14 @@ class Attention(Looking):
     where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
     `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
-    window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
-    turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
+    window: its rows may be shorter, `chunk_size` of how many places a piece is, by a setting that goes with that: a
+    place looks at none before its own piece (Llama 4). `beside_unturned` is True where keys of the stream `beside` are
+    not turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
     values, whose result is added to what the heads found of them (Nyströmformer), `mixed_before` how many places before
     their own convolutions mix into queries and keys, `mixed_back` which rows, by name, others mix with those just
     before them (Inkling), `values_before` the parts of values, of how many, that are made of the place before (ZAYA).
-    `rotary_base` is the base of the
-    angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
+    `rotary_base` is the base of the angles by which "rotary" places turn, where the constants show one: base^(-2i/d)
+    for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
@@ -139,6 +140,7 @@ class Attention(Looking):
     places_by_rows: bool | None = None
     each_side: int | None = None
     kept_last: int | None = None
+    chunk_size: int | None = None
     cut_by: int | None = None
     unscaled: bool | None = None
     beside_unturned: bool | None = None

@@ -298,6 +298,7 @@ def describe_heads(branch: Attention) -> str:
         branch.coarse and f"{branch.coarse} places to a row",
         branch.foreign_queries and "queries from beside",
         branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not seen at work",
+        branch.chunk_size and f"pieces of {branch.chunk_size:,} set",
         branch.kept_last and f"a cache keeps the last {branch.kept_last:,} keys",
     )
 

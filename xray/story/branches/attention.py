@@ -19,6 +19,7 @@ from xray.story.branches.lengths import (
     count_kept_last,
     count_pieces,
     count_pooled,
+    read_chunk_size,
     read_set_window,
     read_unfolded,
 )
@@ -78,6 +79,7 @@ def describe_attention(
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
+    kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     gate = find_gate(flow, site, region)
@@ -132,7 +134,8 @@ def describe_attention(
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,
         sliding_window=set_window,
-        kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
+        kept_last=kept_last,
+        chunk_size=read_chunk_size(flow, site, kept_last),
         convolved=count_convolved(flow, site, region),
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),

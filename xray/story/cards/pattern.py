@@ -199,6 +199,7 @@ def name_window(branch: Branch) -> str:
     if not isinstance(branch, Attention):
         return ""
     kept = f" (last {branch.kept_last:,} keys kept)" if branch.kept_last else ""
+    kept = f" (attention_chunk_size {branch.chunk_size:,} set)" if branch.chunk_size else kept
     return f" (sliding_window {branch.sliding_window:,} set)" if branch.sliding_window else kept
 
 
