@@ -117,11 +117,33 @@ class Normed(nn.Module):
         return streams + (self.think(row).unsqueeze(-2) * shares.unsqueeze(-1)).flatten(-2)
 
 
-@pytest.mark.parametrize(("learned", "told"), [(True, None), (False, False)])
-def test_norms_of_streams_that_are_weighed_behind_these_lie_side_by_side_learn_something(learned, told):
+def read_normed(learned):
     torch.manual_seed(0)
     layers = nn.Sequential(nn.Linear(WIDTH, 3 * WIDTH), *(Normed(learned) for _ in range(3)))
-    found = xray.anatomy(xray.trace(layers, torch.randn(2, 7, WIDTH)))
+    return xray.anatomy(xray.trace(layers, torch.randn(2, 7, WIDTH)))
+
+
+def test_what_streams_are_weighed_by_is_told_step_by_step():
+    found = read_normed(True)
+
+    mixing, sharing = (("linear", 45), ("sigmoid", None)), (("linear", 3), ("sigmoid", None), ("mul", 2))
+    assert found.towers[0].weighed_by == (mixing, sharing)
+    assert (
+        "What weighs the streams is made of them: led to 45 numbers, sigmoid. The share of each: led to 3 numbers,"
+        " sigmoid, × 2."
+    ) in list_sentences(found)
+
+
+def test_of_weights_that_are_made_in_another_way_nothing_is_told():
+    found = xray.anatomy(xray.trace(InStreams(2), torch.arange(14).view(2, 7)))
+
+    assert found.towers[0].weighed_by == ((), ())
+    assert not any(one.startswith("What weighs the streams") for one in list_sentences(found))
+
+
+@pytest.mark.parametrize(("learned", "told"), [(True, None), (False, False)])
+def test_norms_of_streams_that_are_weighed_behind_these_lie_side_by_side_learn_something(learned, told):
+    found = read_normed(learned)
 
     assert {stage.norm.learned for group in found.towers[0].groups for stage in group.stages} == {told}
     assert any(one.startswith("Norms of sublayers learn nothing") for one in list_sentences(found)) is not learned

@@ -79,6 +79,7 @@ from xray.story.sentences.of_norms import (
     describe_scale,
     describe_since,
     describe_stream_scale,
+    describe_stream_weights,
     describe_weighing,
     stages,
 )
@@ -275,6 +276,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),
     Sentence("streams", describe_streams),
+    Sentence("weights of streams", describe_stream_weights),
     Sentence("balanced streams", describe_balance),
     Sentence("other rows", describe_other_rows),
     fixed(
