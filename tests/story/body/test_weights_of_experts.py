@@ -7,7 +7,7 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.branches import Experts, Routing
-from xray.story.sentences.of_feed_forwards import describe_routing
+from xray.story.sentences.of_feed_forwards import describe_experts, describe_routing
 
 COUNT, SHARED, D_FF = 7, 3, 11
 
@@ -79,6 +79,15 @@ def read(*layers):
     found = xray.anatomy(xray.trace(nn.Sequential(*layers), torch.randn(2, 5, WIDTH)))
     (experts,) = {one for tower in found.towers for one in tower.branches if isinstance(one, Experts)}
     return experts.routing, describe_routing(found)
+
+
+def test_experts_that_work_on_all_places_say_so():
+    bent = nn.Sequential(*layers_of(lambda: Entered(torch.sigmoid)))
+    chosen = nn.Sequential(*layers_of(lambda: Sent(in_turn(0.02))))
+    told = [describe_experts(xray.anatomy(xray.trace(one, torch.randn(2, 5, WIDTH)))) for one in (bent, chosen)]
+
+    start = "Experts: a router sends each place to 2 of 7. Here each expert works on all places, and FLOPs count that"
+    assert told == [f"{start}: rows of 0 where it was not chosen.", f"{start}."]
 
 
 def layers_of(make):

@@ -237,7 +237,8 @@ class Experts:
     `capacity` is how many places of each sequence an expert takes at most: those that chose it behind these go through
     none (Switch Transformers, Fedus et al. 2021). `chosen_or_none` is how many are chosen where one score more is for
     none of them, `earlier_router` tells that a router adds what the one before it worked out of its rows (ZAYA).
-    `held_gate`, `held_bent` and `held_up` are as those of one feed-forward.
+    `held_gate`, `held_bent` and `held_up` are as those of one feed-forward. `on_all` tells that each expert works on
+    all places, be it chosen or not (Llama 4).
     """
 
     experts: int | None
@@ -259,6 +260,7 @@ class Experts:
     held_gate: Held = ()
     held_bent: Held = ()
     held_up: Held = ()
+    on_all: bool = False
     part: str = "experts"
 
     @property

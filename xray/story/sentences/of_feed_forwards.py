@@ -111,6 +111,10 @@ def describe_experts(anatomy: Anatomy) -> str:
     on += (
         f" An expert takes {capacity:,} places of a sequence at most; those beyond go through none." if capacity else ""
     )
+    if all(one.on_all for one in found):
+        empty = all(one.routing is not None and one.routing.enters for one in found)
+        rows = ": rows of 0 where it was not chosen" * empty
+        on += f" Here each expert works on all places, and FLOPs count that{rows}."
     where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
     few += ", or to none: one score more is for none of them" * all(one.chosen_or_none for one in found)
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
