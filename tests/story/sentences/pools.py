@@ -150,6 +150,7 @@ MODELS = {
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
+    "listed keys": make_anatomy(replace(FALSE, listed=2063)),
     "no key chosen": make_anatomy(replace(FALSE, chosen_keys=True, chosen_together=16, none_chosen=True)),
     "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
     "rotary places": make_anatomy(replace(FALSE, positions="rotary")),

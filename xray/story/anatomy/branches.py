@@ -67,7 +67,8 @@ class Attention(Looking):
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
     such score is of, where it is of several, `chosen_most` how many keys a place chooses at most, `all_chosen` where no
-    row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3). `turned` is
+    row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3),
+    `listed` how many keys a list names for each place at most that a mask shows alone (Qwen4). `turned` is
     how many numbers of a head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many
     experts a router chooses the `query_chosen` that make the queries of a place
     (JetMoe). `turned_by_head` is True where queries and keys are turned by an angle of each head, the same at every
@@ -130,6 +131,7 @@ class Attention(Looking):
     chosen_most: int | None = None
     all_chosen: bool | None = None
     none_chosen: bool | None = None
+    listed: int | None = None
     query_experts: int | None = None
     query_chosen: int | None = None
     turned: int | None = None

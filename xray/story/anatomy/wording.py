@@ -417,6 +417,7 @@ def describe_attention(branch: Attention) -> str:
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
+        branch.listed and f"{branch.listed:,} keys at most, by a list",
         branch.chosen_together and f"{branch.chosen_together:,} at once",
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",

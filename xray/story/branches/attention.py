@@ -38,7 +38,14 @@ from xray.story.branches.operands import (
 from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
-from xray.story.branches.visible import chooses_all, chooses_none, count_kept_for, find_choice, read_most_chosen
+from xray.story.branches.visible import (
+    chooses_all,
+    chooses_none,
+    count_kept_for,
+    count_listed,
+    find_choice,
+    read_most_chosen,
+)
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
@@ -128,6 +135,7 @@ def describe_attention(
         chosen_most=None if choice is None else read_most_chosen(flow, choice),
         all_chosen=(choice is not None and chooses_all(flow, choice)) or None,
         none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
+        listed=count_listed(flow, site) if choice is None else None,
         query_experts=None if experts is None else experts[1],
         query_chosen=None if experts is None else experts[0],
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,

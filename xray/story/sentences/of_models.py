@@ -83,7 +83,7 @@ from xray.story.sentences.of_norms import (
     describe_weighing,
     stages,
 )
-from xray.story.sentences.of_rows import OF_NEIGHBOURS, describe_pieces
+from xray.story.sentences.of_rows import OF_NEIGHBOURS, describe_listed, describe_pieces
 from xray.story.sentences.of_states import (
     OF_STATES,
     describe_convolutions,
@@ -287,6 +287,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("chosen heads", describe_chosen_heads),
     Sentence("chosen keys", describe_chosen_keys),
     Sentence("no key chosen", describe_none_chosen),
+    Sentence("listed keys", describe_listed),
     Sentence("rotary places", describe_rotary),
     Sentence("slopes of places", describe_alibi),
     Sentence("relative places", describe_relative),
