@@ -193,8 +193,8 @@ def test_a_list_that_names_all_keys_is_said_to_be_such():
     trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(Listed(7))), torch.arange(LENGTH)[None])
 
     assert describe_listed(xray.anatomy(trace)) == (
-        "Keys are listed, 7 at most for each place: the mask shows no others. Here all are named: no row of this pass has"
-        " more."
+        "Keys are listed, 7 at most for each place: the mask shows no others. Here all are named: no row of this pass"
+        " has more."
     )
 
 
