@@ -38,8 +38,8 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     """The plain public attributes of a module: a dropout's p, a linear layer's features, a kernel's size as "3x5".
 
     `weight_dtype` is said of a module whose own first parameter is not float32, `config.sliding_window` of one that has
-    it in its configuration alone, `sines` of a table of rows whose columns are sines, `input_modalities` of a model
-    whose class says that it reads anything but text.
+    it in its configuration alone, and so `config.attention_chunk_size`, `sines` of a table of rows whose columns are
+    sines, `input_modalities` of a model whose class says that it reads anything but text.
     """
     attributes = vars(module)
     settings: dict[str, Setting] = {}
@@ -49,9 +49,9 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
             settings[name] = make_plain(value)
         elif is_tuple_of_ints(value):
             settings[name] = "x".join(map(str, value))
-    window = read_window(attributes.get("config"))
-    if type(window) is int and "sliding_window" not in attributes:
-        settings["config.sliding_window"] = window
+    for name in ("sliding_window", "attention_chunk_size"):
+        if name not in attributes and type(size := read_configured(attributes.get("config"), name)) is int:
+            settings[f"config.{name}"] = size
     if isinstance(module, nn.Embedding) and isinstance(module.weight, Tensor) and is_of_sines(module.weight):
         settings["sines"] = True
     if modalities := read_modalities(type(module)):
@@ -63,10 +63,10 @@ def describe_settings(module: nn.Module) -> Mapping[str, Setting]:
     return settings
 
 
-def read_window(config: object) -> object:
-    """The window that a configuration names for all layers; None where it names none, or one for each layer."""
+def read_configured(config: object, name: str) -> object:
+    """What a configuration names for all layers, as a window; None where it names nothing, or one for each layer."""
     try:
-        return getattr(config, "sliding_window", None)
+        return getattr(config, name, None)
     except Exception:  # a configuration with layers of their own raises an error of its own when it is asked for all
         return None
 

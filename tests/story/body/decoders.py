@@ -433,6 +433,7 @@ def deepseek_v2(c):
 def llama4(c):
     turned = attention(c, qk_norm=True, window=4)
     whole = attention(c, positions="none")
-    think = pre("rms", experts(c, c.num_local_experts, shared=1, shared_d_ff=c.intermediate_size))
+    sent = experts(c, c.num_local_experts, shared=1, shared_d_ff=c.intermediate_size, on_all=True)  # 168: repeated
+    think = pre("rms", sent)
     groups = two_kinds(c, (pre("rms", turned), think), (pre("rms", whole), think), every=4)
     return decoder_only(c, groups=groups, final="rms")

@@ -77,6 +77,8 @@ ROUTERS: dict[str, Callable[[Any], Routing | set[Routing]]] = {
     "axk1": bent("sigmoid"),
     "axk2": bent("sigmoid"),
     "deepseek_v2": softmaxed("all"),  # 100
+    "phimoe": lambda c: Routing("softmax", None, False, None, None, False, within=2 * c.router_jitter_noise),  # 339-459
+    "llama4": lambda c: Routing("sigmoid", None, False, None, None, False, enters=True),  # 149, 150, 169
     "longcat_flash": lambda c: Routing("softmax", "all", False, factor_of(c), None, True),  # 145, 148, 153
 }
 """What is told of a router; of all others nothing is known."""

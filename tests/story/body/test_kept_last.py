@@ -1,5 +1,7 @@
 """Keys that a cache leaves off: told where the last ones alone are put aside for a later pass, and nowhere else."""
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from story.body.test_context import Thinks
@@ -9,6 +11,8 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_attentions import describe_kept_last
+from xray.story.sentences.of_stations import describe_station
 
 WIDTH, HEADS, PLACES = 15, 3, 7
 
@@ -49,6 +53,14 @@ def keep_last(one):
     return one[:, :, -31:, :]
 
 
+class Pieces(Keeps):
+    """Such a layer whose configuration names of how many places a piece is."""
+
+    def __init__(self, keep, size):
+        super().__init__(keep)
+        vars(self)["config"] = SimpleNamespace(attention_chunk_size=size)
+
+
 def keep_all(one):
     return one
 
@@ -73,6 +85,33 @@ def test_it_is_told_of_how_many_places_a_cache_keeps_keys():
     words = " ".join(texts)
     assert "A cache keeps only the keys of the last 31 places: later places look no further back." in words
     assert "Every place looks back, never ahead; a cache keeps only the keys of the last 31 places." in words
+
+
+def read_pieces(*sizes):
+    torch.manual_seed(0)
+    layers = [make() for size in sizes for make in (lambda size=size: Pieces(keep_last, size), Thinks)]
+    trace = xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
+    (tower,) = xray.anatomy(trace).towers
+    looks = [branch for branch in tower.branches if isinstance(branch, Attention)]
+    return {one.chunk_size for one in looks}, describe_kept_last(xray.anatomy(trace)), describe_station(tower, looks[0])
+
+
+def test_pieces_that_settings_name_are_told_where_a_cache_keeps_one_fewer():
+    assert read_pieces(32, 32, 32) == (
+        {32},
+        "Pieces are set (attention_chunk_size = 32), and not seen at work here, where no row has so many places; a"
+        " cache keeps only the keys of the last 31.",
+        "Every place looks back, never ahead; attention_chunk_size = 32 is set.",
+    )
+
+
+def test_pieces_of_another_size_are_no_reason_for_what_a_cache_keeps():
+    sizes, told, _ = read_pieces(37, 37, 37)
+
+    assert (sizes, told) == (
+        {None},
+        "A cache keeps only the keys of the last 31 places: later places look no further back.",
+    )
 
 
 def test_layers_whose_cache_keeps_all_are_no_such():

@@ -147,6 +147,13 @@ def test_which_numbers_are_turned_together_is_told(way, pairs):
     assert ("neighbouring" in describe_rotary(found)) == (pairs == "neighbours")
 
 
+@pytest.mark.parametrize("way", list(TURNS))
+def test_the_base_of_angles_is_told_however_rows_are_turned(way):
+    found = anatomy(xray.trace(Turned(make_powers(500.0), pairs=way).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert {one.rotary_base for one in found.towers[0].branches if isinstance(one, Attention)} == {500.0}
+
+
 def test_what_towers_turn_otherwise_is_told_of_each():
     (one,), (other,) = (
         anatomy(

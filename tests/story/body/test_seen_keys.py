@@ -16,6 +16,7 @@ from xray.story.facts.kept_keys import measure_growth
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_attentions import describe_chosen_keys
+from xray.story.sentences.of_rows import describe_listed
 
 LENGTH, CHOSEN = 5, 3
 
@@ -163,6 +164,38 @@ class InPieces(Scoring):
         counts = torch.zeros(len(x), LENGTH, LENGTH).scatter_add(self.dim, written, torch.ones_like(written).float())
         scores = (self.query(x) @ self.key(x).mT).masked_fill(counts == 0, -1e9)
         return self.out(torch.softmax(scores, dim=-1) @ self.value(x))
+
+
+class Listed(Scoring):
+    """What each place may see is listed, and filled up with numbers of no key; a mask shows the listed ones (Qwen4)."""
+
+    def __init__(self, most, mark=True):
+        super().__init__()
+        self.most, self.mark = most, mark
+
+    def change(self, scores, others):
+        visible = torch.ones(1, LENGTH, LENGTH, dtype=torch.bool).tril()
+        listed = torch.full((1, LENGTH, self.most), -1)
+        for place in range(LENGTH):
+            seen = torch.nonzero(visible[0, place]).flatten()[: self.most]
+            listed[0, place, : len(seen)] = seen
+        places = torch.where(listed >= 0, listed, LENGTH)
+        marks = torch.zeros(1, LENGTH, LENGTH + 1, dtype=torch.bool).scatter(-1, places, self.mark)[..., :LENGTH]
+        return scores.masked_fill(~(visible & marks), -1e9)
+
+
+@pytest.mark.parametrize(("most", "mark", "listed"), [(7, True, 7), (7, False, None), (3, True, None)])
+def test_keys_that_a_list_names_for_each_place_are_counted(most, mark, listed):
+    assert look(Listed(most, mark)).listed == listed
+
+
+def test_a_list_that_names_all_keys_is_said_to_be_such():
+    trace = xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(Listed(7))), torch.arange(LENGTH)[None])
+
+    assert describe_listed(xray.anatomy(trace)) == (
+        "Keys are listed, 7 at most for each place: the mask shows no others. Here all are named: no row of this pass"
+        " has more."
+    )
 
 
 def read_parts(attention):

@@ -99,6 +99,56 @@ def test_streams_that_begin_as_copies_of_words_say_so():
     assert (head.label, head.record.shape) == ("3 COPIES, SIDE BY SIDE", (2, 7, 3, WIDTH))
 
 
+class Normed(nn.Module):
+    """Each of three streams is divided by its root mean square, then all together multiplied by 1 + weights."""
+
+    def __init__(self, learned):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(3 * WIDTH)) if learned else None
+        self.mix, self.share = nn.Linear(3 * WIDTH, 3 * WIDTH), nn.Linear(3 * WIDTH, 3)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 35), nn.GELU(), nn.Linear(35, WIDTH))
+
+    def forward(self, streams: Tensor) -> Tensor:
+        cut = streams.unflatten(-1, (3, WIDTH))
+        normed = (cut * torch.rsqrt(cut.pow(2).mean(-1, keepdim=True) + 1e-6)).flatten(-2)
+        normed = normed if self.weight is None else normed * (1.0 + self.weight)
+        row = (self.mix(normed).sigmoid().unflatten(-1, (3, WIDTH)) * normed.unflatten(-1, (3, WIDTH))).mean(dim=-2)
+        shares = 2 * self.share(normed).sigmoid()
+        return streams + (self.think(row).unsqueeze(-2) * shares.unsqueeze(-1)).flatten(-2)
+
+
+def read_normed(learned):
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(WIDTH, 3 * WIDTH), *(Normed(learned) for _ in range(3)))
+    return xray.anatomy(xray.trace(layers, torch.randn(2, 7, WIDTH)))
+
+
+def test_what_streams_are_weighed_by_is_told_step_by_step():
+    found = read_normed(True)
+
+    mixing, sharing = (("linear", 45), ("sigmoid", None)), (("linear", 3), ("sigmoid", None), ("mul", 2))
+    assert found.towers[0].weighed_by == (mixing, sharing)
+    assert (
+        "What weighs the streams is made of them: led to 45 numbers, sigmoid. The share of each: led to 3 numbers,"
+        " sigmoid, × 2."
+    ) in list_sentences(found)
+
+
+def test_of_weights_that_are_made_in_another_way_nothing_is_told():
+    found = xray.anatomy(xray.trace(InStreams(2), torch.arange(14).view(2, 7)))
+
+    assert found.towers[0].weighed_by == ((), ())
+    assert not any(one.startswith("What weighs the streams") for one in list_sentences(found))
+
+
+@pytest.mark.parametrize(("learned", "told"), [(True, None), (False, False)])
+def test_norms_of_streams_that_are_weighed_behind_these_lie_side_by_side_learn_something(learned, told):
+    found = read_normed(learned)
+
+    assert {stage.norm.learned for group in found.towers[0].groups for stage in group.stages} == {told}
+    assert any(one.startswith("Norms of sublayers learn nothing") for one in list_sentences(found)) is not learned
+
+
 class Looped(nn.Module):
     """Two layers that run three times."""
 

@@ -11,6 +11,9 @@ import xray
 from xray import anatomy
 from xray.renderers.sheet.poster import draw_poster
 from xray.story.anatomy.branches import Attention
+from xray.story.cards.pattern import list_parts
+from xray.story.charts.sum_chart import describe_sizes
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 
 WORDS, PLACES = 23, 5
@@ -135,3 +138,23 @@ def test_a_gate_above_a_threshold_is_told_and_parts_layers():
     labels = [[node.label for node in frame.panels[-1].chart.nodes] for frame in column.frames]
     assert "GATE ABOVE A THRESHOLD + GELU" in labels[0]
     assert "GATE + GELU" in labels[1]
+
+
+def test_which_layers_have_a_gate_above_a_threshold_is_told_and_what_of_it_goes_on():
+    layers = [layer for times in (1.6, 1.6, 0, 0) for layer in (AttentionPart(), Thresholded(times))]
+    trace = xray.trace(Reader(*layers), rows())
+    (column,) = read_columns(trace)
+    (tower,) = xray.anatomy(trace).towers
+
+    assert (
+        "In layers 1–2 of each of a gate's numbers only what lies above a cut goes on; the cut is the mean of its row"
+        " and so many times its spread."
+    ) in list_sentences(xray.anatomy(trace))
+    assert [describe_sizes(frame.group.stages[-1].branches[0]) for frame in column.frames] == [
+        "d_ff 31, above a threshold",
+        "d_ff 31",
+    ]
+    assert [list_parts(tower, group)[-1] for group in tower.groups] == [
+        "feed-forward (gate above a threshold)",
+        "feed-forward",
+    ]

@@ -142,11 +142,15 @@ MODELS = {
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
     "added later": change_stages(make_anatomy(FALSE), since=3),
+    "weights of streams": number_blocks(
+        make_anatomy(FALSE), streams=3, weighed_by=((("linear", 5), ("silu", None)), (("linear", 3), ("div", 7.0)))
+    ),
     "balanced streams": number_blocks(make_anatomy(FALSE), streams=3, balanced=7),
     "streams": stream_layers(make_anatomy(FALSE), 4),
     "other rows": make_anatomy(replace(FALSE, other_rows=True)),
     "earlier keys": make_anatomy(replace(FALSE, earlier_keys=True)),
     "chosen keys": make_anatomy(replace(FALSE, chosen_keys=True)),
+    "listed keys": make_anatomy(replace(FALSE, listed=2063)),
     "no key chosen": make_anatomy(replace(FALSE, chosen_keys=True, chosen_together=16, none_chosen=True)),
     "chosen heads": make_anatomy(replace(FALSE, query_experts=8)),
     "rotary places": make_anatomy(replace(FALSE, positions="rotary")),
@@ -273,7 +277,7 @@ OF_MODELS["heads of a state"] |= {
     "state that fades alike",
     "rows of a piece in order",
 }
-OF_MODELS["streams"] |= {"balanced streams"}
+OF_MODELS["streams"] |= {"balanced streams", "weights of streams"}
 OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
 OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}

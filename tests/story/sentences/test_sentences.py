@@ -64,6 +64,8 @@ CAPTIONS = (
     "width of one head, d_k",
     "split into heads: no number changes",
     "cut behind layer ",
+    " (gate above a threshold)",
+    ", above a threshold",
     " (keys of an earlier choice)",
     " (without a norm)",
     ", on the way back",

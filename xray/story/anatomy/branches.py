@@ -67,7 +67,8 @@ class Attention(Looking):
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
     such score is of, where it is of several, `chosen_most` how many keys a place chooses at most, `all_chosen` where no
-    row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3). `turned` is
+    row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3),
+    `listed` how many keys a list names for each place at most that a mask shows alone (Qwen4). `turned` is
     how many numbers of a head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many
     experts a router chooses the `query_chosen` that make the queries of a place
     (JetMoe). `turned_by_head` is True where queries and keys are turned by an angle of each head, the same at every
@@ -80,13 +81,14 @@ class Attention(Looking):
     where what is added to scores for "relative" places depends on what queries or keys hold, too (Transformer-XL).
     `each_side` is how many places of a window lie on each side of the one that looks, where that is followed weight by
     weight (Longformer). `kept_last` is of how many places a cache keeps keys, the last ones, where this pass shows no
-    window: its rows may be shorter (Llama 4). `beside_unturned` is True where keys of the stream `beside` are not
-    turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
+    window: its rows may be shorter, `chunk_size` of how many places a piece is, by a setting that goes with that: a
+    place looks at none before its own piece (Llama 4). `beside_unturned` is True where keys of the stream `beside` are
+    not turned by their place, and the own ones are (T5Gemma 2). `convolved` is over how many places a convolution mixes
     values, whose result is added to what the heads found of them (Nyströmformer), `mixed_before` how many places before
     their own convolutions mix into queries and keys, `mixed_back` which rows, by name, others mix with those just
     before them (Inkling), `values_before` the parts of values, of how many, that are made of the place before (ZAYA).
-    `rotary_base` is the base of the
-    angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
+    `rotary_base` is the base of the angles by which "rotary" places turn, where the constants show one: base^(-2i/d)
+    for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
@@ -129,6 +131,7 @@ class Attention(Looking):
     chosen_most: int | None = None
     all_chosen: bool | None = None
     none_chosen: bool | None = None
+    listed: int | None = None
     query_experts: int | None = None
     query_chosen: int | None = None
     turned: int | None = None
@@ -139,6 +142,7 @@ class Attention(Looking):
     places_by_rows: bool | None = None
     each_side: int | None = None
     kept_last: int | None = None
+    chunk_size: int | None = None
     cut_by: int | None = None
     unscaled: bool | None = None
     beside_unturned: bool | None = None
@@ -204,6 +208,10 @@ class Routing:
     over those of "all" experts or of the "chosen" ones. What the chosen have may be divided by its sum and multiplied
     by a `factor`; `scaled` is what multiplies the scores before they are bent. `groups`: chosen is within so many of so
     many. `biased`: a number for each expert is added to the scores for the choice alone (DeepSeek-V3, section 2.1.2).
+    `with_shared` is how many scores of experts for all places are divided by that sum too and weigh these, `learned`
+    that a learned number multiplies all weights (Inkling). `within` tells that one is chosen after the other, each by a
+    softmax over the scores left that lie no further below the best than this part of the larger of both (Phi-3.5-MoE).
+    `enters` tells that what goes into an expert is multiplied, in place of what it gives (Llama 4).
     """
 
     bend: str | None
@@ -213,6 +221,10 @@ class Routing:
     groups: tuple[int, int] | None
     biased: bool | None
     scaled: float | None = None
+    with_shared: int | None = None
+    learned: bool = False
+    within: float | None = None
+    enters: bool = False
 
 
 @dataclass(frozen=True)
@@ -227,7 +239,8 @@ class Experts:
     `capacity` is how many places of each sequence an expert takes at most: those that chose it behind these go through
     none (Switch Transformers, Fedus et al. 2021). `chosen_or_none` is how many are chosen where one score more is for
     none of them, `earlier_router` tells that a router adds what the one before it worked out of its rows (ZAYA).
-    `held_gate`, `held_bent` and `held_up` are as those of one feed-forward.
+    `held_gate`, `held_bent` and `held_up` are as those of one feed-forward. `on_all` tells that each expert works on
+    all places, be it chosen or not (Llama 4).
     """
 
     experts: int | None
@@ -249,6 +262,7 @@ class Experts:
     held_gate: Held = ()
     held_bent: Held = ()
     held_up: Held = ()
+    on_all: bool = False
     part: str = "experts"
 
     @property

@@ -183,9 +183,10 @@ class Tower:
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
     gated (DiT).
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
-    gives each its share (hyper-connections), or whose layers mix them (AltUp). `balanced` is how often the matrix that
-    mixes them is divided by the sums of its columns and rows in turn. `also` is what it reads besides, in rows beside
-    the others (ViLT), `among` what rows are made of that are put in the place of some of these (Fuyu).
+    gives each its share (hyper-connections), or whose layers mix them (AltUp). `weighed_by` is how the rows that are
+    weighed give their own weights, step by step, and how the share of each stream (Qwen4). `balanced` is how often the
+    matrix that mixes them is divided by the sums of its columns and rows in turn. `also` is what it reads besides, in
+    rows beside the others (ViLT), `among` what rows are made of that are put in the place of some of these (Fuyu).
     `rows_added` are the numbers of the layers, from 0, behind which rows of another tower are added to some places of
     the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack), and that
     one with them, where its rows leave beside what is made of them (SAM-HQ).
@@ -218,6 +219,7 @@ class Tower:
     conditions: tuple[str, ...] = ()
     streams: int | None = None
     balanced: int | None = None
+    weighed_by: tuple[tuple[tuple[str, float | None], ...], tuple[tuple[str, float | None], ...]] = ((), ())
     also: Reads | None = None
     rows_added: tuple[int, ...] = ()
     tapped: tuple[int, ...] = ()

@@ -298,6 +298,7 @@ def describe_heads(branch: Attention) -> str:
         branch.coarse and f"{branch.coarse} places to a row",
         branch.foreign_queries and "queries from beside",
         branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not seen at work",
+        branch.chunk_size and f"pieces of {branch.chunk_size:,} set",
         branch.kept_last and f"a cache keeps the last {branch.kept_last:,} keys",
     )
 
@@ -354,17 +355,30 @@ def spell_pool(branch: PoolMixing) -> str:
     return f"{branch.of} of the {times(branch.kernel)} places around it{', less itself' if branch.less_itself else ''}"
 
 
+IN_TURN = (
+    "one is chosen after the other, the best of those left each time; its weight is its part of a softmax over those"
+    " scores left that lie below it by no more than"
+)
+"""What is said of experts that are chosen in turn (Phi-3.5-MoE), before how near the others lie that count."""
+
+
 def describe_weights(branch: Experts) -> str:
     """What scores of a router become before they weigh what the chosen experts give; empty where that is not known."""
     routing = branch.routing
     if routing is None or routing.bend is None:
         return ""
+    if routing.within is not None:
+        return f"{IN_TURN} {routing.within:g} of the larger of the two"
     over = {"all": "softmax over all scores", "chosen": "softmax over the chosen scores"}.get(routing.over or "", "")
     bend = over or ("" if routing.bend == "softmax" else f"{routing.bend} of each score")
     bend = "scores as they are" if routing.bend == "none" else bend
     bend = f"scores times {routing.scaled:g}, then {bend}" if bend and routing.scaled else bend
-    divided = ", divided by the sum of the chosen" if routing.divided_by_sum else ""
-    return bend and f"{bend}{divided}{f', times {routing.factor:g}' if routing.factor else ''}"
+    shared = routing.with_shared
+    beside = f" and of the {f'{shared} shared' if shared > 1 else 'shared one'}, which it weighs too" if shared else ""
+    divided = f", divided by the sum of the chosen{beside}" if routing.divided_by_sum else ""
+    factor = f", times {routing.factor:g}" if routing.factor else ""
+    times = f"{factor}{', times a learned number' * routing.learned}"
+    return bend and f"{bend}{divided}{times}{', by which what goes in is multiplied' * routing.enters}"
 
 
 def describe_choice(branch: Experts) -> str:
@@ -403,6 +417,7 @@ def describe_attention(branch: Attention) -> str:
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
+        branch.listed and f"{branch.listed:,} keys at most, by a list",
         branch.chosen_together and f"{branch.chosen_together:,} at once",
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",

@@ -274,8 +274,9 @@ def reads_bare(flow: Flow, node: int, stream: int) -> bool:
 def norms_before_one(flow: Flow, joint: Joint) -> list[FoundNorm]:
     """The norm through which several streams go before they become one row."""
     weighed = None if joint.mixing is None else flow.makers[joint.mixing.gather][0]
-    makers = () if weighed is None else (strip_plain(flow, maker) for maker in flow.makers[weighed])
-    norms = (find_any_norm(flow, maker) for maker in makers if maker is not None)
+    makers = () if weighed is None else (flow.carried_from(maker) for maker in flow.makers[weighed])
+    pairs = ((find_any_norm(flow, one), strip_plain(flow, one)) for one in makers if one is not None)
+    norms = [norm or (None if plain is None else find_any_norm(flow, plain)) for norm, plain in pairs]
     return [norm for norm in norms if norm is not None and strip_plain(flow, norm.origin) == joint.stream]
 
 

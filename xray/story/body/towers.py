@@ -31,7 +31,7 @@ from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
-from xray.story.recognition.mixed_streams import count_divisions, find_end
+from xray.story.recognition.mixed_streams import count_divisions, find_end, read_weighing
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
@@ -201,6 +201,7 @@ def read_tower(
         ),
         conditions=() if condition is None or condition.are_looked_at else condition.inputs,
         streams=count_streams(chains) or count_mixed(stagings),
+        weighed_by=read_weighing(flow, [joint.mixing for chain in chains for joint in chain.joints]),
         balanced=count_divisions(flow, [joint.mixing for chain in chains for joint in chain.joints]),
         blocks=numbered.blocks,
         idle_blocks=numbered.idle,

@@ -19,6 +19,7 @@ from xray.story.branches.lengths import (
     count_kept_last,
     count_pieces,
     count_pooled,
+    read_chunk_size,
     read_set_window,
     read_unfolded,
 )
@@ -37,7 +38,14 @@ from xray.story.branches.operands import (
 from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
-from xray.story.branches.visible import chooses_all, chooses_none, count_kept_for, find_choice, read_most_chosen
+from xray.story.branches.visible import (
+    chooses_all,
+    chooses_none,
+    count_kept_for,
+    count_listed,
+    find_choice,
+    read_most_chosen,
+)
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
@@ -78,6 +86,7 @@ def describe_attention(
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
+    kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):
         source, beside = "self", source or ANOTHER
     gate = find_gate(flow, site, region)
@@ -126,13 +135,15 @@ def describe_attention(
         chosen_most=None if choice is None else read_most_chosen(flow, choice),
         all_chosen=(choice is not None and chooses_all(flow, choice)) or None,
         none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
+        listed=count_listed(flow, site) if choice is None else None,
         query_experts=None if experts is None else experts[1],
         query_chosen=None if experts is None else experts[0],
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,
         sliding_window=set_window,
-        kept_last=count_kept_last(flow, site) if is_open and set_window is None else None,
+        kept_last=kept_last,
+        chunk_size=read_chunk_size(flow, site, kept_last),
         convolved=count_convolved(flow, site, region),
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),

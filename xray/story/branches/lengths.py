@@ -26,6 +26,7 @@ UNNAMED = ("other", "arg2", "arg3")
 PADDINGS = SIDE_BY_SIDE | {"pad"}
 CONFIGURED = "config.sliding_window"
 WINDOWS = ("sliding_window", CONFIGURED)
+CHUNKS = ("attention_chunk_size", "config.attention_chunk_size")
 MOST_BEHIND_MASK = 80
 NO_WINDOW = frozenset({"full_attention", "global_attention"})
 """How a library's settings name a window, and kinds of layers that have none."""
@@ -168,6 +169,13 @@ def count_kept_last(flow: Flow, site: Site) -> int | None:
     """
     keys, values = (list_put_aside(flow, way.nodes) for way in (site.key, site.value))
     return next((count for count in keys if count in values), None)
+
+
+def read_chunk_size(flow: Flow, site: Site, kept: int | None) -> int | None:
+    """Of how many places the pieces are that settings around an attention name, if a cache keeps one fewer of them."""
+    settings = (flow.steps[one].settings for one in flow.parents(site.scores))
+    sizes = [one[name] for one in settings for name in CHUNKS if name in one]
+    return kept + 1 if kept is not None and kept + 1 in sizes and flow.output(site.scores).shape[-1] <= kept else None
 
 
 def list_put_aside(flow: Flow, nodes: Collection[int]) -> list[int]:

@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import Latent
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.recognition.turning import Pairs, is_rotary, list_turned, name_pairs
+from xray.story.recognition.turning import Pairs, is_rotary, list_complex, list_turned, name_pairs
 
 MOST_BEHIND = 60
 MOST_TO_ANGLES = 24
@@ -265,7 +265,8 @@ def count_turned_at_all(flow: Flow, side: Side) -> int | None:
 
 def read_rotary_base(flow: Flow, query: Side, key: Side) -> float | None:
     """The base of the angles by which queries and keys are turned; None where there are several, or none is known."""
-    steps = [step for side in (query, key) for _, step in list_angles(flow, side)]
+    ways = ((side, [*list_turned(flow, side.nodes), *list_complex(flow, side.nodes)]) for side in (query, key))
+    steps = [step for side, turned in ways for _, step in list_made(flow, side, turned)]
     bases = {base for step in steps if isinstance(base := step.settings.get("base"), int | float)}
     return float(bases.pop()) if len(bases) == 1 else None
 
@@ -278,7 +279,12 @@ def name_turned_pairs(flow: Flow, query: Side, key: Side) -> Pairs | None:
 
 def list_angles(flow: Flow, side: Side) -> Iterator[tuple[TensorRecord, Step]]:
     """The tables by which a side's rows are turned, each with every step that it was made in."""
-    for node in list_turned(flow, side.nodes):
+    yield from list_made(flow, side, list_turned(flow, side.nodes))
+
+
+def list_made(flow: Flow, side: Side, turned: Sequence[int]) -> Iterator[tuple[TensorRecord, Step]]:
+    """The tables with which some steps multiply a side's rows, each with every step that it was made in."""
+    for node in turned:
         for table, maker in flow.given(node):
             behind = () if maker is None or maker in side.nodes else flow.behind(maker, most=MOST_TO_ANGLES)
             yield from ((table, flow.steps[one]) for one in behind)

@@ -7,7 +7,7 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, SIDE_BY_SIDE, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.story.branches.operands import is_kept, prod_of_row
 from xray.story.recognition.scored_parts import Scored, read_scored
@@ -25,6 +25,8 @@ NUMBERING = frozenset({"int", "long"})
 PUT_BESIDE = CARRYING | CLAMPS | NUMBERING | SIDE_BY_SIDE | {"masked_fill", "masked_fill_", "pad"}
 """The same of places of pieces: others may be put beside them, and some left out."""
 WRITING = frozenset({"scatter", "scatter_", "scatter_add", "scatter_add_"})
+BOTH_SHOWN = frozenset({"and", "and_", "logical_and", "bitwise_and", "mul"})
+"""What shows of two masks what both show."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,33 @@ def count_kept_for(flow: Flow, choice: Choice) -> int | None:
     """How many numbers of each place a cache keeps for the scores that choose keys; None where it keeps none."""
     behind = flow.behind(*flow.makers[choice.highest], most=MOST_BEHIND, ends=lambda one: is_kept(flow, one))
     return sum(prod_of_row(flow, node) for node in set(behind) if is_kept(flow, node)) or None
+
+
+def count_listed(flow: Flow, site: Site) -> int | None:
+    """How many keys a list names at most for each place, where a mask shows these alone; None without such a list.
+
+    None too where there are more keys than that.
+    What a place sees is what another mask shows, and what is marked as True where its list says so (Qwen4).
+    """
+    makers = [find_hiding(flow, part) for part in read_scored(flow, site.scored)]
+    for mask in (flow.carried_from(maker) for maker in makers):
+        if mask is not None and flow.op(mask) in BOTH_SHOWN and len(flow.makers[mask]) == len(("mask", "list")):
+            for marked in map(flow.carried_from, flow.makers[mask]):
+                if marked is not None and marks_listed(flow, marked):
+                    most = flow.steps[marked].inputs[1].shape[-1]
+                    return most if most >= flow.output(site.scores).shape[-1] else None
+    return None
+
+
+def marks_listed(flow: Flow, node: int) -> bool:
+    """Whether a step writes True along the last axis of a mask of nothing but False, where whole numbers say."""
+    step = flow.steps[node]
+    if flow.op(node) not in ("scatter", "scatter_") or len(step.inputs) != len(("marks", "places")):
+        return False
+    empty = flow.carried_from(flow.makers[node][0])
+    is_last = any(number(step, name) in (-1, len(step.inputs[0].shape) - 1) for name in ("dim", "other"))
+    is_true = any(step.settings.get(name) is True for name in ("arg3", "value", "src"))
+    return empty is not None and flow.op(empty) in ZEROS and is_last and is_true and not step.inputs[1].is_float
 
 
 def find_hiding(flow: Flow, part: Scored) -> int | None:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from xray.ir.records import MaskFacts
-from xray.story.anatomy.branches import Attention, Branch, Convolution, PoolMixing
+from xray.story.anatomy.branches import Attention, Branch, Convolution, FeedForward, PoolMixing
 from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.anatomy.wording import spell_base, spell_gathered
 from xray.story.body.layers import Mask
@@ -121,6 +121,7 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
         + name_choice(branch)
         + name_window(branch)
         + name_table(branch)
+        + name_threshold(branch, tower)
         + told
         for stage in group.stages
         for branch, told in zip(stage.branches, name_ways(tower, stage), strict=True)
@@ -198,7 +199,15 @@ def name_window(branch: Branch) -> str:
     if not isinstance(branch, Attention):
         return ""
     kept = f" (last {branch.kept_last:,} keys kept)" if branch.kept_last else ""
+    kept = f" (attention_chunk_size {branch.chunk_size:,} set)" if branch.chunk_size else kept
     return f" (sliding_window {branch.sliding_window:,} set)" if branch.sliding_window else kept
+
+
+def name_threshold(branch: Branch, tower: Tower) -> str:
+    """That a gate lets through what is above a threshold alone, where gates of other layers do not."""
+    gated = {bool(one.threshold) for one in tower.branches if isinstance(one, FeedForward) and one.gated}
+    is_told = isinstance(branch, FeedForward) and branch.threshold and len(gated) > 1
+    return " (gate above a threshold)" if is_told else ""
 
 
 def name_table(branch: Branch) -> str:

@@ -269,7 +269,8 @@ def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
         is_bent = branch.activation is not None and not branch.gates_beside
-        return f"{'d_ff ' * is_bent}{branch.d_ff:,}" if branch.d_ff else ""
+        above = ", above a threshold" * bool(branch.threshold)
+        return f"{'d_ff ' * is_bent}{branch.d_ff:,}{above}" if branch.d_ff else ""
     if isinstance(branch, Convolution):
         return f"{'kernel' if is_alone else 'widest'} {spell_kernel(branch)}" if branch.kernel else ""
     if isinstance(branch, Experts):

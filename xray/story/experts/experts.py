@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
@@ -62,10 +63,19 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         shared_d_ff=measure_shared(flow, shared),
         chosen_or_none=count_chosen(flow, chosen_at) if emptied else None,
         earlier_router=find_handed_on(flow, nodes, router) is not None,
+        on_all=works_on_all(flow, nodes, experts, router),
         held_gate=() if found is None else found.held_gate,
         held_bent=() if found is None else found.held_bent,
         held_up=() if found is None else found.held_up,
     )
+
+
+def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int) -> bool:
+    """Whether products with the weights of all experts have as many rows for each expert as the router scores."""
+    places = prod(flow.output(router).shape[:-1])
+    products = [flow.steps[node].inputs[:2] for node in nodes if flow.op(node) in STACKED]
+    held = [(rows.shape, weights.shape) for rows, weights in products if weights.shape[:1] == (experts,)]
+    return bool(held) and all(len(rows) == 3 and rows[:2] == (experts, places) for rows, _ in held)
 
 
 def join_sets(flow: Flow, sets: Sequence[Experts], shared: Sequence[Collection[int]]) -> Experts:

@@ -1,16 +1,23 @@
 """How a router's scores become weights of experts: what bends them, and from where is chosen."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import only_moves
 from xray.story.anatomy.branches import Routing
 from xray.story.branches.caps import read_factor
+from xray.story.experts.choice import STACKED
+from xray.story.experts.in_turn import read_nearness
+from xray.story.recognition.between import is_linear
+from xray.story.recognition.norms import is_one_learned
 from xray.story.recognition.value_shapes import number
 
-BENDS = frozenset({"softmax", "sigmoid", "softplus", "sqrt", "tanh", "relu"})
+BENDS = frozenset({"softmax", "sigmoid", "softplus", "sqrt", "tanh", "relu", "log_sigmoid"})
+LOGARITHM = "log_sigmoid"
+FILLING = frozenset({"full", "full_like"})
 PICKING = frozenset({"topk", "gather"})
 NEXT_TO_NOTHING = 1e-3
 """What is no more than this is added so that nothing is divided by zero."""
@@ -29,27 +36,94 @@ def read_routing(
     Those `emptied` make weights 0 of what chose no expert.
     """
     groups = find_groups(flow, routing, choice, router)
+    unknown = Routing(None, None, None, None, groups, None)
     weights = find_weights(flow, nodes, routing)
-    way = None if weights is None else walk_back(flow, weights, router, emptied)
-    if way is None:
-        return Routing(None, None, None, None, groups, None)
-    bends = [node for node in way if flow.op(node) in BENDS]
-    picks = [node for node in way if flow.op(node) in PICKING]
-    is_softmax = bool(picks) and {flow.op(node) for node in bends} == {"softmax"}
+    if weights is None:
+        return unknown
+    if (near := read_nearness(flow, weights, router)) is not None:
+        return replace(unknown, bend="softmax", divided_by_sum=False, biased=False, within=near)
+    way = walk_back(flow, weights, router, emptied)
+    found = None if way is None else read_way(flow, way, router)
+    if found is None:
+        return unknown
+    biased = any(adds_learned(flow, node) for node in flow.behind(choice, within=lambda one: one in routing))
+    return replace(found, groups=groups, biased=biased, enters=enters(flow, nodes, routing))
+
+
+def read_way(flow: Flow, way: Sequence[int], router: int) -> Routing | None:
+    """What the steps from the weights of experts back to their scores tell; None where that is not understood."""
+    bends = [node for node in way if flow.op(node) in BENDS or divides_in_logarithms(flow, node)]
+    picks = [node for node in way if flow.op(node) in PICKING or keeps_chosen(flow, node)]
     first, last = (way.index(bends[-1]), way.index(bends[0])) if bends else (len(way), len(way))
-    if multiply(flow, way[last:first]) is not None:
-        return Routing(
-            None, None, None, None, groups, None
-        )  # a number between two bends, as a cap by tanh has (Laguna)
+    names = [flow.op(node) if flow.op(node) in BENDS else "softmax" for node in bends]
+    divided = any(divides_by_sum(flow, node) for node in way)
+    if names == ["softmax", LOGARITHM]:  # the softmax of logarithms is what these are of, divided by its sum
+        names, divided = ["sigmoid"], True
+    learned = [way.index(node) for node in way if is_times_learned(flow, node)]
+    if multiply(flow, way[last:first]) is not None or any(place > last for place in learned):
+        return None  # a number between two bends, as a cap by tanh has (Laguna)
+    joined = [node for node in way if flow.op(node) in SIDE_BY_SIDE]
+    is_shared = divided and bool(picks) and all(joins_scores(flow, node, router) for node in joined)
+    if joined and not (is_shared and max(joined) < min(bends, default=0)):
+        return None
+    is_softmax = bool(picks) and set(names) == {"softmax"}
     return Routing(
-        bend=" of ".join(flow.op(node) for node in bends) or "none",
+        bend=" of ".join(names) or "none",
         over=None if not is_softmax else "chosen" if max(bends) > min(picks) else "all",
-        divided_by_sum=any(divides_by_sum(flow, node) for node in way),
+        divided_by_sum=divided,
         factor=multiply(flow, way[:last]),
-        groups=groups,
-        biased=any(adds_learned(flow, node) for node in flow.behind(choice, within=lambda one: one in routing)),
+        groups=None,
+        biased=None,
         scaled=multiply(flow, way[first:]),
+        with_shared=sum(count_beside(flow, node) for node in joined) or None,
+        learned=bool(learned),
     )
+
+
+def enters(flow: Flow, nodes: Collection[int], routing: Collection[int]) -> bool:
+    """Whether what goes into experts is multiplied by their weights, and nothing that they give is (Llama 4)."""
+    heavy = [node for node in nodes if flow.op(node) in STACKED or is_linear(flow, node)]
+    weighing = [
+        node
+        for node in nodes
+        if node not in routing and flow.op(node) in SCALINGS and {*flow.makers[node]}.intersection(routing)
+    ]
+    behind = (flow.behind(node, within=lambda one: one in nodes and one not in routing) for node in weighing)
+    return bool(weighing) and bool(heavy) and all({*one}.isdisjoint(heavy) for one in behind)
+
+
+def is_times_learned(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies by one learned number."""
+    ways = range(len(flow.makers[node])) if flow.op(node) in SCALINGS else range(0)
+    return len(ways) == 2 and any(is_one_learned(flow, node, number) for number in ways)
+
+
+def divides_in_logarithms(flow: Flow, node: int) -> bool:
+    """Whether a step gives exp of numbers less the logarithm of the sum of their exp: a softmax, written out."""
+    taken = flow.carried_from(flow.makers[node][0]) if flow.op(node) == "exp" and flow.makers[node] else None
+    if taken is None or flow.op(taken) not in DIFFERENCES or len(flow.makers[taken]) != 2:
+        return False
+    whole, total = map(flow.carried_from, flow.makers[taken])
+    return total is not None and flow.op(total) == "logsumexp" and flow.carried_from(flow.makers[total][0]) == whole
+
+
+def keeps_chosen(flow: Flow, node: int) -> bool:
+    """Whether a step puts scores that were chosen where they were, among others of minus infinity (Llama 4)."""
+    if flow.op(node) not in ("scatter", "scatter_") or len(flow.makers[node]) != 3:
+        return False
+    empty, names, kept = map(flow.carried_from, flow.makers[node])
+    filled = None if empty is None or flow.op(empty) not in FILLING else number(flow.steps[empty])
+    return filled == float("-inf") and names == kept and kept is not None and flow.op(kept) == "topk"
+
+
+def joins_scores(flow: Flow, node: int, router: int) -> bool:
+    """Whether a step puts scores of a router, as they are, beside those of the chosen."""
+    return all(flow.carried_from(maker) == router for maker in flow.makers[node][1:])
+
+
+def count_beside(flow: Flow, node: int) -> int:
+    """How many scores stand beside those of the chosen."""
+    return flow.output(node).shape[-1] - flow.steps[node].inputs[0].shape[-1]
 
 
 def multiply(flow: Flow, way: Sequence[int]) -> float | None:
@@ -77,15 +151,25 @@ def walk_back(flow: Flow, weights: int, router: int, emptied: Collection[int] = 
     way: list[int] = []
     here: int | None = weights
     while here is not None and here != router:
-        op, makers = flow.op(here), [maker for maker in flow.makers[here] if maker is not None]
-        moves = only_moves(op) or op in CARRYING | DROPOUTS | PICKING | BENDS or here in emptied
-        scales = op in SCALINGS and len(flow.makers[here]) == 1 and number(flow.steps[here]) is not None
-        adds = op in SUMS and len(flow.makers[here]) == 1 and is_next_to_nothing(flow, here)
-        if not makers or not (moves or scales or adds or divides_by_sum(flow, here)):
-            return None
         way.append(here)
-        here = makers[0]
+        if here not in emptied and not is_understood(flow, here):
+            return None
+        node = flow.carried_from(flow.makers[here][0]) if divides_in_logarithms(flow, here) else here
+        makers = [] if node is None else [maker for maker in flow.makers[node] if maker is not None]
+        here = None if not makers else makers[-1] if keeps_chosen(flow, way[-1]) else makers[0]
     return way if here == router else None
+
+
+def is_understood(flow: Flow, node: int) -> bool:
+    """Whether a step on the way of weights moves, picks, bends or scales them, or adds next to nothing."""
+    op = flow.op(node)
+    if only_moves(op) or op in CARRYING | DROPOUTS | PICKING | BENDS:
+        return True
+    alone = len(flow.makers[node]) == 1
+    scales = op in SCALINGS and alone and number(flow.steps[node]) is not None
+    adds = op in SUMS and alone and is_next_to_nothing(flow, node)
+    divides = divides_by_sum(flow, node) or divides_in_logarithms(flow, node)
+    return scales or adds or divides or is_times_learned(flow, node) or keeps_chosen(flow, node)
 
 
 def divides_by_sum(flow: Flow, node: int) -> bool:

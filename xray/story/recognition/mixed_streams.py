@@ -10,9 +10,13 @@ from itertools import pairwise
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DIVISIONS, PRODUCTS, SCALINGS, SUMS
-from xray.story.recognition.between import Region, find_region, is_linear, strip_plain
+from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, PRODUCTS, SCALINGS, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.recognition.between import Region, find_region, is_linear, strip_plain, width_out
+from xray.story.recognition.value_shapes import number
 
+Way = tuple[tuple[str, float | None], ...]
+"""What is done to rows step by step: what bends or leads them, and a number that goes with it."""
 FARTHEST = 400
 """Within so many steps streams become one row: a matrix may be made even many times over before (Xie et al. 2026)."""
 BENDS = frozenset({"sigmoid", "sigmoid_"})
@@ -45,9 +49,9 @@ class Mixing:
 
 def find_mixing(flow: Flow, add: int) -> Mixing | None:
     """The streams that a sum adds to, if they are several and each gets its share of what one row became."""
-    for number in (0, 1) if len(flow.makers[add]) == 2 else ():
-        before = strip_plain(flow, flow.makers[add][number])
-        spread = strip_plain(flow, flow.makers[add][1 - number])
+    for place in (0, 1) if len(flow.makers[add]) == 2 else ():
+        before = strip_plain(flow, flow.makers[add][place])
+        spread = strip_plain(flow, flow.makers[add][1 - place])
         end = None if spread is None else find_spread(flow, spread)
         if before is None or spread is None or end is None:
             continue
@@ -63,6 +67,51 @@ def find_mixing(flow: Flow, add: int) -> Mixing | None:
         own = region.inner | region.beside | {gather, spread, mix}
         return Mixing(shape[-2], stream, gather, region, spread, mix, frozenset(apart - own))
     return None
+
+
+def read_weighing(flow: Flow, mixings: Sequence[Mixing | None]) -> tuple[Way, Way]:
+    """How rows weigh themselves, step by step, where streams become one, and what becomes the share of each stream.
+
+    Both are worked out of the rows that are weighed. Nothing is told where layers differ, or a step is another one.
+    """
+    found = {None if mixing is None else read_weights(flow, mixing) for mixing in mixings}
+    return (found.pop() if len(found) == 1 else None) or ((), ())
+
+
+def read_weights(flow: Flow, mixing: Mixing) -> tuple[Way, Way] | None:
+    """Both ways of one mixing; None where one is not understood."""
+    weighed = flow.carried_from(flow.makers[mixing.gather][0])
+    factors = [] if weighed is None else list(flow.given(weighed))
+    shares = [given for given in flow.given(mixing.spread) if given[0].shape[-1:] == (1,)]
+    if len(factors) != 2 or len(shares) != 1:
+        return None
+    for weights, (_, rows) in (factors, factors[::-1]):
+        ways = [follow_back(flow, one, flow.carried_from(rows)) for one in (weights, shares[0])]
+        if ways[0] and ways[1]:
+            return ways[0], ways[1]
+    return None
+
+
+def follow_back(flow: Flow, given: tuple[TensorRecord, int | None], rows: int | None) -> Way:
+    """The steps from rows to what is worked out of them, linear layers by their widths; none where one is another.
+
+    All that a step makes goes into the next one: nothing is cut off.
+    """
+    way: list[tuple[str, float | None]] = []
+    while (node := flow.carried_from(given[1])) is not None and node != rows:
+        factor = number(flow.steps[node])
+        if prod(flow.output(node).shape) != prod(given[0].shape):
+            return ()
+        if is_linear(flow, node):
+            way.append(("linear", width_out(flow, node)))
+        elif flow.op(node) in SCALINGS and len(flow.makers[node]) == 1 and factor is not None:
+            way.append(("div" if flow.op(node) in DIVISIONS else "mul", factor))
+        elif flow.op(node) in CURVES and len(flow.makers[node]) == 1:
+            way.append((flow.op(node).rstrip("_"), None))
+        else:
+            return ()
+        given = next(flow.given(node))
+    return tuple(reversed(way)) if node is not None else ()
 
 
 def count_divisions(flow: Flow, mixings: Sequence[Mixing | None]) -> int | None:

@@ -41,6 +41,16 @@ def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
     return found
 
 
+def list_complex(flow: Flow, own: Collection[int]) -> list[int]:
+    """The products of complex numbers, each of them a pair of a row, with a table: these turn rows too (Llama 4)."""
+    found = []
+    for node in own:
+        makers = [flow.carried_from(maker) for maker in flow.makers[node]] if flow.op(node) in SCALINGS else []
+        pairs = [maker is not None and flow.op(maker) == "view_as_complex" and maker in own for maker in makers]
+        found += [node] * (len(makers) == 2 and pairs.count(True) == 1 and is_table_product(flow, node, own))
+    return found
+
+
 def name_pairs(flow: Flow, own: Collection[int]) -> Pairs | None:
     """Which two numbers are turned together: neighbours, or one from each half of what is turned; None if not known.
 

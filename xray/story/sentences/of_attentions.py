@@ -369,7 +369,13 @@ def describe_kept_last(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.kept_last)
     if not told:
         return ""
-    return f"A cache keeps only the keys of the last {told} places{some}: later places look no further back."
+    size = find_one(branch.chunk_size for branch in attentions(anatomy) if branch.kept_last)
+    if size is None:
+        return f"A cache keeps only the keys of the last {told} places{some}: later places look no further back."
+    return (
+        f"Pieces are set{some} (attention_chunk_size = {size:,}), and not seen at work here, where no row has so many"
+        f" places; a cache keeps only the keys of the last {told}."
+    )
 
 
 def describe_rolled(anatomy: Anatomy) -> str:

@@ -3,10 +3,10 @@
 from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.branches import Experts, FeedForward, Held
-from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.tree import Anatomy, Group
 from xray.story.anatomy.wording import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.sentences.of_attentions import branches, of_some_layers
-from xray.story.wording import join_words, spell_held
+from xray.story.wording import join_words, spell_held, spell_layers
 
 
 def forwards(anatomy: Anatomy) -> Iterator[FeedForward | Experts]:
@@ -58,10 +58,27 @@ def describe_held(anatomy: Anatomy) -> str:
 
 
 def describe_threshold(anatomy: Anatomy) -> str:
-    cut = {bool(one.threshold) for one in forwards(anatomy) if isinstance(one, FeedForward) and one.gated}
-    start = "In some layers those" if len(cut) > 1 else "Those"
-    told = "of a gate's numbers alone go on that are above the mean of their row and so many times its spread."
-    return f"{start} {told}" if True in cut else ""
+    gated = [one for one in forwards(anatomy) if isinstance(one, FeedForward) and one.gated]
+    if not any(one.threshold for one in gated):
+        return ""
+    layers = [layer for group in list_groups(anatomy) if cuts_gates(group) for layer in group.layers]
+    where = f"layers {spell_layers(sorted(layers))}" if len(anatomy.towers) == 1 else "some layers"
+    start = f"In {where} of" if len({bool(one.threshold) for one in gated}) > 1 else "Of"
+    return (
+        f"{start} each of a gate's numbers only what lies above a cut goes on; the cut is the mean of its row and so"
+        " many times its spread."
+    )
+
+
+def list_groups(anatomy: Anatomy) -> list[Group]:
+    """The groups of layers of all towers."""
+    return [group for tower in anatomy.towers for group in tower.groups]
+
+
+def cuts_gates(group: Group) -> bool:
+    """Whether gates in layers of a group take what is above a threshold alone."""
+    found = (one for stage in group.stages for one in stage.branches)
+    return any(isinstance(one, FeedForward) and one.threshold for one in found)
 
 
 def describe_joined(anatomy: Anatomy) -> str:
@@ -94,6 +111,10 @@ def describe_experts(anatomy: Anatomy) -> str:
     on += (
         f" An expert takes {capacity:,} places of a sequence at most; those beyond go through none." if capacity else ""
     )
+    if all(one.on_all for one in found):
+        empty = all(one.routing is not None and one.routing.enters for one in found)
+        rows = ": rows of 0 where it was not chosen" * empty
+        on += f" Here each expert works on all places, and FLOPs count that{rows}."
     where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
     few += ", or to none: one score more is for none of them" * all(one.chosen_or_none for one in found)
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"

@@ -79,10 +79,11 @@ from xray.story.sentences.of_norms import (
     describe_scale,
     describe_since,
     describe_stream_scale,
+    describe_stream_weights,
     describe_weighing,
     stages,
 )
-from xray.story.sentences.of_rows import OF_NEIGHBOURS, describe_pieces
+from xray.story.sentences.of_rows import OF_NEIGHBOURS, describe_listed, describe_pieces
 from xray.story.sentences.of_states import (
     OF_STATES,
     describe_convolutions,
@@ -275,6 +276,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("joint attention", describe_beside),
     Sentence("added later", describe_since),
     Sentence("streams", describe_streams),
+    Sentence("weights of streams", describe_stream_weights),
     Sentence("balanced streams", describe_balance),
     Sentence("other rows", describe_other_rows),
     fixed(
@@ -285,6 +287,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("chosen heads", describe_chosen_heads),
     Sentence("chosen keys", describe_chosen_keys),
     Sentence("no key chosen", describe_none_chosen),
+    Sentence("listed keys", describe_listed),
     Sentence("rotary places", describe_rotary),
     Sentence("slopes of places", describe_alibi),
     Sentence("relative places", describe_relative),

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
+from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_feed_forwards import forwards
 from xray.story.sentences.of_links import spell_numbers
@@ -176,3 +177,19 @@ def describe_stream_scale(anatomy: Anatomy) -> str:
     some = "some sublayers" if None in found else "sublayers"
     where = "behind some of its sums" if is_behind else f"before what {some} give is added to it"
     return "" if way is None else f"The stream itself is multiplied by {what} {where}."
+
+
+def describe_stream_weights(anatomy: Anatomy) -> str:
+    ways = {tower.weighed_by for tower in anatomy.towers if tower.streams}
+    weights, shares = ways.pop() if len(ways) == 1 else ((), ())
+    if not weights or not shares:
+        return ""
+    made, given = spell_way(weights), spell_way(shares)
+    return f"What weighs the streams is made of them: {made}. The share of each: {given}."
+
+
+def spell_way(way: Sequence[tuple[str, float | None]]) -> str:
+    """What is done to rows step by step, in words: "to 320 numbers, ÷ 4, SiLU"."""
+    names = {"mul": "× {:g}", "div": "÷ {:g}", "linear": "led to {:,.0f} numbers"}
+    told = [ACTIVATIONS.get(op, op) if one is None else names[op].format(one) for op, one in way]
+    return ", ".join(told)

@@ -25,6 +25,21 @@ class OtherRows:
     through: tuple[str, ...] | None
 
 
+def describe_listed(anatomy: Anatomy) -> str:
+    """How many keys lists name at most, and that all are named, where rows are shorter and each sees all before it."""
+    told, some = tell_counts(anatomy, lambda branch: branch.listed)
+    if not told:
+        return ""
+    is_all = all(sees_all_before(branch) for branch in attentions(anatomy) if branch.listed)
+    here = " Here all are named: no row of this pass has more." * is_all
+    return f"Keys are listed{some}, {told} at most for each place: the mask shows no others.{here}"
+
+
+def sees_all_before(branch: Attention) -> bool:
+    """Whether every place sees all those before it in this pass."""
+    return bool(branch.causal) and not (branch.partial or branch.window or branch.pieces)
+
+
 def describe_others(others: OtherRows) -> str:
     """Which rows did not go through the last sublayers, and what they went through in place of these."""
     return say_first(OF_OTHERS, others)

@@ -136,6 +136,8 @@ def describe_together(branch: Branch) -> str:
 def describe_kept_last(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.kept_last or not branch.causal or branch.partial:
         return ""
+    if branch.chunk_size:
+        return f"Every place looks back, never ahead; attention_chunk_size = {branch.chunk_size:,} is set."
     return f"Every place looks back, never ahead; a cache keeps only the keys of the last {branch.kept_last:,} places."
 
 
