@@ -208,7 +208,7 @@ MODELS = {
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
     "state that fades alike": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades_alike=True))),
     "how much is written": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, writes="sigmoid"))),
-    "rows filled up to pieces": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, filled=(2, 11)))),
+    "rows filled up to pieces": make_anatomy(Recurrence(None, None, filled=(2, 11))),
     "a second state": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_keys=True))),
     "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
     "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
@@ -268,13 +268,12 @@ OF_MODELS["heads of a state"] |= {
     "delta rule",
     "how much is written",
     "a second state",
-    "rows filled up to pieces",
     "state that fades",
     "state that fades alike",
     "rows of a piece in order",
 }
 OF_MODELS["streams"] |= {"balanced streams"}
-OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
+OF_MODELS["recurrence"] |= {*OF_MODELS["heads of a state"], "rows filled up to pieces"}
 OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}

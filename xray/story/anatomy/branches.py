@@ -266,9 +266,8 @@ class StateHeads:
     of a piece is worked out of those before it, `fades` that what was there is first multiplied by exp of numbers that
     are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
     head, which no row changes (lightning attention, Qin et al. 2024). `writes` is what bends the number for each head
-    by which what each row writes is multiplied, `filled` to how many pieces of how many rows what comes in is made
-    longer by rows of 0; None where this is not proven. `by_keys` tells that what is read is divided by the size of what
-    queries read of a second state, of keys alone (mLSTM, Beck et al. 2024).
+    by which what each row writes is multiplied; None where this is not proven. `by_keys` tells that what is read is
+    divided by the size of what queries read of a second state, of keys alone (mLSTM, Beck et al. 2024).
     """
 
     key_heads: int
@@ -282,7 +281,6 @@ class StateHeads:
     fades_alike: bool = False
     writes: Literal["sigmoid", "exp"] | None = None
     by_keys: bool = False
-    filled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -290,7 +288,8 @@ class Recurrence:
     """A state that each place changes and hands on; its shape does not grow with the length.
 
     `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
-    `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none.
+    `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none. `filled`
+    is to how many pieces of how many rows what comes in is made longer by rows of 0; None where this is not proven.
     """
 
     kind: Literal["state space", "linear attention", "gated"] | None
@@ -299,6 +298,7 @@ class Recurrence:
     by_pieces: bool = False
     heads: StateHeads | None = None
     kernel: tuple[int, ...] | None = None
+    filled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
