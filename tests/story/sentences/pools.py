@@ -156,6 +156,7 @@ MODELS = {
     "added places": make_anatomy(replace(FALSE, positions="added")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
+    "queries by their place": make_anatomy(replace(FALSE, queries_by_place="head")),
     "turned by heads": make_anatomy(replace(FALSE, turned_by_head=True)),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),

@@ -88,7 +88,9 @@ class Attention(Looking):
     `rotary_base` is the base of the
     angles by which "rotary" places turn, where the constants show one: base^(-2i/d) for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
-    `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
+    `queries_by_place` tells that a number worked out of each place alone multiplies queries, one for each "place" or
+    for each "head" too (Llama 4). `v_norm` is True where values are normalised behind their last linear layer too
+    (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
     `cut_by` is by which of several tables `pieces` end, the first is 1, where attentions of one tower read several that
     say the same in this pass (Muse Glimmer's windows, which are as large as an image).
@@ -148,6 +150,7 @@ class Attention(Looking):
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
+    queries_by_place: Literal["place", "head"] | None = None
     v_norm: bool | None = None
     together: int | None = None
     part: str = "attention"
