@@ -187,6 +187,8 @@ def make_powers(base, size, *, zeros=0, counted=0):
     [
         (make_powers(10_000.0, 32), 10_000.0),
         (make_powers(11_158_840.0, 64), 11_158_840.0),
+        (make_powers(10_000.0, 11, counted=-0.5), 10_000.0),  # of 21 numbers turned, not 22 with base 15,505.16
+        (make_powers(12_345.6, 11), None),  # a base is a whole number
         (make_powers(1e6, 8, zeros=24, counted=24), 1e6),
         (make_powers(50_000.0, 8, zeros=24), 50_000.0),
         (make_powers(1e6, 8, zeros=24), None),  # or 10²⁴, were the zeros counted

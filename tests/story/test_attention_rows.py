@@ -12,6 +12,7 @@ from xray.story.attention.square import is_broadcast
 from xray.story.body.reading import read_pass
 from xray.story.cards.formulas import list_formulas
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sentences.of_norms import describe_query_factor
 
 WIDTH, HEADS, KEY_HEADS, D_K = 35, 4, 2, 6
 IDS = torch.tensor([[1, 2, 3, 4, 5]])
@@ -262,6 +263,42 @@ def test_a_number_of_their_place_that_queries_are_multiplied_by_is_no_part_of_th
 
     assert {"ROTATE Q", "Q · f(place)", "ROTATE K"} <= labels
     assert "K · f(place)" not in labels
+
+
+class TemperedByHead(InHalves):
+    """The same by learned numbers of each head (Mistral Large 4)."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.rand(HEADS))
+
+    def turn(self, rows):
+        turned = super().turn(rows)
+        grown = torch.log(1 + torch.arange(rows.shape[2]))[None, :] * self.scale[:, None]
+        return turned * grown[None, :, :, None] if rows.shape[1] == HEADS else turned
+
+
+@pytest.mark.parametrize(
+    ("part", "found", "told"),
+    [
+        (InHalves, None, ""),
+        (
+            TemperedQueries,
+            "place",
+            "Queries are multiplied by a number for each place, f(place), which no row changes.",
+        ),
+        (
+            TemperedByHead,
+            "head",
+            "Queries are multiplied by a number for each place in each head, f(place), which no row changes.",
+        ),
+    ],
+)
+def test_a_number_of_their_place_that_queries_are_multiplied_by_is_told(part, found, told):
+    whole = xray.anatomy(trace_of(part))
+
+    assert {one.queries_by_place for one in whole.towers[0].branches if isinstance(one, Attention)} == {found}
+    assert describe_query_factor(whole) == told
 
 
 class PlacesBeside(nn.Module):

@@ -5,6 +5,9 @@ import torch
 from story.test_entrance_boxes import OTHER, WIDTH, labels_of, make_layers, read
 from torch import nn
 
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.entrance.entrance import walk_back
 from xray.story.sentences.of_ends import describe_rows
 
 
@@ -234,3 +237,23 @@ def test_places_that_are_cut_off_a_series_have_a_box(part, label):
     _, chart = read(lambda: CutSeries(part), torch.rand(2, OTHER, 13))
 
     assert label in labels_of(chart)
+
+
+class Asked(nn.Module):
+    """Rows of yes and no, which numbers or whole numbers are compared for, go on as numbers (Nemotron 3.5)."""
+
+    def __init__(self, whole):
+        super().__init__()
+        self.first, self.last, self.whole = nn.Linear(7, 11), nn.Linear(11, 13), whole
+
+    def forward(self, x):
+        said = self.first(x).sigmoid()
+        return self.last(((said * 5).long() > 2 if self.whole else said > 0.5).float())
+
+
+@pytest.mark.parametrize(("whole", "linears"), [(False, 2), (True, 1)])
+def test_an_entrance_goes_back_behind_numbers_that_are_compared_for_yes_and_no(whole, linears):
+    flow = read_flow(xray.trace(Asked(whole), torch.rand(2, 5, 7)).passes[0])
+    start = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
+
+    assert [flow.op(node) for node in walk_back(flow, start, ())].count("linear") == linears

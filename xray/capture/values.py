@@ -80,10 +80,10 @@ def read_base(constants: Tensor) -> float | None:
     """The base of powers base^(-i/n), n numbers in any order; None if they are none.
 
     Frequencies of rotary places are such numbers (Su et al. 2021, section 3.2.2), which fall unless a model lays them
-    out for parts of a head before they turn any (ERNIE 4.5 VL). Single precision tells a base to seven
-    digits: of the numbers that are as near as that, the one with the fewest digits is meant. Behind the powers may
-    stand zeros, which n may count or not: then that one is meant which gives a base of two digits at most, and where
-    both do, as great a one as is in use.
+    out for parts of a head before they turn any (ERNIE 4.5 VL). Single precision tells a base to seven digits: of the
+    numbers that are as near as that, the one with the fewest digits is meant. Where an odd part of a head is turned, n
+    is half of it (GLM 4.5); behind the powers may stand zeros, which n may count or not. Then that n is meant which
+    gives a base of two digits at most, and where both do, as great a one as is in use. A base is a whole number.
     """
     is_told = constants.is_floating_point() and constants.element_size() > 2
     if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
@@ -95,9 +95,12 @@ def read_base(constants: Tensor) -> float | None:
     last = len(powers) - 1
     if not torch.allclose(powers, powers[-1] ** (torch.arange(len(powers)).double() / last), rtol=1e-5, atol=0):
         return None
+    ends = {count: float(powers[-1]) ** (-count / last) for count in (len(row), len(powers), len(powers) - 0.5)}
     if len(powers) == len(row):
-        return round_off(float(powers[-1]) ** (-len(row) / last), range(1, 18))
-    found = [round_off(float(powers[-1]) ** (-count / last), (1, 2)) for count in (len(row), len(powers))]
+        whole, odd = ends[len(row)], round_off(ends[len(row) - 0.5], (1, 2))
+        told = round_off(whole, (1, 2)) or odd or round_off(whole, range(3, 18))
+        return told if told is not None and told.is_integer() else None
+    found = [round_off(ends[count], (1, 2)) for count in (len(row), len(powers))]
     known = [base for base in found if base is not None]
     known = [base for base in known if base >= LEAST_BASE] if len(known) > 1 else known
     return known[0] if len(known) == 1 else None

@@ -432,7 +432,7 @@ def deepseek_v2(c):
 @family("Llama4ForCausalLM", "llama4:301, 393", half=True, num_hidden_layers=4, attention_chunk_size=4)
 def llama4(c):
     turned = attention(c, qk_norm=True, window=4)
-    whole = attention(c, positions="none")
+    whole = attention(c, positions="none", queries_by_place="place")
     sent = experts(c, c.num_local_experts, shared=1, shared_d_ff=c.intermediate_size, on_all=True)  # 168: repeated
     think = pre("rms", sent)
     groups = two_kinds(c, (pre("rms", turned), think), (pre("rms", whole), think), every=4)

@@ -79,9 +79,9 @@ def olmo_hybrid(c):
     keys, values = c.linear_num_key_heads, c.linear_num_value_heads
     d_k, d_v = c.linear_key_head_dim, c.linear_value_head_dim
     told = StateHeads(keys, values, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
-    told = replace(told, filled=(1, 64))  # what is written is multiplied by twice a sigmoid: that is not told
+    # what is written is multiplied by twice a sigmoid: that is not told
     shape, kernel = (2, values, d_k, d_v), (c.linear_conv_kernel_dim,)
-    line = pre("rms", Recurrence("linear attention", shape, by_pieces=True, heads=told, kernel=kernel))
+    line = pre("rms", Recurrence("linear attention", shape, by_pieces=True, heads=told, kernel=kernel, filled=(1, 64)))
     look = after("rms", attention(c, qk_norm=True, qk_norm_over="width"))
     groups = (
         group((0, 1, 2), c.hidden_size, line, pre("rms", gated(c))),

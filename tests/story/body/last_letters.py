@@ -204,4 +204,5 @@ def sam2_hiera_det_model(c):
 
 @family("Ministral3ForCausalLM", "ministral3:111, 219", named=True, **TWO)
 def ministral3(c):
-    return decoder_only(c, pre("rms", attention(c)), pre("rms", gated(c)), final="rms", tied=False)
+    attend = attention(c, queries_by_place="place")
+    return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms", tied=False)

@@ -48,7 +48,8 @@ def lfm2_moe(c):
 @family("NemotronHForCausalLM", "nemotron_h:856, 886", named=True)
 def nemotron_h(c):
     # a layer is one mixer with its norm, of one class whatever it holds (line 856)
-    state = Recurrence("state space", Silent(None), by_pieces=True, kernel=(c.conv_kernel,))  # type: ignore[arg-type]
+    known = {"by_pieces": True, "kernel": (c.conv_kernel,), "filled": (1, c.chunk_size)}
+    state = Recurrence("state space", Silent(None), **known)  # type: ignore[arg-type]
     think = plain(c, activation="relu squared")
     attend = attention(c, positions="none")
     chosen = experts(

@@ -191,7 +191,8 @@ def indexed(c):
 
 def space(c):
     shape = Silent("a matrix for each head")
-    return Recurrence("state space", shape, by_pieces=True, kernel=(c.mamba_d_conv,))  # type: ignore[arg-type]
+    known = {"by_pieces": True, "kernel": (c.mamba_d_conv,), "filled": (1, c.mamba_chunk_size)}
+    return Recurrence("state space", shape, **known)  # type: ignore[arg-type]
 
 
 @family("BambaForCausalLM", "bamba:182, 840", named=True, attn_layer_indices=[1], **TWO)

@@ -24,7 +24,8 @@ def falcon_mamba(c):
 @family("Mamba2ForCausalLM", "mamba2:373, 624", num_hidden_layers=2)
 def mamba2(c):
     shape = Silent((2, c.num_heads, c.head_dim, c.state_size))
-    state = Recurrence("state space", shape, by_pieces=True, kernel=(c.conv_kernel,))  # type: ignore[arg-type]
+    known = {"by_pieces": True, "kernel": (c.conv_kernel,), "filled": (1, c.chunk_size)}
+    state = Recurrence("state space", shape, **known)  # type: ignore[arg-type]
     return decoder_only(c, pre("rms", state), final="rms", causal=None)
 
 
@@ -47,9 +48,9 @@ def qwen3_next(c):
     heads, d_k, d_v = c.linear_num_value_heads, c.linear_key_head_dim, c.linear_value_head_dim
     # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469), filled up (line 428)
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
-    told = replace(told, writes="sigmoid", filled=(1, 64))
-    kernel = (c.linear_conv_kernel_dim,)
-    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told, kernel=kernel))
+    told = replace(told, writes="sigmoid")
+    known = {"by_pieces": True, "kernel": (c.linear_conv_kernel_dim,), "filled": (1, 64)}
+    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), heads=told, **known))
     attend = pre("rms", attention(c, qk_norm=True, gate=True, gate_curve="sigmoid"))
     few = {"shared": 1, "shared_d_ff": c.shared_expert_intermediate_size}
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
@@ -128,7 +129,8 @@ LATE = ["linear_attention", "linear_attention", "hybrid"] * 2 + ["linear_attenti
 def zamba2(c):
     # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: no gate is proven
     shape = Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state))
-    state = Recurrence("state space", shape, by_pieces=True, kernel=(c.mamba_d_conv,))  # type: ignore[arg-type]
+    known = {"by_pieces": True, "kernel": (c.mamba_d_conv,), "filled": (1, c.chunk_size)}
+    state = Recurrence("state space", shape, **known)  # type: ignore[arg-type]
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
     think = gated(c, gated=Silent(True), fused=Silent(True))
     mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))

@@ -1,12 +1,15 @@
 """A waist is said to be what a cache keeps only where it is the waist that rows are put behind."""
 
+from dataclasses import replace
+
 import pytest
 import torch
+from story.sentences.pools import FALSE, make_anatomy
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.branches import Attention, Latent
 from xray.story.sentences.of_attentions import describe_latent
 from xray.story.sentences.of_parts import describe_box
 
@@ -69,3 +72,22 @@ def test_a_kept_waist_is_not_said_to_be_all_that_is_kept():
     assert (
         describe_box("kept0_kv", attention) == "kept of a place in place of keys and values: these are made of it anew"
     )
+
+
+START = "Latent attention: keys and values are made from a waist of 11 numbers"
+
+
+@pytest.mark.parametrize(
+    ("kept", "told"),
+    [
+        ((None,), "."),
+        ((11,), "; a cache keeps this waist in place of keys and values."),
+        ((14,), ", keys from 3 beside it too; a cache keeps these in place of keys and values."),
+        ((11, 14), ", some keys from 3 beside it too; a cache keeps these in place of keys and values."),
+        ((14, None), "."),
+    ],
+)
+def test_what_keys_are_made_from_beside_a_waist_is_told(kept, told):
+    whole = make_anatomy(*(replace(FALSE, latent=Latent(None, 11, one)) for one in kept))
+
+    assert describe_latent(whole) == f"{START}{told}"

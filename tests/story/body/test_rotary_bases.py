@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+from story.sentences.pools import FALSE, make_anatomy
 from torch import nn
 from torch.nn import functional
 
@@ -167,3 +168,10 @@ def test_what_towers_turn_otherwise_is_told_of_each():
         " They turn in pairs of one number from each half (text) or neighbouring numbers (vision),"
         " with base 10 (text) or 500 (vision)."
     )
+
+
+@pytest.mark.parametrize(("turned", "half"), [(None, "each half"), (4, "each half of what is turned")])
+def test_halves_are_those_of_what_is_turned_where_others_are_not(turned, half):
+    whole = make_anatomy(replace(FALSE, positions="rotary", turned_pairs="halves", turned=turned))
+
+    assert describe_rotary(whole).endswith(f"They turn in pairs of one number from {half}.")

@@ -160,6 +160,7 @@ MODELS = {
     "added places": make_anatomy(replace(FALSE, positions="added")),
     "numbers that are turned": make_anatomy(replace(FALSE, positions="rotary", turned=3)),
     "numbers of a place": make_anatomy(replace(FALSE, positions="rotary", place_numbers=3)),
+    "queries by their place": make_anatomy(replace(FALSE, queries_by_place="head")),
     "turned by heads": make_anatomy(replace(FALSE, turned_by_head=True)),
     "grouped queries": make_anatomy(replace(FALSE, heads=10, kv_heads=5)),
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
@@ -212,7 +213,7 @@ MODELS = {
     "delta rule": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, corrects=True))),
     "state that fades alike": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades_alike=True))),
     "how much is written": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, writes="sigmoid"))),
-    "rows filled up to pieces": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, filled=(2, 11)))),
+    "rows filled up to pieces": make_anatomy(Recurrence(None, None, filled=(2, 11))),
     "a second state": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_keys=True))),
     "state that fades": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, fades=True))),
     "rows of a piece in order": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, in_order=True))),
@@ -272,13 +273,12 @@ OF_MODELS["heads of a state"] |= {
     "delta rule",
     "how much is written",
     "a second state",
-    "rows filled up to pieces",
     "state that fades",
     "state that fades alike",
     "rows of a piece in order",
 }
 OF_MODELS["streams"] |= {"balanced streams", "weights of streams"}
-OF_MODELS["recurrence"] |= OF_MODELS["heads of a state"]
+OF_MODELS["recurrence"] |= {*OF_MODELS["heads of a state"], "rows filled up to pieces"}
 OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}

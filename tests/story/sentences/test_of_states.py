@@ -67,11 +67,15 @@ def test_how_much_is_written_is_told_by_its_bend(heads, told):
     assert not any("writes into" in one for one in list_sentences(hold(SHARED)))
 
 
-@pytest.mark.parametrize(("filled", "told"), [((1, 11), "one piece of 11"), ((3, 11), "3 pieces of 11")])
-def test_rows_that_fill_up_pieces_are_told(filled, told):
-    sentence = f"Rows of linear attention are filled up with rows of 0 to {told}."
+@pytest.mark.parametrize("kind", ["linear attention", "state space"])
+@pytest.mark.parametrize(
+    ("filled", "told"),
+    [((1, 11), "one piece of 11, which reads the state as it began"), ((3, 11), "3 pieces of 11")],
+)
+def test_rows_that_fill_up_pieces_are_told(kind, filled, told):
+    sentence = f"Rows of {kind} are filled up with rows of 0 to {told}."
 
-    assert sentence in list_sentences(hold(replace(SHARED, filled=filled)))
+    assert sentence in list_sentences(make_anatomy(Recurrence(kind, (2, 6, 5, 5), by_pieces=True, filled=filled)))
 
 
 def test_a_state_in_some_layers_of_one_of_two_towers_is_told_with_its_tower():

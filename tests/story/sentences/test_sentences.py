@@ -77,6 +77,7 @@ CAPTIONS = (
     "of these unused",
     "and the gate",
     "what is read of it",
+    "what rows of a piece give each other, and what is read of it",
     "the others made beside",
     "the others normed",
     " parameters in all",

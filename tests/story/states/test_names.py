@@ -87,3 +87,36 @@ def test_only_a_state_has_such_names():
     flow = read_flow(xray.trace(Gated(1), torch.rand(2, 30, 12)).passes[0])
 
     assert not name_state_steps(flow, Convolution(None, None), range(len(flow.steps)), 0).labels
+
+
+class Skipped(nn.Module):
+    """Rows meet others of their piece, of which decays are summed up, and a state; rows times numbers are added."""
+
+    def __init__(self, skips=True):
+        super().__init__()
+        self.given, self.fade, self.last = nn.Linear(12, 12), nn.Linear(12, 1), nn.Linear(12, 12)
+        self.kept = nn.Parameter(torch.rand(12)) if skips else None
+
+    def forward(self, x):
+        rows, sums = nn.functional.silu(self.given(x)), nn.functional.softplus(self.fade(x)).neg().cumsum(1)
+        met = (rows @ rows.transpose(1, 2) * (sums - sums.transpose(1, 2)).exp()) @ rows
+        state = (rows * sums).transpose(1, 2) @ rows
+        found = met + (rows @ state) * sums.exp()
+        return self.last(found if self.kept is None else found + rows * self.kept)
+
+
+@pytest.mark.parametrize("skips", [True, False])
+def test_rows_that_met_no_others_are_added_behind_the_box_of_a_state(skips):
+    flow = read_flow(xray.trace(Skipped(skips), torch.rand(2, 7, 12)).passes[0])
+    end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
+    nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
+    named = name_state_steps(flow, Recurrence("state space", None, by_pieces=True), nodes, end)
+    chart = tell_read(chart_operations(flow, nodes, end, named.labels, folded=named.folded))
+    (state,) = (node for node in chart.nodes if node.label.startswith("STATE"))
+
+    assert state.told == ("what rows of a piece give each other, and what is read of it",)
+    assert "× LEARNED NUMBERS" not in lead_to(chart, state.label)
+    (head,) = (chart.node(edge.source).label for edge in chart.edges if edge.target == chart.heads[0])
+    assert head == ("ADDED UP" if skips else state.label)
+    if skips:
+        assert lead_to(chart, "ADDED UP") == [state.label, "× LEARNED NUMBERS"]

@@ -160,7 +160,7 @@ def test_how_much_is_written_is_not_known_where_no_sigmoid_says_so(pieces):
 def test_pieces_are_known_that_rows_of_0_fill_up(length, filled):
     *_, branch = read_rows(Delta, length)
 
-    assert branch.heads.filled == filled
+    assert branch.filled == filled
 
 
 class Keeps(Delta):

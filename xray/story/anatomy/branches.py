@@ -90,7 +90,9 @@ class Attention(Looking):
     `rotary_base` is the base of the angles by which "rotary" places turn, where the constants show one: base^(-2i/d)
     for the pair i of d numbers.
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
-    `v_norm` is True where values are normalised behind their last linear layer too (Gemma 4).
+    `queries_by_place` tells that a number worked out of each place alone multiplies queries, one for each "place" or
+    for each "head" too (Llama 4). `v_norm` is True where values are normalised behind their last linear layer too
+    (Gemma 4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
     `cut_by` is by which of several tables `pieces` end, the first is 1, where attentions of one tower read several that
     say the same in this pass (Muse Glimmer's windows, which are as large as an image).
@@ -152,6 +154,7 @@ class Attention(Looking):
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
+    queries_by_place: Literal["place", "head"] | None = None
     v_norm: bool | None = None
     together: int | None = None
     part: str = "attention"
@@ -280,9 +283,8 @@ class StateHeads:
     of a piece is worked out of those before it, `fades` that what was there is first multiplied by exp of numbers that
     are worked out of the rows (gated, Yang et al. 2024), `fades_alike` that it is multiplied by one number for each
     head, which no row changes (lightning attention, Qin et al. 2024). `writes` is what bends the number for each head
-    by which what each row writes is multiplied, `filled` to how many pieces of how many rows what comes in is made
-    longer by rows of 0; None where this is not proven. `by_keys` tells that what is read is divided by the size of what
-    queries read of a second state, of keys alone (mLSTM, Beck et al. 2024).
+    by which what each row writes is multiplied; None where this is not proven. `by_keys` tells that what is read is
+    divided by the size of what queries read of a second state, of keys alone (mLSTM, Beck et al. 2024).
     """
 
     key_heads: int
@@ -296,7 +298,6 @@ class StateHeads:
     fades_alike: bool = False
     writes: Literal["sigmoid", "exp"] | None = None
     by_keys: bool = False
-    filled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -304,7 +305,8 @@ class Recurrence:
     """A state that each place changes and hands on; its shape does not grow with the length.
 
     `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
-    `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none.
+    `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none. `filled`
+    is to how many pieces of how many rows what comes in is made longer by rows of 0; None where this is not proven.
     """
 
     kind: Literal["state space", "linear attention", "gated"] | None
@@ -313,6 +315,7 @@ class Recurrence:
     by_pieces: bool = False
     heads: StateHeads | None = None
     kernel: tuple[int, ...] | None = None
+    filled: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)

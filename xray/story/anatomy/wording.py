@@ -407,6 +407,7 @@ def describe_attention(branch: Attention) -> str:
         branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
         branch.turned_pairs and f"turned in pairs of {branch.turned_pairs}",
         branch.turned_by_head and "turned by head",
+        branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
         branch.place_numbers and f"places of {branch.place_numbers} numbers",
         branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",

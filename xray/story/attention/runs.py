@@ -6,12 +6,12 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, LOOKUPS, REPEATS, SCALINGS, SUMS, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, WRITES
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_cut, turns_pairs
+from xray.story.recognition.turning import is_by_place, is_cut, turns_pairs
 
 Kind = Literal[
     "lay",
@@ -29,7 +29,6 @@ Kind = Literal[
     "beside",
     "turn",
 ]
-MOST_BEHIND_PLACES = 24
 
 
 def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
@@ -172,21 +171,6 @@ def scales_normed(flow: Flow, run: Sequence[int]) -> bool:
     return len(made) == 1 == len(norms) and any(
         record.role == "parameter" for node in next(iter(norms.values())).nodes for record in flow.steps[node].inputs
     )
-
-
-def is_by_place(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows by a number for each place that is worked out of the place alone (Llama 4)."""
-    shape = flow.output(node).shape
-    others = [(record, maker) for record, maker in flow.given(node) if record.shape != shape]
-    if flow.op(node) not in SCALINGS or len(others) != 1 or others[0][1] is None:
-        return False
-    record, maker = others[0]
-    behind = list(flow.behind(maker, most=MOST_BEHIND_PLACES))
-    outer = [one for here in behind for one, before in flow.given(here) if before is None and one.role != "parameter"]
-    is_data = any(flow.op(here) in LOOKUPS or flow.steps[here].params or is_linear(flow, here) for here in behind)
-    is_own = len(behind) < MOST_BEHIND_PLACES and not is_data and not any(one.is_float for one in outer)
-    is_counted = any(flow.op(here) in ("arange", "cumsum") for here in behind) or bool(outer)
-    return is_own and is_counted and record.shape[-1:] == (1,) and prod(record.shape) > 1 and record.is_float
 
 
 def name_join(flow: Flow, node: int) -> Kind:

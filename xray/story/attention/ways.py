@@ -19,7 +19,6 @@ from xray.story.attention.lanes import (
     take_turn,
 )
 from xray.story.attention.part_names import label_part, name_part, narrows
-from xray.story.attention.runs import is_by_place
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side, is_narrowed, read_sides
 from xray.story.charts.chart import (
@@ -38,6 +37,7 @@ from xray.story.charts.chart import (
 from xray.story.experts.chosen_heads import count_chosen_in
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.turning import is_by_place
 from xray.story.sentences.of_parts import CHOSEN
 from xray.story.streams.asides import list_carried_readers
 

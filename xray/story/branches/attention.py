@@ -51,7 +51,7 @@ from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_rotary, turns_by_head
+from xray.story.recognition.turning import is_rotary, name_factor_by_place, turns_by_head
 
 NEAR, FAR = 24, 200
 
@@ -150,6 +150,7 @@ def describe_attention(
         values_before=count_before(flow, value.nodes),
         rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
+        queries_by_place=name_factor_by_place(flow, query.nodes),
     )
 
 

@@ -163,7 +163,10 @@ def count_groups(flow: Flow, node: int) -> int | None:
 def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
     """The facts of a state that is changed and handed on, place after place, with its convolution; None if none is."""
     found, beside = find_recurrence(flow, nodes), describe_convolution(flow, nodes)
-    return found if found is None or beside is None else replace(found, kernel=beside.kernel)
+    if found is None:
+        return None
+    filled = find_filled(flow, nodes) if found.by_pieces else None
+    return replace(found, kernel=None if beside is None else beside.kernel, filled=filled)
 
 
 def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
@@ -210,7 +213,6 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
         fades_alike=found.fades_alike,
         writes=found.writes,
         by_keys=found.by_keys,
-        filled=find_filled(flow, (query, key, value)),
     )
 
 

@@ -40,7 +40,7 @@ from xray.story.passages.added_places import count_learned, describe_sum, learne
 from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.added_rows import find_added_rows
-from xray.story.recognition.between import is_linear, is_scale, read_sizes, width_out
+from xray.story.recognition.between import is_linear, is_scale, list_reading_data, read_sizes, width_out
 from xray.story.recognition.chosen_rows import list_choice
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
@@ -48,6 +48,7 @@ from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import find_longest_part
 
 Part = tuple[int, EntrancePart]
+ASKING = frozenset({"gt", "ge", "lt", "le"})
 OVER_MANY = ("batch_norm", "group_norm", "instance_norm")
 FAR = 4_000
 """So many steps are walked back: a stem of convolutions and frozen norms may be hundreds of steps long (HGNet-V2)."""
@@ -189,9 +190,16 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
             own = find_rows(flow, here, flow.output(start).shape) if cut else None
             part = find_cut_part(flow, here)
             given = flow.given(here) if part is None else [part]
-            makers = {maker for record, maker in given if maker is not None and record.is_float}
+            makers = {one for record, one in given if one is not None and (record.is_float or holds_yes(flow, one))}
             todo |= {maker for maker in (makers if own is None else {own}) - seen if maker not in stops}
     return seen
+
+
+def holds_yes(flow: Flow, node: int) -> bool:
+    """Whether a step makes yes and no of numbers worked out of data, by one that they are compared with."""
+    given = flow.steps[node].inputs
+    is_of_numbers = flow.op(node) in ASKING and len(given) == 1 and given[0].is_float
+    return is_of_numbers and node in list_reading_data(flow)
 
 
 def list_scoring(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> set[int]:

@@ -1,14 +1,17 @@
 """Turns: queries and keys turned by their place, pair of numbers by pair (rotary places, Su et al. 2021)."""
 
 from collections.abc import Collection
+from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
+from xray.story.recognition.between import is_linear
 
 Pairs = Literal["neighbours", "halves"]
 """Which two numbers of a head are turned together."""
+MOST_BEHIND_PLACES = 24
 MOST_TO_PAIRS = 12
 """So many steps lie at most between a turn and where its pairs are taken apart."""
 
@@ -160,3 +163,28 @@ def is_cut(flow: Flow, place: int) -> bool:
         and bool(step.outputs[0].shape)
         and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]
     )
+
+
+def is_by_place(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by a number for each place that is worked out of the place alone (Llama 4)."""
+    shape = flow.output(node).shape
+    others = [(record, maker) for record, maker in flow.given(node) if record.shape != shape]
+    if flow.op(node) not in SCALINGS or len(others) != 1 or others[0][1] is None:
+        return False
+    record, maker = others[0]
+    behind = list(flow.behind(maker, most=MOST_BEHIND_PLACES))
+    outer = [one for here in behind for one, before in flow.given(here) if before is None and one.role != "parameter"]
+    is_data = any(flow.op(here) in LOOKUPS or flow.steps[here].params or is_linear(flow, here) for here in behind)
+    is_own = len(behind) < MOST_BEHIND_PLACES and not is_data and not any(one.is_float for one in outer)
+    is_counted = any(flow.op(here) in ("arange", "cumsum") for here in behind) or bool(outer)
+    return is_own and is_counted and record.shape[-1:] == (1,) and prod(record.shape) > 1 and record.is_float
+
+
+def name_factor_by_place(flow: Flow, own: Collection[int]) -> Literal["place", "head"] | None:
+    """For what a number worked out of each place alone multiplies rows: each place, or each head too; None for none."""
+    for node in sorted(own):
+        if is_by_place(flow, node):
+            made, factor = flow.output(node), next(one for one, _ in flow.given(node) if one.shape[-1:] == (1,))
+            sizes = zip(reversed(made.axes), reversed(factor.shape), strict=False)
+            return "head" if any(word == "heads" and size > 1 for word, size in sizes) else "place"
+    return None

@@ -62,7 +62,8 @@ def describe_rotary(anatomy: Anatomy) -> str:
 def tell_pairs(anatomy: Anatomy) -> str:
     """Which two numbers are turned together, where it is known of all rotary places."""
     pairs = list_rotary(anatomy, lambda branch: branch.turned_pairs)
-    told = {"neighbours": "neighbouring numbers", "halves": "one number from each half"}
+    half = "one number from each half" + " of what is turned" * any(one.turned for one in attentions(anatomy))
+    told = {"neighbours": "neighbouring numbers", "halves": half}
     return f"in pairs of {spell_values({told[pair]: towers for pair, towers in pairs.items()})}" if pairs else ""
 
 
@@ -242,20 +243,20 @@ def count_sharing(branch: Attention) -> tuple[int, int] | None:
 
 
 def describe_latent(anatomy: Anatomy) -> str:
-    waists = {
-        None if branch.latent is None else (branch.latent.kv, branch.latent.kept) for branch in attentions(anatomy)
-    }
-    found = {one for one in waists if one is not None and one[0]}
-    if not found:
+    own = [branch for branch in attentions(anatomy) if branch.latent is not None and branch.latent.kv]
+    if not own:
         return ""
     some = tell_where(anatomy, lambda branch: branch.latent is not None and branch.latent.kv) or ""
-    widths = " or ".join(map(str, sorted({waist for waist, _ in found if waist is not None})))
+    found = {(branch.latent.kv or 0, branch.latent.kept) for branch in own if branch.latent is not None}
+    widths = " or ".join(map(str, sorted({waist for waist, _ in found})))
     told = f"Latent attention{some}: keys and values are made from a waist of {widths} numbers"
-    waist, kept = found.pop()
-    if found or waist is None or kept is None or kept < waist:
+    beside = {-1 if kept is None else kept - waist for waist, kept in found}
+    if min(beside) < 0 or len(beside - {0}) > 1:
         return f"{told}."
-    more = f", and {kept - waist} beside it," if kept > waist else ""
-    return f"{told}; a cache keeps this waist{more} in place of keys and values."
+    if beside == {0}:
+        return f"{told}; a cache keeps this waist in place of keys and values."
+    which = "some keys" if 0 in beside else "keys"
+    return f"{told}, {which} from {max(beside)} beside it too; a cache keeps these in place of keys and values."
 
 
 def of_some(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:

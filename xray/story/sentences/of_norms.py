@@ -1,11 +1,11 @@
-"""What the card says of norms, and of what sublayers and the stream are multiplied by."""
+"""What the card says of norms, and of what sublayers, queries and the stream are multiplied by."""
 
 from collections.abc import Iterator, Sequence
 
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
 from xray.story.anatomy.wording import ACTIVATIONS
-from xray.story.sentences.of_attentions import attentions
+from xray.story.sentences.of_attentions import attentions, of_some
 from xray.story.sentences.of_feed_forwards import forwards
 from xray.story.sentences.of_links import spell_numbers
 from xray.story.wording import join_words
@@ -22,6 +22,13 @@ def stages(anatomy: Anatomy) -> Iterator[Stage]:
 def norms(anatomy: Anatomy) -> Iterator[Norm]:
     """The norms of its stages."""
     return (stage.norm for stage in stages(anatomy))
+
+
+def describe_query_factor(anatomy: Anatomy) -> str:
+    known = {branch.queries_by_place for branch in attentions(anatomy)} - {None}
+    each = "place in each head" if known == {"head"} else "place"
+    words = f"queries are multiplied by a number for each {each}, f(place), which no row changes."
+    return of_some(anatomy, lambda branch: branch.queries_by_place, words)
 
 
 def describe_norm(anatomy: Anatomy) -> str:

@@ -104,13 +104,14 @@ def describe_second_state(anatomy: Anatomy) -> str:
 
 
 def describe_filled(anatomy: Anatomy) -> str:
-    found = {branch.heads.filled for branch in states(anatomy) if branch.heads is not None}
-    filled = next(iter(found), None) if len(found) == 1 else None
+    found = {(branch.filled, branch.kind) for branch in states(anatomy)}
+    filled, kind = next(iter(found)) if len(found) == 1 else (None, None)
     if filled is None:
         return ""
     pieces, long = filled
-    told = f"one piece of {long:,}" if pieces == 1 else f"{pieces:,} pieces of {long:,}"
-    return f"Rows of linear attention are filled up with rows of 0 to {told}."
+    one = f"one piece of {long:,}, which reads the state as it began"
+    told = one if pieces == 1 else f"{pieces:,} pieces of {long:,}"
+    return f"Rows of {kind or 'states'} are filled up with rows of 0 to {told}."
 
 
 def describe_order(anatomy: Anatomy) -> str:

@@ -23,6 +23,7 @@ GATE = "GATE"
 READ_OF_IT = "ROWS READ OF IT"
 READ_IN_TURNS = f"{READ_OF_IT}, TURN BY TURN"
 READ = "what is read of it"
+READ_AND_MET = "what rows of a piece give each other, and what is read of it"
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,8 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
     gate = None if top is None else find_state_gate(flow, nodes, top)
     labels = dict(ways.labels) | ({} if gate is None else name_gate(flow, nodes, gate))
     top = top if gate is None else find_read(flow, nodes, gate.read)
+    if top is not None and branch.by_pieces:
+        top = leave_added(flow, nodes, top)
     pieces = () if top is None or not branch.by_pieces else list_pieces(flow, nodes, top)
     if top is None or not pieces:
         return Named(labels, ways.folded, ways.lanes, MOST_NODES + ways.count)
@@ -85,7 +88,8 @@ def tell_read_node(node: Node, *, is_parted: bool) -> Node:
         return node
     shapes = [record.shape for step in node.steps if step.op in SUMS for record in step.outputs]
     changes = shapes.count(node.record.shape)
-    told = READ if not is_parted else "changed once" if changes == 1 else f"changed {changes} times"
+    read = READ_AND_MET if node.steps[0].op in SUMS else READ
+    told = read if not is_parted else "changed once" if changes == 1 else f"changed {changes} times"
     solved = SOLVED.tell({step.op for step in node.steps})
     return replace(node, told=(told, solved) if solved else (told,))
 
@@ -156,16 +160,31 @@ def list_pieces(flow: Flow, nodes: Collection[int], top: int) -> tuple[int, ...]
     """
     if longest_chain(flow, nodes) is not None:
         return ()
-    behind = {top, *flow.behind(top, within=nodes.__contains__)}
+    reached = list_met(flow, nodes, top)
+    if any(is_linear(flow, node) or flow.op(node) in FINDINGS for node in reached):
+        return ()
+    return tuple(sorted(reached, reverse=True))
+
+
+def list_met(flow: Flow, nodes: Collection[int], top: int) -> set[int]:
+    """The steps that lead to one in which places meet each other, and all that read what these make."""
     reached: set[int] = set()
-    for node in sorted(behind):
+    for node in sorted({top, *flow.behind(top, within=nodes.__contains__)}):
         if meets_others(flow, node) or not reached.isdisjoint(
             maker for maker in flow.makers[node] if maker is not None
         ):
             reached.add(node)
-    if any(is_linear(flow, node) or flow.op(node) in FINDINGS for node in reached):
-        return ()
-    return tuple(sorted(reached, reverse=True))
+    return reached
+
+
+def leave_added(flow: Flow, nodes: Collection[int], top: int) -> int:
+    """The step that ends the work on a state, before rows are added to it that met no others (D·x of Mamba 2)."""
+    makers = [flow.carried_from(maker) for maker in flow.makers[top]]
+    if flow.op(top) not in SUMS or len(makers) != 2:
+        return top
+    met = list_met(flow, nodes, top).intersection(nodes)
+    own = [maker for maker in makers if maker is not None and maker in met]
+    return own[0] if len(own) == 1 else top
 
 
 def part_written(flow: Flow, nodes: Collection[int], loop: Sequence[int]) -> tuple[list[int], tuple[int, ...]]:

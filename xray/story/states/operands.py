@@ -31,7 +31,6 @@ SOLVES = frozenset({"linalg_solve_triangular", "solve_triangular", "triangular_s
 PASSING = CARRYING | REPEATS | SCALINGS | DIFFERENCES | NORMS | PRODUCTS | SOLVES | {"pad", "normalize"}
 """What rows go through that stay a sum of multiples of what they were: no decay is worked out of them."""
 OF_HEADS = len(("batch", "places", "heads", "d_k"))
-OF_PIECES = len(("batch", "heads", "pieces", "places", "d_k"))
 
 
 @dataclass(frozen=True)
@@ -225,23 +224,34 @@ def measures_keys(flow: Flow, division: int, query: int, key: int) -> bool:
     return False
 
 
-def find_filled(flow: Flow, ways: Collection[Operand]) -> tuple[int, int] | None:
-    """To how many pieces of how many rows all ways are made longer by rows of 0; None where they are not."""
-    found: set[tuple[int, int] | None] = set()
-    for way in ways:
-        filled = [node for node in way.steps if flow.op(node) == "pad" and not number(flow.steps[node], "value")]
-        lengths = {flow.output(node).shape[-2] for node in filled if adds_rows(flow, node)}
-        cuts = [flow.output(node).shape for node in way.steps if len(flow.output(node).shape) == OF_PIECES]
-        pieces = [(many, long) for *_, many, long, _ in cuts if many * long in lengths]
-        found.add(pieces[0] if pieces else None)
+def find_filled(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """To how many pieces of how many rows steps make rows longer by rows of 0; None where there is no one answer."""
+    pads = [node for node in nodes if flow.op(node) == "pad" and not number(flow.steps[node], "value")]
+    found = {
+        pieces
+        for pad in pads
+        for axis in find_longer(flow, pad)
+        for node in flow.ahead(pad, within=nodes.__contains__)
+        for pieces in find_pieces(flow, node, axis, flow.output(pad).shape[axis])
+    }
     return found.pop() if len(found) == 1 else None
 
 
-def adds_rows(flow: Flow, node: int) -> bool:
-    """Whether a step makes the axis before the last longer, and no other."""
+def find_longer(flow: Flow, node: int) -> list[int]:
+    """The one axis that a step makes longer; none where that is the last."""
     before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
     changed = [axis for axis, (one, other) in enumerate(zip(before, after, strict=True)) if one != other]
-    return changed == [len(after) - 2] and before[-2] < after[-2]
+    return changed if len(changed) == 1 and changed[0] < len(after) - 1 else []
+
+
+def find_pieces(flow: Flow, node: int, axis: int, length: int) -> list[tuple[int, int]]:
+    """Into how many pieces of how many rows a step cuts the axis that is of a length, if it does so."""
+    if flow.op(node) not in CARRYING:
+        return []
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    many, long = after[axis : axis + 2] if len(after) > axis + 1 else (0, 0)
+    is_cut_here = before == (*after[:axis], length, *after[axis + 2 :]) and many * long == length
+    return [(many, long)] if is_cut_here and long > 1 else []
 
 
 def takes_known_off(flow: Flow, written: int | None, reads: Collection[int], key: int) -> bool:
