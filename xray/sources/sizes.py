@@ -98,10 +98,12 @@ class Sizes:
         *,
         entrance: int = 0,
         side: int = 0,
+        end: int | None = None,
     ) -> None:
         self.config = config
         self.entrance = entrance  # what the model's first linear layer reads
         self.side = side  # of the images that a part of the model says it is for
+        self.end = end  # the id at which a text ends, where the model searches for it
         self.wishes = wishes
         self.settings = settings
 
