@@ -67,3 +67,21 @@ def test_no_end_is_put_where_none_is_searched_for_and_before_what_is_to_be_writt
 
 def test_an_end_that_no_word_can_be_is_left_out():
     assert (make(Searcher, end=VOCAB + 4) < VOCAB).all()
+
+
+class Seer(Reader):
+    """Words, and what was seen."""
+
+    def forward(self, input_ids, visual_embeds=None):
+        return self.words(input_ids)
+
+
+def test_what_was_seen_in_regions_of_an_image_comes_with_the_words_where_its_width_is_known():
+    settings = SimpleNamespace(vocab_size=VOCAB, eos_token_id=END)
+    wide = SimpleNamespace(**vars(settings), visual_embedding_dim=13)
+    made = [next(propose_inputs(Seer(one), one, Wishes(), has_storage=True)).values for one in (wide, settings)]
+
+    assert [{name: tuple(value.shape) for name, value in one.items()} for one in made] == [
+        {"input_ids": (2, 10), "visual_embeds": (2, 36, 13)},
+        {"input_ids": (2, 10)},
+    ]

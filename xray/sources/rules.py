@@ -62,6 +62,7 @@ RULES: Mapping[str, Rule] = {
     "flattened_patches": Rule(("batch patches flat_patch",), "flat"),
     "chunk_sample_lengths": Rule(("batch",), "lengths", wanted=False),
     "visual_feats": Rule(("batch 36 2048",)),
+    "visual_embeds": Rule(("batch 36 regions",)),
     "visual_pos": Rule(("batch 36 4",)),
     "protein_input_ids": Rule(("batch residues",), "residues"),
     "protein_attention_mask": Rule(("batch residues",), "ones"),

@@ -70,6 +70,7 @@ SETTINGS: Mapping[str, Setting] = {
     "d_model": Setting(("hidden_size", "d_model", "embed_dim", "dim", "n_embd"), TEXT, 64),
     "vision_width": Setting(("hidden_size", "embed_dim", "d_model"), VISION, 64),
     "audio_width": Setting(("hidden_size", "d_model"), AUDIO, 64),
+    "regions": Setting(("visual_embedding_dim",)),
     "latents": Setting(("latent_query_num",), (), 64),
     "memory": Setting(("encoder_hidden_size", "encoder_width"), (), 64),
     "heard": Setting(("audio_length_per_tok",)),
