@@ -2,9 +2,11 @@
 
 from types import SimpleNamespace
 
+import torch
 from torch import nn
 
 from xray.sources.family_inputs import find_end, propose_inputs
+from xray.sources.known_values import known_values
 from xray.sources.sizes import Wishes
 
 END, VOCAB = 31, 37
@@ -85,3 +87,53 @@ def test_what_was_seen_in_regions_of_an_image_comes_with_the_words_where_its_wid
         {"input_ids": (2, 10), "visual_embeds": (2, 36, 13)},
         {"input_ids": (2, 10)},
     ]
+
+
+IMAGE_SIGN, SOUND_SIGN, WIDE, SIDE, PATCH, MELS, FEWER = 17, 19, 3, 28, 7, 11, 5
+
+
+class Teller(nn.Module):
+    """Words; rows of images and of sounds stand where their signs are, and nothing but the whole makes them."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.see, self.hear = nn.Embedding(VOCAB, WIDE), nn.Linear(3, WIDE), nn.Linear(MELS, WIDE)
+        self.config = make_settings()
+
+    def forward(
+        self,
+        input_ids,
+        image_pixel_values=None,
+        image_sizes=None,
+        image_attention_mask=None,
+        audio_input_features=None,
+        audio_embed_sizes=None,
+    ):
+        x = self.words(input_ids)
+        if image_pixel_values is not None and (input_ids == IMAGE_SIGN).any():
+            cut = image_pixel_values[..., ::PATCH, ::PATCH].movedim(2, -1)
+            x = x.index_put((input_ids == IMAGE_SIGN).nonzero(as_tuple=True), self.see(cut[image_attention_mask]))
+        if audio_input_features is not None and (input_ids == SOUND_SIGN).any():
+            heard = self.hear(audio_input_features[:, ::FEWER])
+            rows = torch.cat([one[:count] for one, count in zip(heard, audio_embed_sizes, strict=True)])
+            x = x.index_put((input_ids == SOUND_SIGN).nonzero(as_tuple=True), rows)
+        return x
+
+
+def make_settings():
+    vision = SimpleNamespace(model_type="seeing", image_size=SIDE, patch_size=PATCH, image_token_id=IMAGE_SIGN)
+    audio = SimpleNamespace(model_type="hearing", input_size=MELS, time_reduction=FEWER, audio_token_id=SOUND_SIGN)
+    return SimpleNamespace(vocab_size=VOCAB, vision_config=vision, audio_config=audio)
+
+
+def test_rows_that_only_the_whole_makes_have_as_many_signs_among_the_words():
+    """Of each image, two cuts of 4 by 4 patches; of each sound, a row for every five frames."""
+    for made_of in ("cpu", "meta"):
+        model = Teller().to(made_of)
+        with known_values():
+            made = next(propose_inputs(model, model.config, Wishes(), has_storage=made_of == "cpu")).values
+            ids = made["input_ids"]
+
+            assert made["image_pixel_values"].shape == (2, 2, 3, SIDE, SIDE)
+            assert [(ids == sign).sum(1).tolist() for sign in (IMAGE_SIGN, SOUND_SIGN)] == [[32, 32], [40, 40]]
+            assert model(**made).shape == (2, 10 + 32 + 40, WIDE)

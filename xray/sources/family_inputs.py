@@ -55,7 +55,7 @@ def takes_images(model: nn.Module) -> bool:
 
 def are_of_images(names: Iterable[str]) -> bool:
     """Whether any of the names of some inputs is that of an image, whole or in patches."""
-    return any(name.startswith("pixel") for name in names)
+    return any("pixel_values" in name for name in names)
 
 
 def list_fewer(asked: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> Iterator[list[str]]:
@@ -228,6 +228,7 @@ FILLS: Mapping[str, Callable[[tuple[int, ...], Sizes], Tensor]] = {
     "grid": lambda shape, sizes: torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0]),
     "sides": lambda shape, sizes: torch.tensor([[sizes["rows"], sizes["columns"]]] * shape[0]),
     "lengths": lambda shape, sizes: torch.full(shape, sizes["ticks"] * sizes["hop"]),
+    "heard_rows": lambda shape, sizes: torch.full(shape, -(-sizes["ticks"] // sizes["fewer_ticks"])),
     "residues": lambda shape, _: FIRST_WORD + torch.arange(shape[-1]).expand(shape) % 18,
     "merges": lambda shape, sizes: torch.full(shape, sizes["merge"]),
     "places": make_places,

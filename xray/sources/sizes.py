@@ -52,6 +52,7 @@ MELS = (
     "input_feat_per_channel",
     "num_mels",
     "input_dim",
+    "input_size",
 )
 
 SETTINGS: Mapping[str, Setting] = {
@@ -64,6 +65,7 @@ SETTINGS: Mapping[str, Setting] = {
     "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor", "pooling_kernel_size"), VISION, 1),
     "frames": Setting(("num_frames", "frames_per_clip"), VISION, 8),
     "mels": Setting(MELS, AUDIO, 80),
+    "fewer_ticks": Setting(("time_reduction",), AUDIO, 1),
     "hop": Setting(("hop_length",), AUDIO, 160),
     "sound_channels": Setting(("audio_channels", "num_audio_channels"), AUDIO, 1),
     "vocab": Setting(("vocab_size", "text_vocab_size"), TEXT, 1000),
