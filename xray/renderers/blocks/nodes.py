@@ -19,6 +19,8 @@ from xray.story.shapes import ShapeText, digits, symbols
 from xray.text import show_controls
 
 MOST_LETTERS = 44
+EXACT, SPACE = 6, "\N{NO-BREAK SPACE}"
+"""Graphviz takes so many small letters for narrower than they are, by about one space."""
 PAINTED: dict[PieceKind, Kind] = {
     "norm": "normalisation",
     "rotation": "joining",
@@ -118,7 +120,9 @@ def is_unread(plan: Plan, step: Step) -> bool:
 
 def head_line(name: Run, item: Item, *more: str) -> Line:
     """A name with what is said of it in small letters, and how often it stands here."""
-    quiet = tuple(Run(f"  {text}", 10, "quiet") for text in more if text)
+    told = [text for text in more if text]
+    gaps = ["", *(SPACE * (len(text) // EXACT) for text in told)]
+    quiet = tuple(Run(f"{gap}  {text}", 10, "quiet") for gap, text in zip(gaps, told, strict=False))
     return (name, *describe_times(item), *quiet)
 
 
