@@ -234,6 +234,14 @@ def test_a_closed_block_names_the_step_along_each_axis_where_it_moves_on_along_o
     assert "conv2d 3×3 step 2×1, conv2d 1×1" in texts
 
 
+def test_a_convolution_that_stands_alone_tells_its_kernel_too():
+    body, first = layer("net.body", "", ("conv2d",))
+    second = convolution(call("net.last", "conv2d", [first.id], (2, 3, 13), parent="net#0"), kernel_size="5x5")
+    texts = texts_of(draw(small(body, convolution(first, groups=6), second), blocks=Choice(depth=1)))
+
+    assert {"conv2d 3×3 by channel", "conv2d 5×5"} <= {text.strip("\xa0 ") for text in texts}
+
+
 def test_neighbours_that_all_read_the_same_say_so_where_they_stand_together():
     before = call("net.stem", "relu", [], (2, 3, 13), parent="net#0")
     steps, last = [before], before

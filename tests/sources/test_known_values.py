@@ -1,5 +1,7 @@
 """Running without storage: what follows from the inputs alone has its values, what hangs on weights a shape alone."""
 
+from contextlib import nullcontext
+
 import pytest
 import torch
 from torch import nn
@@ -80,6 +82,21 @@ def test_a_known_mask_picks_as_many_rows_as_it_has_places():
         picked = torch.empty(2, 3, 7, device="meta")[torch.tensor([[True, False, True], [False, False, True]])]
 
     assert picked.shape == (3, 7)
+
+
+@pytest.mark.parametrize(("rows", "fits"), [(3, True), (1, True), (5, False)])
+def test_as_many_rows_are_put_as_there_are_places_for_them(rows, fits):
+    places, told = (torch.tensor([0, 1, 1]), torch.tensor([1, 0, 2])), rf"value tensor of shape \[{rows}, 7\]"
+    with known_values(), nullcontext() if fits else pytest.raises(RuntimeError, match=told):
+        assert torch.empty(2, 3, 7, device="meta").index_put(places, torch.empty(rows, 7)).shape == (2, 3, 7)
+
+
+def test_rows_are_put_where_a_mask_that_nobody_knows_says():
+    with known_values():
+        held = torch.empty(2, 3, 7, device="meta")
+        held[torch.empty(2, 3, device="meta") > 0] = 0.5
+
+    assert held.shape == (2, 3, 7)
 
 
 def test_a_number_that_nobody_knows_cannot_be_asked_for():

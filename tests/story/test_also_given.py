@@ -346,3 +346,22 @@ def test_zeros_in_front_of_a_sound_are_not_what_comes_in():
 
     below = column.entrance.nodes[0]
     assert (column.name, below.label, below.record.shape) == ("audio", "SIGNAL", (2, OTHER, 17))
+
+
+class Regions(Layered):
+    """Words, and behind them what was seen in regions of an image, led to the width (VisualBERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.see, self.kinds = nn.Embedding(31, WIDTH), nn.Linear(OTHER, WIDTH), nn.Embedding(2, WIDTH)
+
+    def enter(self, ids, seen):
+        regions = self.see(seen) + self.kinds(torch.ones(seen.shape[:-1], dtype=torch.long))
+        return torch.cat((self.words(ids), regions), dim=1)
+
+
+def test_words_beside_which_rows_of_numbers_come_in_are_told():
+    (tower,) = xray.anatomy(xray.trace(Regions(), torch.arange(5, 15).view(2, 5), torch.rand(2, 3, OTHER))).towers
+
+    assert (tower.reads, tower.also, tower.vocab) == ("vectors", "ids", 31)
+    assert [part.part for part in tower.entrance if part.size == 31] == ["words"]

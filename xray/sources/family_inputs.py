@@ -13,13 +13,15 @@ from torch import Tensor, nn
 from xray.sources.known_values import MOST_KNOWN
 from xray.sources.media import list_askable, list_needed, list_signs, place_media
 from xray.sources.rules import SOUNDS, TEXTS, Rule, choose_rules, spell_axes
-from xray.sources.sizes import Sizes, Wishes
+from xray.sources.sizes import Sizes, Wishes, find_setting, first_number
 from xray.sources.ways import Made
 
 MOST_TRIES, MOST_TOGETHER = 12, 6
 """So many combinations of shapes are tried, and of those with images and sounds together."""
 FIRST_WORD, LAST_WORD = 5, 1_000
 """Made ids lie between these: the first ones often are signs of their own."""
+END = "eos_token_id"
+"""How the library calls the id at which a text ends."""
 
 
 def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage: bool) -> Iterator[Made]:
@@ -27,7 +29,7 @@ def propose_inputs(model: nn.Module, config: Any, wishes: Wishes, *, has_storage
 
     Words with all images and sounds that it knows come first, then those with one kind of them, then words alone.
     """
-    sizes = Sizes(config, wishes, entrance=find_entrance(model), side=find_side(model))
+    sizes = Sizes(config, wishes, entrance=find_entrance(model), side=find_side(model), end=find_end(model))
     parameters = read_parameters(model)
     needed = list_needed(model)
     rules = choose_rules(parameters, needed)
@@ -53,7 +55,7 @@ def takes_images(model: nn.Module) -> bool:
 
 def are_of_images(names: Iterable[str]) -> bool:
     """Whether any of the names of some inputs is that of an image, whole or in patches."""
-    return any(name.startswith("pixel") for name in names)
+    return any("pixel_values" in name for name in names)
 
 
 def list_fewer(asked: Sequence[str], parameters: Mapping[str, inspect.Parameter]) -> Iterator[list[str]]:
@@ -77,6 +79,21 @@ def find_side(model: nn.Module) -> int:
     """The side of the images for which a model's patches are cut, where a part of it says so; 0 where none does."""
     sizes = (vars(one).get("img_size") for one in model.modules())
     return next((size[-1] for size in sizes if isinstance(size, tuple) and size), 0)
+
+
+def find_end(model: nn.Module) -> int | None:
+    """The id of the end of a text, where some forward of a model that does not go on writing searches for it."""
+    if getattr(model, "can_generate", bool)():
+        return None
+    parts = (one for one in model.modules() if END in read_names(one))
+    ends = (find_setting(one, (END,)) or find_setting(getattr(one, "config", one), (END,)) for one in parts)
+    return next((first_number(end) for end in ends if end is not None), None)
+
+
+def read_names(module: nn.Module) -> tuple[str, ...]:
+    """The names of attributes that the forward of a module reads."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    return () if code is None else code.co_names
 
 
 def read_dtype(model: nn.Module) -> torch.dtype:
@@ -178,11 +195,13 @@ def make_noise(shape: tuple[int, ...], *, has_storage: bool) -> Tensor:
 
 
 def make_ids(shape: tuple[int, ...], sizes: Sizes) -> Tensor:
-    """Words by chance."""
-    end = max(FIRST_WORD + 1, min(LAST_WORD, sizes["vocab"] - 1))
-    ids = torch.randint(FIRST_WORD, end, shape, generator=torch.Generator().manual_seed(0))
+    """Words by chance, and the end of a text where a model searches for it."""
+    most = max(FIRST_WORD + 1, min(LAST_WORD, sizes["vocab"] - 1))
+    ids = torch.randint(FIRST_WORD, most, shape, generator=torch.Generator().manual_seed(0))
     for _, sign in list_signs(sizes.config):
         ids = ids.where(ids != sign, ids + 1)  # no image stands where a word was made by chance
+    if sizes.end is not None and len(shape) == 2 and sizes.end < sizes["vocab"]:
+        ids[:, -1] = sizes.end
     return ids
 
 
@@ -209,6 +228,7 @@ FILLS: Mapping[str, Callable[[tuple[int, ...], Sizes], Tensor]] = {
     "grid": lambda shape, sizes: torch.tensor([[1, sizes["rows"], sizes["columns"]]] * shape[0]),
     "sides": lambda shape, sizes: torch.tensor([[sizes["rows"], sizes["columns"]]] * shape[0]),
     "lengths": lambda shape, sizes: torch.full(shape, sizes["ticks"] * sizes["hop"]),
+    "heard_rows": lambda shape, sizes: torch.full(shape, -(-sizes["ticks"] // sizes["fewer_ticks"])),
     "residues": lambda shape, _: FIRST_WORD + torch.arange(shape[-1]).expand(shape) % 18,
     "merges": lambda shape, sizes: torch.full(shape, sizes["merge"]),
     "places": make_places,

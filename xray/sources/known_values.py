@@ -49,7 +49,10 @@ MAKERS = frozenset(
 """Operations whose result is known without any tensor's values."""
 GROUPED = frozenset({aten._grouped_mm.default} if hasattr(aten, "_grouped_mm") else ())
 """Products by groups, which on the meta device take bfloat16 of even widths alone, and elsewhere any numbers."""
+PUTTING = frozenset({aten.index_put.default, aten.index_put_.default})
+"""Operations that put values where they are told to."""
 
+MASKS = (torch.bool, torch.uint8)
 TENSORS = frozenset({Tensor, nn.Parameter})
 NUMBERS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format})
 Shape = tuple[torch.Size, tuple[int, ...], torch.dtype]
@@ -191,8 +194,10 @@ def run_without_storage(
     func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Shape | None]
 ) -> Any:
     """The shape of a result; where the operation changes a known tensor, that one is known no more."""
-    if func is aten.index.Tensor or func in (aten.index_put.default, aten.index_put_.default):
+    if func is aten.index.Tensor or func in PUTTING:
         args = (args[0], spell_out(args[1]), *args[2:])
+        if func in PUTTING:
+            check_put(*to_meta(args[:3]))
     if func is aten._to_copy.default:
         kwargs["device"] = "meta"
     lost = [
@@ -285,11 +290,28 @@ def spell_out(indices: Any) -> list[Tensor | None]:
     """Indices in which a known mask is the list of its places, so that their number is known."""
     spelt: list[Tensor | None] = []
     for index in indices:
-        if isinstance(index, Tensor) and index.dtype in (torch.bool, torch.uint8) and not is_unknown(index):
+        if isinstance(index, Tensor) and index.dtype in MASKS and not is_unknown(index):
             spelt.extend(index.nonzero().unbind(-1))
         else:
             spelt.append(index)
     return spelt
+
+
+def check_put(rows: Tensor, indices: Any, values: Tensor) -> None:
+    """Make sure that values fit where they are put, which torch does not ask without storage.
+
+    Raises:
+        RuntimeError: as torch itself raises it with numbers.
+    """
+    if any(one is not None and one.dtype in MASKS for one in indices):
+        return  # how many places a mask has that is not known, nobody knows
+    place = aten.index.Tensor(rows, indices).shape
+    fits = len(values.shape) <= len(place) and all(
+        own in (1, there) for own, there in zip(reversed(values.shape), reversed(place), strict=False)
+    )
+    if not fits:
+        told = f"value tensor of shape {list(values.shape)} cannot be broadcast to indexing result of shape"
+        raise RuntimeError(f"shape mismatch: {told} {list(place)}")
 
 
 def to_meta(values: Any) -> Any:

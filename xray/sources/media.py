@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,7 @@ from xray.sources.sizes import find_setting
 class Medium:
     """What may stand among the words: by which argument it comes, what makes rows of it, and the sign for a row.
 
+    Where nothing but the whole makes rows of it, `features` is empty.
     `filled` is the setting that says to how many rows each is filled up, where it is (Gemma 3n's sounds).
     """
 
@@ -40,11 +41,16 @@ MEDIA = (
     ),
     Medium("pixel_values", "get_video_features", ("video_token_index",), 2),
     Medium("input_values", "get_audio_features", ("audio_token_id", "audio_token_index"), 3),
+    Medium("image_pixel_values", "", ("image_token_id",), 1),
+    Medium("audio_input_features", "", ("audio_token_id",), 3),
 )
 LENGTHS = "_get_feat_extract_output_lengths"
 """The method by which encoders of sound tell how many rows they make, the last number of those that they tell."""
 FEATURES = re.compile(r"\bfeatures: (\d+)")
 """How the library says how many rows came of a medium for which there are not as many signs."""
+
+PUT = re.compile(r"value tensor of shape \[(\d+), ")
+"""How torch says how many rows there were to put in the places of signs, where there are not as many."""
 
 
 def place_media(
@@ -60,7 +66,8 @@ def place_media(
         if medium.argument not in made or (asks and medium.argument not in asks):
             continue
         each = find_setting(config, (medium.filled,)) if medium.filled else None
-        count = each * ids.shape[0] if each else (count_rows if asks else count_ticks)(model, medium, made)
+        made = {**made, "input_ids": ids}
+        count = each * ids.shape[0] if each else find_count(medium, is_asked=bool(asks))(model, medium, made)
         if count:
             placed = torch.full((ids.shape[0], count // ids.shape[0]), sign)
             ids = torch.cat((ids[:, :1], placed, ids[:, 1:]), dim=1)
@@ -70,6 +77,11 @@ def place_media(
         if name in parameters and bool(kinds.any()):
             made[name] = kinds
     return made
+
+
+def find_count(medium: Medium, *, is_asked: bool) -> Callable[[nn.Module, Medium, Mapping[str, Any]], int]:
+    """How rows of a medium are counted: by asking what makes them, by their ticks, or by a trial."""
+    return count_rows if is_asked else count_ticks if medium.features else count_put
 
 
 def list_signs(config: Any) -> list[tuple[Medium, int]]:
@@ -130,6 +142,19 @@ def count_ticks(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> in
     if medium.argument != "input_features" or ask is None or heard is None:
         return 0
     return int(ask(heard.sum(-1))[-1].sum())
+
+
+def count_put(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:
+    """How many rows a model would put among the words, of a batch with one sign for each sequence: it is tried."""
+    ids = made["input_ids"].clone()
+    ids[:, -1] = find_setting(getattr(model, "config", None), medium.signs)
+    try:
+        with torch.no_grad():
+            model(**{**made, "input_ids": ids})
+    except Exception as error:  # whatever a model raises: the trial of the whole will tell
+        found = PUT.search(str(error))
+        return int(found[1]) if found else 0
+    return len(ids)
 
 
 def list_askable(model: nn.Module) -> list[nn.Module]:

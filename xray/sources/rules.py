@@ -62,6 +62,7 @@ RULES: Mapping[str, Rule] = {
     "flattened_patches": Rule(("batch patches flat_patch",), "flat"),
     "chunk_sample_lengths": Rule(("batch",), "lengths", wanted=False),
     "visual_feats": Rule(("batch 36 2048",)),
+    "visual_embeds": Rule(("batch 36 regions",)),
     "visual_pos": Rule(("batch 36 4",)),
     "protein_input_ids": Rule(("batch residues",), "residues"),
     "protein_attention_mask": Rule(("batch residues",), "ones"),
@@ -97,7 +98,7 @@ RULES: Mapping[str, Rule] = {
 TEXTS = frozenset({"input_ids", "decoder_input_ids"})
 SOUNDS = frozenset(
     ["input_features", "input_features_mask", "feature_attention_mask", "input_values", "padding_mask"]
-) | frozenset(["audio_mel", "audio_mel_mask", "chunk_sample_lengths"])
+) | frozenset(["audio_mel", "audio_mel_mask", "chunk_sample_lengths", "audio_input_features", "audio_embed_sizes"])
 """Arguments for words, and for what is heard."""
 PATCH_LISTS = ("batch*patches patch_numbers", "batch*patches channels patch patch", "batch*patches 2*patch_numbers")
 GRIDS: Mapping[str, Rule] = {
@@ -152,6 +153,14 @@ PLACED: Mapping[str, Rule] = {
     "image_embeds_position_mask": Rule(("batch latents",), "ones"),
 }
 """The rules for models that are told by a mask where the rows of an image stand among the words."""
+CROPS: Mapping[str, Rule] = {
+    "image_pixel_values": Rule(("batch 2 channels height width",)),
+    "image_sizes": Rule(("batch 2",), "pixels"),
+    "image_attention_mask": Rule(("batch 2 rows columns",), "yes"),
+    "audio_input_features": Rule(("batch ticks mels",)),
+    "audio_embed_sizes": Rule(("batch",), "heard_rows"),
+}
+"""The rules for models that take an image as a whole and cut up, with a mask of its patches, and sounds beside it."""
 CAMERAS: Mapping[str, Rule] = {
     "pixel_values": Rule(("batch 1 channels height width",)),
     "pixel_attention_mask": Rule(("batch 1",), "yes"),
@@ -164,6 +173,7 @@ MARKS = (
     ({"aspect_ratio_ids"}, TILES),
     ({"prompt_masks"}, HALVES),
     ({"query_embeds"}, ASKING),
+    ({"image_pixel_values"}, CROPS),
     ({"timestep"}, CAMERAS),
     ({"image_embeds_position_mask"}, PLACED),
     ({"perceiver_embeddings"}, ROWS_OF_IMAGES),

@@ -52,6 +52,7 @@ MELS = (
     "input_feat_per_channel",
     "num_mels",
     "input_dim",
+    "input_size",
 )
 
 SETTINGS: Mapping[str, Setting] = {
@@ -64,12 +65,14 @@ SETTINGS: Mapping[str, Setting] = {
     "merge": Setting(("spatial_merge_size", "merge_size", "downsample_factor", "pooling_kernel_size"), VISION, 1),
     "frames": Setting(("num_frames", "frames_per_clip"), VISION, 8),
     "mels": Setting(MELS, AUDIO, 80),
+    "fewer_ticks": Setting(("time_reduction",), AUDIO, 1),
     "hop": Setting(("hop_length",), AUDIO, 160),
     "sound_channels": Setting(("audio_channels", "num_audio_channels"), AUDIO, 1),
     "vocab": Setting(("vocab_size", "text_vocab_size"), TEXT, 1000),
     "d_model": Setting(("hidden_size", "d_model", "embed_dim", "dim", "n_embd"), TEXT, 64),
     "vision_width": Setting(("hidden_size", "embed_dim", "d_model"), VISION, 64),
     "audio_width": Setting(("hidden_size", "d_model"), AUDIO, 64),
+    "regions": Setting(("visual_embedding_dim",)),
     "latents": Setting(("latent_query_num",), (), 64),
     "memory": Setting(("encoder_hidden_size", "encoder_width"), (), 64),
     "heard": Setting(("audio_length_per_tok",)),
@@ -98,10 +101,12 @@ class Sizes:
         *,
         entrance: int = 0,
         side: int = 0,
+        end: int | None = None,
     ) -> None:
         self.config = config
         self.entrance = entrance  # what the model's first linear layer reads
         self.side = side  # of the images that a part of the model says it is for
+        self.end = end  # the id at which a text ends, where the model searches for it
         self.wishes = wishes
         self.settings = settings
 

@@ -7,7 +7,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.alarms.kinds import Alarm
 from xray.story.blocks.block_lines import Flow, Gate
-from xray.story.blocks.bundles import name_inside, name_operations
+from xray.story.blocks.bundles import name_inside, name_kernel, name_operations
 from xray.story.blocks.items import NOBODY, Item, Plan
 from xray.story.blocks.kinds import Kind, kind_of
 from xray.story.blocks.pass_groups import PassGroup, read_sizes
@@ -19,6 +19,8 @@ from xray.story.shapes import ShapeText, digits, symbols
 from xray.text import show_controls
 
 MOST_LETTERS = 44
+EXACT, SPACE = 6, "\N{NO-BREAK SPACE}"
+"""Graphviz takes so many small letters for narrower than they are, by about one space."""
 PAINTED: dict[PieceKind, Kind] = {
     "norm": "normalisation",
     "rotation": "joining",
@@ -90,7 +92,8 @@ def describe_operation(drawn: Drawn, item: Item) -> list[Line]:
     """One operation: its name and line of code, what it is for, what it makes."""
     step = item.heads[0]
     name = name_item(item)
-    said = "" if step.op == name.rstrip("_0123456789") else shortened(step.op)
+    told = name_kernel(step) if item.is_alike else step.op
+    said = "" if told == name.rstrip("_0123456789") else shortened(told)
     lines: list[Line] = [head_line(Run(shortened(name), 13, "text", "bold"), item, said, describe_location(step))]
     lines += describe_role(drawn, item)
     for place in range(min(2, len(step.outputs))):
@@ -118,7 +121,9 @@ def is_unread(plan: Plan, step: Step) -> bool:
 
 def head_line(name: Run, item: Item, *more: str) -> Line:
     """A name with what is said of it in small letters, and how often it stands here."""
-    quiet = tuple(Run(f"  {text}", 10, "quiet") for text in more if text)
+    told = [text for text in more if text]
+    gaps = ["", *(SPACE * (len(text) // EXACT) for text in told)]
+    quiet = tuple(Run(f"{gap}  {text}", 10, "quiet") for gap, text in zip(gaps, told, strict=False))
     return (name, *describe_times(item), *quiet)
 
 
@@ -126,7 +131,8 @@ def describe_closed(drawn: Drawn, item: Item) -> list[Line]:
     """A closed block: its class, shapes in and out, and how much is inside."""
     step = item.heads[0]
     sole = sole_step(drawn.plan, item)
-    module = shortened((step.module or step.op) if sole is None else sole.op)
+    alone = "" if sole is None else name_kernel(sole) if item.is_alike else sole.op
+    module = shortened(alone or step.module or step.op)
     lines = [head_line(Run(shortened(name_item(item)), 14, "text", "bold"), item, module, describe_location(step))]
     lines += describe_role(drawn, item)
     into = next((place for place, one in enumerate(step.inputs) if one.role in ("activation", "ids")), None)

@@ -90,10 +90,10 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     norms = list_norms(flow, nodes)
     outer = [node for node in finders if source_of(flow, node, stops) is not None]
-    others = bool(outer) or any(is_linear(flow, node) and reads_vectors(flow, node) for node in nodes)
-    others = others and not puts_in(flow, nodes)
+    vectors = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
+    others = bool(outer or vectors) and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)
-    joining = list_tables_beside(flow, given, outer, nodes)
+    joining = list_tables_beside(flow, given, [*outer, *vectors], nodes)
     worded = [node for node in (joining if others else [] if beside else given) if looks_up_ids(flow, node)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []

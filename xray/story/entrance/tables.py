@@ -36,7 +36,7 @@ def scores_its_rows(flow: Flow, node: int) -> bool:
 
 
 def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int], nodes: Collection[int]) -> list[int]:
-    """The lookups whose rows are put beside rows that a convolution made of what comes in: words and patches (ViLT)."""
+    """The lookups whose rows are put beside what an `outer` step made of what comes in: words and patches (ViLT)."""
     found: set[int] = set()
     for join in nodes:
         shape, given_there = flow.output(join).shape, flow.steps[join].inputs
