@@ -132,17 +132,24 @@ def plan_frames(
     drawn = {layer for number in kept for layer in groups[number].layers}
     opened: dict[int, set[int]] = {}
     seen: list[frozenset[str]] = []
+    kinds: dict[tuple[int, int], frozenset[str]] = {}
     for number in [number for number in order if number in kept]:
         for place, chart in enumerate(charts[number]):
             keys = frozenset(map(name_kind, chart.nodes))
             stage = layers[number][place].stage
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
             keys |= {"longer"} if has_longer(chart.nodes) else set()
+            keys |= {"joined" for branch in stage.branches if getattr(branch, "joined", None)}
+            kinds[number, place] = keys
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
     if in_rows and kept:  # rows stand on what is drawn in full
         opened[kept[0]] = opened.get(kept[0]) or set(range(len(layers[kept[0]])))
+    stations = {
+        kinds[number, place]: station + count
+        for count, (number, place) in enumerate((one, two) for one in kept for two in sorted(opened.get(one, ())))
+    }
     frames = []
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     around = list_around_layers(flow, towering)
@@ -156,7 +163,8 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
-            chart = whole if is_open or is_row else chart_closed(flow, staging, whole)
+            like = stations.get(kinds[number, place])
+            chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
             counted = count.running(own) if groups[number].shared_in_part else counted
