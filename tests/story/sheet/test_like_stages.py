@@ -2,6 +2,8 @@
 
 import torch
 from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart
+from story.charts.test_closed_biases import PLACES as SIX
+from story.charts.test_closed_biases import WithBias
 from torch import nn
 
 import xray
@@ -24,10 +26,10 @@ class Merging(nn.Module):
         return mean + self.back(torch.relu(self.wide(self.norm(rows))))
 
 
-def read_panels(*parts):
+def read_panels(*parts, places=PLACES):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(7, WIDTH), *parts).eval()
-    (column,) = read_columns(xray.trace(model, torch.rand(BATCH, PLACES, 7)))
+    (column,) = read_columns(xray.trace(model, torch.rand(BATCH, places, 7)))
     return [panel for frame in column.frames for panel in frame.panels]
 
 
@@ -40,6 +42,14 @@ def test_a_stage_that_is_one_box_tells_where_its_boxes_are_drawn():
     assert [node.extra for panel in closed for node in panel.chart.nodes] == [
         f"3 heads of 4; boxes as at {stations['attention']}"
     ]
+
+
+def test_a_stage_of_another_name_is_not_told_to_have_the_same_boxes():
+    parts = [part for window in (3, 3, SIX) for part in (WithBias(window), FeedForwardPart())]
+    panels = read_panels(*parts, places=SIX)
+    (closed,) = (one for one in panels if not one.is_open and one.staging.stage.branches[0].part == "attention")
+
+    assert [node.extra for node in closed.chart.nodes] == ["3 heads of 4"]
 
 
 def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_one():

@@ -1,5 +1,6 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, na
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
@@ -32,6 +34,7 @@ from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
+COUNTS = re.compile(r"[\d,.]+")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
 
@@ -132,7 +135,7 @@ def plan_frames(
     drawn = {layer for number in kept for layer in groups[number].layers}
     opened: dict[int, set[int]] = {}
     seen: list[frozenset[str]] = []
-    kinds: dict[tuple[int, int], frozenset[str]] = {}
+    kinds: dict[tuple[int, int], tuple[object, ...]] = {}
     for number in [number for number in order if number in kept]:
         for place, chart in enumerate(charts[number]):
             keys = frozenset(map(name_kind, chart.nodes))
@@ -140,7 +143,7 @@ def plan_frames(
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
             keys |= {"longer"} if has_longer(chart.nodes) else set()
             keys |= {"joined" for branch in stage.branches if getattr(branch, "joined", None)}
-            kinds[number, place] = keys
+            kinds[number, place] = describe_boxes(layers[number][place], chart)
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
@@ -316,6 +319,11 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
         met = [node for node in outside if flow.steps[node].path in again or node in read]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
+
+
+def describe_boxes(staging: Staging, chart: Chart) -> tuple[object, ...]:
+    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common."""
+    return name_stage(staging), *((node.key, node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
 
 
 def name_kind(node: Node) -> str:
