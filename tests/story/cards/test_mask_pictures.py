@@ -57,3 +57,22 @@ def test_cells_that_hide_for_several_reasons_are_told_apart_below(rows, told):
         letter for letter, text in LETTERS.items() if text in told
     ]
     assert all(low <= box.y for box in canvas.boxes)
+
+
+def test_rows_that_hide_nothing_at_first_are_drawn_where_they_begin_to():
+    cells = ("." * 97, "." * 53 + "p" * 44)
+    shape, facts = (
+        ShapeText(("2", "1", "97"), ("", "", "")),
+        MaskFacts("padding", 0.23, cells=tuple((row,) for row in cells)),
+    )
+    card = MaskCard("m", "MASK", shape, facts, "", ())
+
+    assert card.remark.endswith("; keys 42–65 of 97")
+    assert ["".join(row) for row in card.rows] == [row[41:65] for row in cells]
+
+
+def test_rows_of_which_the_first_keys_hide_some_are_drawn_from_these_on():
+    cells = ("." * 13 + "p" * 18,)
+    card = MaskCard("m", "MASK", ShapeText(("1", "31"), ("", "")), MaskFacts("padding", 0.58, cells=(cells,)), "", ())
+
+    assert card.remark.endswith("; the first corner")

@@ -623,6 +623,7 @@ PICTURES = {
     "rows of sequences": Shown(FACTS["padding"], 2, 3, leading=("batch", "1")),
     "rows of heads": Shown(FACTS["padding"], 2, 3, leading=("batch", "heads")),
     "a corner of rows": Shown(FACTS["padding"], 1, 3),
+    "later keys of rows": Shown(FACTS["padding"], 2, 1, start=2),
     "too large": Shown(FACTS["custom"], 0, 0),
     "by its kind": Shown(MaskFacts("causal", 0.5), 14, 14, is_known=True),
     "by blocks": Shown(replace(FACTS["custom"], blocks=BLOCKS), 4, 4),
@@ -633,8 +634,9 @@ OF_PICTURES = {
     "too large": {"too large", "by its kind", "by blocks"},
     "one of several": {"another", "a corner of another"},
     "corner": {"a corner", "a corner of rows", "a corner of another"},
+    "some keys of each row": {"later keys of rows"},
     "row for each sequence": {"rows of sequences"},
-    "row for each": {"rows", "rows of heads", "a corner of rows"},
+    "row for each": {"rows", "rows of heads", "a corner of rows", "later keys of rows"},
 }
 
 LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}

@@ -43,6 +43,17 @@ def test_in_how_many_layers_a_window_is_set_is_told_where_others_do_something_el
     assert describe_stage(tower, groups[0].stages[0]) == told
 
 
+def test_layers_whose_windows_are_smaller_see_no_more_than_a_window_either() -> None:
+    windows = {(0,): 5, (1, 2): 3, (3, 4, 5): None, (6, 7): 13}
+    groups = tuple(Group(own, (Stage((replace(FALSE, window=many),), False, None),)) for own, many in windows.items())
+    tower = replace(make_tower(FALSE), groups=groups)
+
+    told = [describe_stage(tower, group.stages[0]) for group in groups]
+    assert told[0] == "Every place looks at no more than 5 places, in 3 of 8 layers; at fewer in 2 of these."
+    assert told[1] == "Every place looks at no more than 3 places, in 2 of 8 layers."
+    assert told[3] == "Every place looks at no more than 13 places, in 5 of 8 layers; at fewer in 3 of these."
+
+
 def test_what_layers_without_a_window_do_is_not_said_of_some_where_the_others_do_it_too() -> None:
     own, other = replace(FALSE, causal=True), replace(FALSE, causal=True, window=9)
     groups = (Group((0, 3), (Stage((own, PLAIN), True, None),)), Group((1,), (Stage((other, PLAIN), True, None),)))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Attention
@@ -16,7 +17,7 @@ from xray.story.charts.chart import Edge, Node, Place, describe_params, find_who
 from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
-from xray.story.sentences.of_parts import LONGER
+from xray.story.sentences.of_parts import GIVEN_ROWS, LONGER
 
 PLACES: Mapping[str, Place] = {"k": (1 / 3, 0.285), "v": (0.683, 0.277), "kv": (2 / 3, 0.29)}
 """Where boxes of another stream's ways stand: between the lines of queries, keys and values that lead upwards."""
@@ -164,3 +165,22 @@ def tell_longer(nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
         rows = node.record.shape[1] if node.key in brought and node.record else 0
         found.append(replace(node, told=(*node.told, LONGER.format(rows=rows))) if rows else node)
     return found
+
+
+def tell_given(flow: Flow, branch: Attention, nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
+    """The boxes, of which the first ones of keys and values say what they read, where no step made that (Q-Formers)."""
+    if branch.source is not None:
+        return list(nodes)
+    return [
+        replace(node, told=(*node.told, told)) if node.key in brought and (told := name_given(flow, node)) else node
+        for node in nodes
+    ]
+
+
+def name_given(flow: Flow, node: Node) -> str:
+    """The shape of what the linear layer of a box reads, if no step made it; empty if one did."""
+    linear = next((place for step in node.steps if is_linear(flow, place := flow.places[step.id])), None)
+    number = None if linear is None else data_input(flow, linear)
+    if linear is None or number is None or flow.makers[linear][number] is not None:
+        return ""
+    return GIVEN_ROWS.format(shape="×".join(map(str, flow.steps[linear].inputs[number].shape)))

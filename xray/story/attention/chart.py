@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Attention
-from xray.story.attention.brought_rows import add_others, reads_longer, tell_longer
+from xray.story.attention.brought_rows import add_others, reads_longer, tell_given, tell_longer
 from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
 from xray.story.attention.lanes import Part, even_cuts, list_opening, order_rows
 from xray.story.attention.made_beside import (
@@ -94,7 +94,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     nodes = (
         tell_other_rows(flow, beside, nodes, edges, feet) if is_own else add_others(flow, found, nodes, edges, memory)
     )
-    nodes = tell_turn(flow, found, nodes, feet)
+    nodes = tell_given(flow, branch, tell_turn(flow, found, nodes, feet), memory)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)

@@ -227,7 +227,20 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     made = flow.output(joined[-1])
     is_moved = sorted(made.shape) == sorted(flow.output(site.weighted_sum).shape)
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("concat", "CONCAT HEADS")
-    return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made)
+    told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
+    return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
+
+
+def tell_first_rows(flow: Flow, node: int) -> str:
+    """How many rows of how many a step leaves, the first ones: those behind were put there (Granite Speech)."""
+    before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+    if flow.op(node) not in PICKS or not before or len(before[0].shape) != len(after):
+        return ""
+    less = [(few, many) for few, many in zip(after, before[0].shape, strict=True) if few < many]
+    cut = str(flow.steps[node].settings.get("index", "")).split(", ")
+    if len(less) != 1 or after[-1] != before[0].shape[-1] or f":{less[0][0]}" not in cut:
+        return ""
+    return f"the first {less[0][0]:,} of {less[0][1]:,} rows"
 
 
 def find_beside(flow: Flow, node: int) -> int | None:

@@ -44,8 +44,18 @@ class MaskCard:
             return ()
         matrices = self.facts.cells
         if all(len(matrix) == 1 for matrix in matrices):
-            return tuple(tuple(matrix[0][:MOST]) for matrix in matrices[:MOST])
+            return tuple(tuple(matrix[0][self.start : self.start + MOST]) for matrix in matrices[:MOST])
         return tuple(tuple(row[:MOST]) for row in matrices[self.drawn][:MOST])
+
+    @property
+    def start(self) -> int:
+        """The first key that is drawn of masks of one row each: not 0 where these hide nothing before many keys."""
+        matrices = self.facts.cells or ()
+        if self.facts.blocks is not None or not matrices or any(len(matrix) != 1 for matrix in matrices):
+            return 0
+        rows = [matrix[0] for matrix in matrices[:MOST]]
+        hiding = min((place for row in rows for place, cell in enumerate(row) if cell != VISIBLE), default=0)
+        return max(0, min(hiding - MOST // 2, len(rows[0]) - MOST)) if hiding >= MOST else 0
 
     @property
     def drawn(self) -> int:
@@ -72,7 +82,9 @@ class MaskCard:
         """What it hides, how much, and how much of it is drawn."""
         columns = len(self.rows[0]) if self.rows else 0
         leading = self.shape.words[:-2]
-        shown = describe_shown(Shown(self.facts, len(self.rows), columns, self.is_corner, leading, self.drawn))
+        shown = describe_shown(
+            Shown(self.facts, len(self.rows), columns, self.is_corner, leading, self.drawn, self.start)
+        )
         return f"{describe_hidden(self.facts)}{'; ' if shown else ''}{shown}"
 
 

@@ -1,11 +1,14 @@
-"""Norms of one stream that stand side by side at the foot of a branch, each below what reads it."""
+"""Steps that stand in another box than they would: norms at the foot of a branch, and moves of a linear layer's own."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.projections import data_input
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, describe_params
 from xray.story.charts.operations_chart import spread
+from xray.story.passages.ordered_rows import RESHAPES
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
 
 
@@ -45,3 +48,60 @@ def list_readers(flow: Flow, chart: Chart, made: int) -> list[str]:
             below = [edge.source for edge in chart.edges if edge.target == key]
             found += [one for one in below if not own[one]] or [key]
     return found
+
+
+def hold_moves(flow: Flow, chart: Chart) -> Chart:
+    """The chart in which linear layers stand for the moves that lay all rows in one and out again (GPT-2)."""
+    for key in [node.key for node in chart.nodes if node.steps]:
+        node = next((node for node in chart.nodes if node.key == key), None)
+        moves = None if node is None else find_moves(flow, flow.places.get(node.steps[0].id))
+        if node is None or moves is None:
+            continue
+        taken = {flow.steps[move].id for move in moves}
+        gone = {one.key for one in chart.nodes if one.steps and {step.id for step in one.steps} <= taken}
+        own = tuple(step for step in node.steps if step.id not in taken)
+        before, behind = moves
+        held = replace(node, steps=(flow.steps[behind], *own, flow.steps[before]), record=flow.output(behind))
+        nodes = (held if one.key == key else before_move(flow, one, before, taken) for one in chart.nodes)
+        chart = without_boxes(replace(chart, nodes=tuple(nodes)), gone)
+    return chart
+
+
+def find_moves(flow: Flow, linear: int | None) -> tuple[int, int] | None:
+    """The moves before and behind a linear layer of which one undoes the other, and that nothing else reads."""
+    number = data_input(flow, linear) if linear is not None and is_linear(flow, linear) else None
+    before = None if number is None or linear is None else flow.makers[linear][number]
+    behind = [one for one in flow.readers.get(linear, ()) if flow.is_leaf(one)] if linear is not None else []
+    if before is None or linear is None or len(behind) != 1 or not {flow.op(before), flow.op(behind[0])} <= RESHAPES:
+        return None
+    if [one for one in flow.readers.get(before, ()) if flow.is_leaf(one)] != [linear]:
+        return None
+    rows, flat, out = flow.steps[before].inputs[0].shape, flow.output(before).shape, flow.output(behind[0]).shape
+    is_flat = len(rows) > len(flat) == len(("row", "number")) and rows[-1] == flat[-1]
+    return (before, behind[0]) if is_flat and out == (*rows[:-1], flow.output(linear).shape[-1]) else None
+
+
+def before_move(flow: Flow, node: Node, move: int, taken: Collection[str]) -> Node:
+    """A box without moves that another one stands for; where it ended with one, it shows what that read."""
+    steps = tuple(step for step in node.steps if step.id not in taken)
+    if not steps or len(steps) == len(node.steps):
+        return node
+    ends = node.steps[0] is flow.steps[move]
+    return replace(node, steps=steps, record=flow.steps[move].inputs[0] if ends else node.record)
+
+
+def without_boxes(chart: Chart, gone: Collection[str]) -> Chart:
+    """The chart without some boxes: what led to them leads on to where they led, and rows close up."""
+    edges, feet, heads = list(chart.edges), list(chart.feet), chart.heads
+    for key in gone:
+        sources = [edge.source for edge in edges if edge.target == key]
+        onward = [edge for edge in edges if edge.source == key]
+        feet = [one for foot in feet for one in ([edge.target for edge in onward] if foot == key else [foot])]
+        heads = [one for head in heads for one in (sources if head == key else [head])]
+        led = [replace(edge, source=source) for source in sources for edge in onward]
+        edges = [edge for edge in edges if key not in (edge.source, edge.target)] + led
+    nodes = [node for node in chart.nodes if node.key not in gone]
+    rows = {row: number for number, row in enumerate(sorted({node.row for node in nodes}))}
+    nodes = [replace(node, row=rows[node.row]) for node in nodes]
+    memory = tuple(key for key in chart.memory if key not in gone)
+    return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), " ".join(heads), memory)

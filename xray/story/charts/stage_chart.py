@@ -52,7 +52,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.forward_chart import chart_forward
-from xray.story.charts.norms_apart import lead_norms
+from xray.story.charts.norms_apart import hold_moves, lead_norms
 from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors, tell_groups
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
@@ -232,13 +232,14 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     """What is drawn of one branch."""
     chart: Chart | None = None
     if isinstance(found.branch, Attention):
-        chart = chart_attention(flow, found)
+        chart = hold_moves(flow, chart_attention(flow, found))
     elif isinstance(found.branch, DeformableAttention):
         chart = chart_sampling(flow, found)
     elif isinstance(found.branch, Experts):
         chart = chart_experts(flow, found)
     elif isinstance(found.branch, FeedForward):
-        chart = chart_forward(flow, found)
+        forward = chart_forward(flow, found)
+        chart = None if forward is None else hold_moves(flow, forward)
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         begins = {found.region.start, *found.region.inner} - {None, *own}

@@ -13,6 +13,7 @@ from xray.story.body.towers import Towering
 from xray.story.branches.operands import find_normed_before, read_sides
 from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.passages.channels import find_channels
+from xray.story.passages.ordered_rows import TAKING
 from xray.story.passages.pools import label_pool
 from xray.story.recognition.chosen_rows import name_row_of_id
 
@@ -108,6 +109,21 @@ def name_mean(flow: Flow, node: int) -> str:
     if flow.op(node) not in POOLINGS:
         return ""
     return name_rows(flow, node) or (label_pool(flow, node) if flow.op(node) == "avg_pool2d" else "")
+
+
+def find_mean_of_laid(flow: Flow, node: int) -> int | None:
+    """The mean, along one axis, of all rows that a step lays out by ids of several axes (Kimi K2.5's eye)."""
+    step = flow.steps[node]
+    if flow.op(node) not in TAKING or len(step.inputs) != 2 or len(step.inputs[0].shape) != 2:
+        return None
+    rows, order = step.inputs
+    is_laid = flow.output(node).shape == (*order.shape, rows.shape[-1]) and prod(order.shape) == rows.shape[0]
+    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    if not is_laid or len(order.shape) < 2 or order.is_float or order.dtype == "bool" or len(readers) != 1:
+        return None
+    axis = flow.steps[readers[0]].settings.get("dim")
+    is_mean = flow.op(readers[0]) == "mean" and isinstance(axis, int) and 0 <= axis < len(order.shape)
+    return readers[0] if is_mean else None
 
 
 def takes_every(flow: Flow, node: int) -> int | None:

@@ -26,7 +26,7 @@ from xray.story.charts.operation_labels import label_step
 from xray.story.entrance.cut_rows import LET_THROUGH, lets_through
 from xray.story.entrance.entry_labels import RESIZING, label_cut_into, label_entry
 from xray.story.entrance.tables import judge_training, looks_up_places, trains
-from xray.story.exits.handed_rows import label_pieces, name_mean, name_rows, takes_every, takes_rows
+from xray.story.exits.handed_rows import find_mean_of_laid, label_pieces, name_mean, name_rows, takes_every, takes_rows
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
@@ -200,6 +200,10 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             found += boxes
             (here,) = boxes[-1]
             continue
+        if not taken and (mean_of_laid := find_mean_of_laid(flow, here)) is not None:
+            found += [(here,), (mean_of_laid,)]
+            here = mean_of_laid
+            continue
         given = [record.shape for record, maker in flow.given(here) if flow.carried_from(maker) is None]
         if name_mean(flow, here):
             found.append((here, *taken))
@@ -333,6 +337,8 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return f"+ {name_places(EntrancePart('positions', learned=learned, sines=sines))}"
     if (pieces := find_pieces_at(flow, end)) is not None:
         return label_pieces([pieces])[end]
+    if find_mean_of_laid(flow, end) is not None:
+        return "ROWS IN A GIVEN ORDER"
     if flow.op(end) in RESIZING:
         return f"{label_entry(flow, end)} ({flow.steps[end].settings.get('mode', 'nearest')})"
     if len(taken) > 1:

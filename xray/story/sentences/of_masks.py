@@ -13,7 +13,8 @@ from xray.story.sentences.sentence import Sentence, fixed, say_first
 class Shown:
     """A mask, and how many rows and columns of it are drawn; `is_known` where its cells follow from its kind.
 
-    `leading` are the words of the axes along which its matrices are stacked, `number` is which of these is drawn.
+    `leading` are the words of the axes along which its matrices are stacked, `number` is which of these is drawn,
+    `start` the first key that is.
     """
 
     facts: MaskFacts
@@ -22,6 +23,7 @@ class Shown:
     is_known: bool = False
     leading: tuple[str, ...] = ()
     number: int = 0
+    start: int = 0
 
 
 LETTERS = {
@@ -101,6 +103,13 @@ def is_cut(shown: Shown) -> bool:
     return (shown.rows, shown.columns) != (rows, len(cells[0][0]))
 
 
+def describe_keys(shown: Shown) -> str:
+    """Which keys of each row are drawn, where those before hide nothing."""
+    cells = shown.facts.cells
+    many = f"{shown.start + 1:,}–{shown.start + shown.columns:,}"
+    return f"keys {many} of {len(cells[0][0]):,}" if cells and shown.start else ""
+
+
 def is_row_each(shown: Shown) -> bool:
     """Whether all queries see the same, so that each matrix of a mask has one row: one for each sequence, or head."""
     return bool(shown.facts.cells) and all(len(matrix) == 1 for matrix in shown.facts.cells or ())
@@ -116,7 +125,8 @@ OF_PICTURES: tuple[Sentence[Shown], ...] = (
     fixed("corner by its kind", "its first corner, by its kind", lambda shown: shown.is_known),
     fixed("too large", "too large to draw", lambda shown: not shown.facts.cells),
     Sentence("one of several", describe_number),
-    fixed("corner", "the first corner", is_cut),
+    Sentence("some keys of each row", describe_keys),
+    fixed("corner", "the first corner", lambda shown: is_cut(shown) and not shown.start),
     fixed("row for each sequence", "a row for each sequence", is_sequence_each),
     fixed("row for each", "each row for all queries", lambda shown: is_row_each(shown) and not is_sequence_each(shown)),
 )

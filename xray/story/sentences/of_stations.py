@@ -53,17 +53,28 @@ def list_told(tower: Tower, stage: Stage) -> list[str]:
 def describe_stage(tower: Tower, stage: Stage) -> str:
     """All of it, and in how many layers places see no more than a window, where others do something else (Gemma 3)."""
     found, kind = list_told(tower, stage), name_kinds(stage)
-    windowed = {describe_station(tower, one) for one in stage.branches if has_window(one)}
+    windowed = {describe_station(tower, one): one for one in stage.branches if has_window(one)}
     for number, text in enumerate(found):
         if text not in windowed:
             continue
-        counts = Counter[str]()
+        counts, fewer = Counter[str](), 0
         for group in tower.groups:
-            alike = (list_told(tower, one) for one in group.stages if name_kinds(one) == kind)
-            counts.update({told[number]: group.count for told in alike if number < len(told)})
+            alike = [one for one in group.stages if name_kinds(one) == kind]
+            told = {texts[number] for texts in (list_told(tower, one) for one in alike) if number < len(texts)}
+            counts.update(dict.fromkeys(told, group.count))
+            narrow = (one for stage in alike for one in stage.branches if sees_fewer(one, windowed[text]))
+            fewer += group.count * (text not in told and any(describe_station(tower, one) in told for one in narrow))
         if len(counts) > 1 and counts[text] < tower.layers:
-            found[number] = f"{text.removesuffix('.')}, in {counts[text]} of {tower.layers} layers."
+            few = f"; at fewer in {fewer} of these" if fewer else ""
+            found[number] = f"{text.removesuffix('.')}, in {counts[text] + fewer} of {tower.layers} layers{few}."
     return " ".join(found)
+
+
+def sees_fewer(branch: Branch, other: Branch) -> bool:
+    """Whether the window of an attention is known to be smaller than that of another one, cut in the same way."""
+    if not isinstance(branch, Attention) or not isinstance(other, Attention) or not branch.window or not other.window:
+        return False
+    return branch.window < other.window and (branch.causal, branch.rolled) == (other.causal, other.rolled)
 
 
 def has_window(branch: Branch) -> bool:

@@ -1,5 +1,6 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -22,6 +23,7 @@ from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, na
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
@@ -32,6 +34,7 @@ from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
+COUNTS = re.compile(r"[\d,.]+")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
 
@@ -132,17 +135,24 @@ def plan_frames(
     drawn = {layer for number in kept for layer in groups[number].layers}
     opened: dict[int, set[int]] = {}
     seen: list[frozenset[str]] = []
+    kinds: dict[tuple[int, int], tuple[object, ...]] = {}
     for number in [number for number in order if number in kept]:
         for place, chart in enumerate(charts[number]):
             keys = frozenset(map(name_kind, chart.nodes))
             stage = layers[number][place].stage
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
             keys |= {"longer"} if has_longer(chart.nodes) else set()
+            keys |= {"joined" for branch in stage.branches if getattr(branch, "joined", None)}
+            kinds[number, place] = describe_boxes(layers[number][place], chart)
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
     if in_rows and kept:  # rows stand on what is drawn in full
         opened[kept[0]] = opened.get(kept[0]) or set(range(len(layers[kept[0]])))
+    stations = {
+        kinds[number, place]: station + count
+        for count, (number, place) in enumerate((one, two) for one in kept for two in sorted(opened.get(one, ())))
+    }
     frames = []
     beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
     around = list_around_layers(flow, towering)
@@ -156,7 +166,8 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
-            chart = whole if is_open or is_row else chart_closed(flow, staging, whole)
+            like = stations.get(kinds[number, place])
+            chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
             counted = count.running(own) if groups[number].shared_in_part else counted
@@ -308,6 +319,11 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
         met = [node for node in outside if flow.steps[node].path in again or node in read]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
+
+
+def describe_boxes(staging: Staging, chart: Chart) -> tuple[object, ...]:
+    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common."""
+    return name_stage(staging), *((node.key, node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
 
 
 def name_kind(node: Node) -> str:

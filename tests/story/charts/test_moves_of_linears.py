@@ -1,0 +1,81 @@
+"""Moves that belong to a box: those that a linear layer makes for itself, and rows left off as heads are joined."""
+
+import torch
+from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
+from torch import nn
+from torch.nn import functional
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+PLACES, OUT = 7, 37
+
+
+class Flattening(nn.Module):
+    """A linear layer that lays all its rows in one row of rows, and out again behind (GPT-2)."""
+
+    def __init__(self, wide, out):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(wide, out)), nn.Parameter(torch.randn(out))
+
+    def forward(self, x):
+        made = torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight)
+        return made.view(*x.shape[:-1], -1)
+
+
+class Attention(nn.Module):
+    """Attention of pre-normalised rows, in one window that is as long as it is told: rows of zeros fill it up."""
+
+    def __init__(self, linear, window=PLACES):
+        super().__init__()
+        self.norm, self.window = nn.LayerNorm(WIDTH), window
+        self.qkv, self.out = linear(WIDTH, 3 * WIDTH), linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        rows = rows if self.window == PLACES else functional.pad(rows, (0, 0, 0, self.window - PLACES))
+        parts = self.qkv(rows).chunk(3, -1)
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in parts)
+        found = functional.scaled_dot_product_attention(query, key, value).transpose(1, 2).reshape(*rows.shape)
+        return x + self.out(found if self.window == PLACES else found[:, :PLACES])
+
+
+class Forward(nn.Module):
+    """A feed-forward of such linear layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out, self.back = nn.LayerNorm(WIDTH), Flattening(WIDTH, OUT), Flattening(OUT, WIDTH)
+
+    def forward(self, x):
+        return x + self.back(functional.gelu(self.out(self.norm(x))))
+
+
+def read_nodes(*parts):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, WIDTH), *parts).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(BATCH, PLACES, 5)))
+    return [node for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
+
+
+def test_a_linear_layer_shows_the_rows_that_it_lays_out_again():
+    parts = [part for _ in range(2) for part in (Attention(Flattening), Forward())]
+    nodes = {node.label: node.record.shape for node in read_nodes(*parts)}
+
+    assert nodes["LINEAR + GELU"] == (BATCH, PLACES, OUT)
+    assert nodes["LINEAR"] == nodes["LINEAR O"] == nodes["CONCAT HEADS"] == (BATCH, PLACES, WIDTH)
+    assert nodes["ONE LINEAR FOR Q, K, V"] == (BATCH, PLACES, 3 * WIDTH)
+    assert "CUT ANEW" not in nodes
+
+
+def test_no_step_of_such_a_layer_stands_in_two_boxes():
+    nodes = read_nodes(*(part for _ in range(2) for part in (Attention(Flattening), Forward())))
+    steps = [step.id for node in nodes for step in node.steps if step.op in ("view", "addmm")]
+
+    assert len(steps) == len(set(steps))
+
+
+def test_rows_that_were_put_behind_the_others_are_left_off_where_heads_are_joined():
+    parts = [part for _ in range(2) for part in (Attention(nn.Linear, window=11), FeedForwardPart())]
+
+    assert "the first 7 of 11 rows" in [node.extra for node in read_nodes(*parts) if node.label == "CONCAT HEADS"]

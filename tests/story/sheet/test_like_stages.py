@@ -1,0 +1,60 @@
+"""Stages that stand as one box: at which station their like is open, and which have no like and are open themselves."""
+
+import torch
+from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart
+from story.charts.test_closed_biases import PLACES as SIX
+from story.charts.test_closed_biases import WithBias
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+PLACES, JOINED = 10, 2
+
+
+class Merging(nn.Module):
+    """A feed-forward of two rows side by side, which become one; their mean goes past it."""
+
+    def __init__(self):
+        super().__init__()
+        wide = JOINED * WIDTH
+        self.norm, self.wide, self.back = nn.LayerNorm(wide), nn.Linear(wide, 53), nn.Linear(53, WIDTH)
+
+    def forward(self, x):
+        rows = x.reshape(BATCH, -1, JOINED * WIDTH)
+        mean = x.reshape(BATCH, -1, JOINED, WIDTH).mean(2)
+        return mean + self.back(torch.relu(self.wide(self.norm(rows))))
+
+
+def read_panels(*parts, places=PLACES):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(7, WIDTH), *parts).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(BATCH, places, 7)))
+    return [panel for frame in column.frames for panel in frame.panels]
+
+
+def test_a_stage_that_is_one_box_tells_where_its_boxes_are_drawn():
+    bends = (nn.GELU, nn.ReLU, nn.ReLU)
+    panels = read_panels(*(part for bend in bends for part in (AttentionPart(), FeedForwardPart(bend=bend))))
+    closed = [panel for panel in panels if not panel.is_open]
+    stations = {panel.staging.stage.branches[0].part: panel.station for panel in panels if panel.is_open}
+
+    assert [node.extra for panel in closed for node in panel.chart.nodes] == [
+        f"3 heads of 4; boxes as at {stations['attention']}"
+    ]
+
+
+def test_a_stage_of_another_name_is_not_told_to_have_the_same_boxes():
+    parts = [part for window in (3, 3, SIX) for part in (WithBias(window), FeedForwardPart())]
+    panels = read_panels(*parts, places=SIX)
+    (closed,) = (one for one in panels if not one.is_open and one.staging.stage.branches[0].part == "attention")
+
+    assert [node.extra for node in closed.chart.nodes] == ["3 heads of 4"]
+
+
+def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_one():
+    parts = [part for _ in range(2) for part in (AttentionPart(), FeedForwardPart(bend=nn.ReLU))]
+    panels = read_panels(*parts, AttentionPart(), Merging(), AttentionPart(), FeedForwardPart(bend=nn.ReLU))
+    (merging,) = (one for one in panels if getattr(one.staging.stage.branches[0], "joined", None))
+
+    assert merging.is_open
