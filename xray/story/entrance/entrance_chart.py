@@ -29,7 +29,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
-from xray.story.entrance.place_tables import count_tables, list_put_together
+from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
@@ -108,7 +108,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
-    chart = tell_dropped(flow, towering, chart)
+    chart = tell_counting(flow, tell_dropped(flow, towering, chart))
     return tell_first_rows(flow, tell_fixed(flow, chart if has_words else add_given(flow, towering, chart)))
 
 

@@ -105,6 +105,8 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     own = node.place[1] * width
     more = LINE * marks_below(canvas, node, own)
     if node.told:
+        if node.record is not None and node.steps:
+            more += LINE * len(tell_last(canvas, node, own, look.shape(node.steps[0], node.record), look))
         is_broken = node.record is not None and node.steps and not node.value
         more += LINE * (len(break_label(canvas, node, own)) - 1) if is_broken else 0.0
         return TWO_LINES + (24 if node.value else 4) + LINE * len(wrap_told(canvas, node, own)) + more
@@ -284,7 +286,7 @@ def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Lo
 
     One, or two where it is wider than the node: not told is it only where a word of it is.
     """
-    if look.is_narrow or not node.extra or node.told or node.value:
+    if look.is_narrow or not node.extra or node.value:
         return ()
     extra = ", ".join(part for part in (DERIVED if node.is_derived else "", node.extra) if part)
     fits_beside = line_width(op_line(node.label, extra, SYMBOL), canvas.measure) <= own - 8
