@@ -66,6 +66,10 @@ WAYS = {
         FROM_4,
     ),
     "an id is left out": (lambda ids: skip(ids).long(), "counted from 1, id 3 (padding) left out"),
+    "numbers fall into buckets": (
+        lambda ids: torch.bucketize(torch.arange(ids.shape[1]) / 7, torch.arange(0.2, 1, 0.2)),
+        "counted in buckets",
+    ),
     "all are counted": (lambda ids: torch.cumsum(torch.ones_like(ids), 1) - 1, None),
     "one is counted, and not left out": (lambda ids: torch.cumsum(ids.ne(3).int(), 1).long(), None),
     "another one is left out": (lambda ids: (torch.cumsum(ids.ne(3).int(), 1) * ids.ne(5).int()).long(), None),
