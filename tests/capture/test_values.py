@@ -141,6 +141,9 @@ def test_zeros_that_nobody_can_tell_are_not_counted(constants):
 
 TURNS = torch.arange(40)[:, None] * torch.tensor([1.0, 0.3, 0.05, 1.0, 0.3, 0.05])
 SINES = torch.cat((TURNS[:, :3].sin(), TURNS[:, 3:].cos()), 1)
+ACROSS, DOWN = SINES[:11].repeat(11, 1), SINES[:11].repeat_interleave(11, 0)
+MAP = torch.cat((ACROSS, DOWN), 1)
+WIDE = torch.cat([bend(torch.arange(4)[:, None] * 0.9 ** torch.arange(37)) for bend in (torch.sin, torch.cos)], 1)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +155,14 @@ SINES = torch.cat((TURNS[:, :3].sin(), TURNS[:, 3:].cos()), 1)
         3 * SINES[11:],
         torch.cat((SINES[:1], torch.zeros(1, 6), SINES[2:])),
         torch.cat((SINES, torch.zeros(40, 1)), 1),
+        MAP,
+        torch.cat((torch.zeros(1, 12), MAP)),
+        torch.cat((torch.zeros(1, 74), WIDE)),
     ],
-    ids=["sines", "of one sequence", "in half", "of later places", "with a row for padding", "with a column of zeros"],
+    ids=[
+        *("sines", "of one sequence", "in half", "of later places", "with a row for padding", "with a column of zeros"),
+        *("of a map", "of a map behind a class", "of few frames"),
+    ],
 )
 def test_a_table_of_sines_is_known_by_its_numbers(table):
     assert is_of_sines(table)
@@ -171,8 +180,15 @@ def test_a_table_of_sines_is_known_by_its_numbers(table):
         SINES[:5],
         SINES.to("meta"),
         torch.arange(240).view(40, 6),
+        torch.cat((ACROSS, DOWN * ACROSS), 1),
+        torch.cat((torch.ones(1, 12), MAP)),
+        torch.cat((ACROSS, torch.arange(11.0).repeat_interleave(11)[:, None]), 1),
+        torch.rand(5, 67, generator=torch.Generator().manual_seed(0)),
     ],
-    ids=["chance", "nearly", "lines", "ones", "zeros", "growing", "too few", "unknown", "whole"],
+    ids=[
+        *("chance", "nearly", "lines", "ones", "zeros", "growing", "too few", "unknown", "whole"),
+        *("of both ways at once", "behind a row of ones", "with lines down", "few by chance"),
+    ],
 )
 def test_other_tables_are_none_of_sines(table):
     assert not is_of_sines(table)

@@ -107,3 +107,29 @@ def test_a_table_whose_first_row_stands_elsewhere_is_not_counted_whole():
 
 def test_one_of_two_tables_of_a_size_that_a_block_holds_is_not_taken_for_both():
     assert f"{26 * WIDTH:,} parameters" not in [told for _, told in read_places(twice=True)]
+
+
+class Sampled(nn.Module):
+    """Patches with places that are read between the rows of a table, where each stands in its own picture."""
+
+    def __init__(self, mode):
+        super().__init__()
+        self.patches, self.layers, self.mode = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3), mode
+        self.table = nn.Parameter(torch.rand(5 * 7, WIDTH))
+
+    def forward(self, picture):
+        table = self.table.view(5, 7, WIDTH).permute(2, 0, 1)[None]
+        at = torch.arange(SIDE**2)
+        grid = torch.stack([at % SIDE, at // SIDE], dim=-1).float()[None, :, None] / SIDE * 2 - 1
+        places = functional.grid_sample(table, grid, mode=self.mode, align_corners=False)
+        x = self.patches(picture).flatten(2).mT + places.squeeze(0).squeeze(-1).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("mode", "how"), [("bicubic", " BICUBICALLY"), ("bilinear", " BILINEARLY"), ("nearest", "")])
+def test_a_table_that_is_sampled_where_each_place_stands_says_so(mode, how):
+    _, chart = read(lambda: Sampled(mode), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
+
+    assert [label for label in labels_of(chart) if "PLACES" in label] == [f"+ LEARNED PLACES: 5×7 SAMPLED{how}"]

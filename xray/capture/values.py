@@ -20,6 +20,8 @@ OF_SINES = "xray_of_sines"
 OF_WEIGHTS = "xray_of_weights"
 """The name of a mark on a number that weights would bring, in a model that was built without them."""
 FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS = 8, 64, 4
+FEWEST_OF_WIDE, WIDE = 4, 64
+"""So many rows are enough of a table so wide."""
 LEAST_BASE = 10_000
 """The base of Su et al. 2021, which models raise for longer texts."""
 FEWEST_POWERS = 3
@@ -116,25 +118,43 @@ def is_of_sines(table: Tensor) -> bool:
     """Whether every column of a table is a sine over its rows, as places may be (Vaswani et al. 2017, section 3.5).
 
     Then a row and the one two behind add up to the row between times a number of the column: 2·cos of how far a row
-    turns it. Some columns have to turn, else they may be lines. Rows as far as one of zeros are those of padding.
+    turns it. Some columns have to turn, else they may be lines. Rows as far as one of zeros are those of padding. Where
+    the rows are the places of a square map, each column is a sine across or down it (MAE). Few rows are enough where
+    many columns agree (Kimi's frames of a video).
     """
     if getattr(table, OF_SINES, False):
         return True
     shape = table.shape[1:] if table.dim() == 3 and table.shape[0] == 1 else table.shape
-    is_large = len(shape) == 2 and shape[0] >= FEWEST_ROWS and shape[1] >= FEWEST_COLUMNS
+    is_large = len(shape) == 2 and shape[0] >= FEWEST_OF_WIDE and shape[1] >= FEWEST_COLUMNS
     if not is_large or not table.is_floating_point() or table.element_size() < 2 or not is_readable(table):
         return False
-    rows = table.detach().reshape(shape)[:MOST_ROWS]
+    rows = table.detach().reshape(shape)
     exact = 1e-4 + 8 * torch.finfo(table.dtype).eps
-    return all(turn_steadily(rows[:, :width].cpu().double(), exact) for width in (FEWEST_COLUMNS, shape[1]))
+    first = rows[:MOST_ROWS].cpu().double()
+    empty = (first == 0).all(1).nonzero()
+    first = first[int(empty[-1]) + 1 :] if len(empty) else first
+    is_steady = len(first) >= (FEWEST_OF_WIDE if shape[1] >= WIDE else FEWEST_ROWS)
+    is_steady = is_steady and all(turn_steadily(first[:, :width], exact) for width in (FEWEST_COLUMNS, shape[1]))
+    return is_steady or turn_on_a_map(rows, exact)
+
+
+def turn_on_a_map(rows: Tensor, exact: float) -> bool:
+    """Whether rows are those of a square map, perhaps behind one of zeros, and the columns sines across or down it."""
+    side = math.isqrt(len(rows))
+    begin = len(rows) - side**2
+    if not FEWEST_ROWS <= side <= MOST_ROWS or begin > 1 or (begin and bool(rows[0].any())):
+        return False
+    whole = rows[begin:].reshape(side, side, -1)
+    for grid in (whole[:2, :2], whole):  # most tables are none by their first rows
+        across, down = ((grid == one).flatten(0, 1).all(0) for one in (grid[:1], grid[:, :1]))
+        if not bool((across | down).all()) or bool(across.all()) or bool(down.all()):
+            return False
+    ways = (whole[0][:, across], whole[:, 0][:, ~across])
+    return all(turn_steadily(one.cpu().double(), exact) for one in ways)
 
 
 def turn_steadily(rows: Tensor, exact: float) -> bool:
     """Whether the columns of some rows are sines, as exactly as is asked for, the first ones too."""
-    empty = (rows == 0).all(1).nonzero()
-    rows = rows[int(empty[-1]) + 1 :] if len(empty) else rows
-    if len(rows) < FEWEST_ROWS:
-        return False
     around, between = rows[:-2] + rows[2:], rows[1:-1]
     factor = (between * around).sum(0) / (between * between).sum(0).clamp_min(1e-30)
     error, size = (around - factor * between).abs().amax(0), rows.abs().amax(0)

@@ -145,7 +145,11 @@ def granite_docling(c):
     see, read = c.vision_config, c.text_config
     rows = count_patches(see) // see.scale_factor**2
     wide = f"projection {read.hidden_size}"
-    before, (places,), behind = ("norm", wide), entrance(f"frozen positions {rows}"), ("norm", wide, "norm", "scale")
+    before, (places,), behind = (
+        ("norm", wide),
+        entrance(f"sines frozen positions {rows}"),
+        ("norm", wide, "norm", "scale"),
+    )
     parts = (*words(read, *before), replace(places, beside=True), *entrance(*behind))
     stages = (replace(pre("rms", one), scale="number") for one in (attention(read), gated(read)))
     layers = (group(read.num_hidden_layers, read.hidden_size, *stages),)

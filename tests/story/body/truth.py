@@ -202,8 +202,8 @@ def shortened(widths, depths, stage, *past, first=None):
 def entrance(*parts):
     """What stands before the first layer, as in "words 32000", or "frozen positions 1500": those are not learned.
 
-    Those of a table that holds sines in every run are "sines positions 1500", or "sines frozen positions 1500". A part
-    that is none of these comes as it is.
+    Those of a table that holds sines in every run are "sines positions 1500", or "sines frozen positions 1500". A
+    convolution of no size is added to what it reads. A part that is none of these comes as it is.
     """
     found = []
     for part in parts:
@@ -215,7 +215,8 @@ def entrance(*parts):
         learned = LEARNED.get(part.split(" positions ")[0])
         part = part if learned is None else part.split(" ", 1)[1]
         name, _, size = part.rpartition(" ") if part.split(" ")[-1].isdecimal() else (part, "", "")
-        found.append(EntrancePart(name, int(size) if size else None, learned, sines=sines))
+        added = part == "convolution"
+        found.append(EntrancePart(name, int(size) if size else None, learned, sines=sines, added=added))
     return tuple(found)
 
 

@@ -431,6 +431,7 @@ def test_what_weights_go_through_belongs_to_the_step_that_works_with_them():
     (convolution,) = (node for node in chart_of(Stem(), rows(8)).nodes if node.label.startswith("CONVOLUTION"))
 
     assert convolution.extra == f"{8 * 8 * 3 + 3 + 8} parameters"
+    assert convolution.told == ("weights normed",)
     assert not [label for label in labels_of(Stem(), rows(8)) if "NORM" in label]
 
 

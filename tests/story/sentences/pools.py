@@ -511,6 +511,7 @@ TOWERS = {
     "not known": replace(TOWER, reads=None),
     "learned rows": replace(TOWER, reads=None, entrance=(EntrancePart("learned rows", 5, learned=True),)),
     "places": replace(TOWER, entrance=(EntrancePart("positions"),)),
+    "mixed": replace(TOWER, entrance=(EntrancePart("convolution", added=True),)),
     "columns of ids": replace(TOWER, reads=None, entrance=(COLUMNS,)),
     "put among": replace(TOWER, among="image"),
     "attention first": replace(TOWER, before="attention"),
@@ -519,7 +520,7 @@ TOWERS = {
     "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),
     "some memory": replace(TOWER, groups=(*TOWER.groups, *make_tower(replace(FALSE, source="encoder")).groups)),
 }
-READ_IDS = {"ids", "places", "attention first", "rows looked at", "memory", "sampled memory", "some memory"}
+READ_IDS = {"ids", "places", "mixed", "attention first", "rows looked at", "memory", "sampled memory", "some memory"}
 READ_IDS |= {"put among"}
 OF_ENTRANCES = {
     "ids": READ_IDS,
@@ -533,6 +534,7 @@ OF_ENTRANCES = {
     "learned rows": {"learned rows"},
     "entrance": {"not known"},
     "places": {"places"},
+    "mixed": {"mixed"},
     "attention first": {"attention first"},
     "rows looked at": {"rows looked at"},
 }

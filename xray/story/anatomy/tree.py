@@ -115,7 +115,8 @@ class EntrancePart:
     `beside` is true of places that only rows get which are put among those of words. `kernel` is how large patches are,
     in pixels, with pictures of a video first. `sines` is true of places whose numbers were known, and are sines: of a
     table whose columns all are (FSMT's, be it that it may be trained). `columns` are those of an `argument` with
-    several ids for each place that are looked up in a table, from 0; of two it is the first less the second.
+    several ids for each place that are looked up in a table, from 0; of two it is the first less the second. `added` is
+    true of a convolution that mixes neighbouring places, and is added to what it reads (wav2vec 2.0).
     """
 
     part: Literal[
@@ -138,6 +139,7 @@ class EntrancePart:
     sines: bool | None = None
     columns: tuple[tuple[int, ...], ...] = ()
     argument: str = ""
+    added: bool = False
 
 
 @dataclass(frozen=True)

@@ -455,7 +455,7 @@ def describe_norm(norm: Norm) -> str:
 def describe_entrance(part: EntrancePart) -> str:
     """A thing that stands before the first layer."""
     size = "" if part.size is None or part.part == "class token" else f" {part.size:,}"
-    return f"{part.part}{size}"
+    return f"{'added ' * part.added}{part.part}{size}"
 
 
 def count(number: int, word: str) -> str:

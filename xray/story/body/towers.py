@@ -333,8 +333,8 @@ def brings_to_width(flow: Flow, stagings: Sequence[Staging]) -> bool:
 
 def name_opening(staging: Staging) -> EntrancePart:
     """What stands before all layers, as a part of the entrance."""
-    branch = staging.stage.branches[0]
-    return EntrancePart("convolution" if branch.part == "convolution" else "projection")
+    is_mixed = staging.stage.branches[0].part == "convolution"
+    return EntrancePart("convolution" if is_mixed else "projection", added=is_mixed and not staging.stage.replaces)
 
 
 def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mapping[int, str]) -> list[Staging]:

@@ -40,6 +40,7 @@ from xray.story.states.names import READ, READ_IN_TURNS, part_written
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})
+NORMED = "weights normed"
 SAME_WEIGHTS = "same weights"
 """Stands beside a box whose parameters are those of one before."""
 
@@ -381,7 +382,8 @@ def make_node(
         label, steps = f"{label}, CUT TO {flow.output(end).shape[-1]:,}", (*steps, *steps_at(flow, end))
     if (real := find_real(flow, node)) != node and node not in labels:
         end, steps = real, (*steps, *steps_at(flow, real))
-    return Node(key, label, row, place, steps, flow.output(end), extra)
+    is_normed = any(maker is not None and flow.op(maker).endswith("weight_norm") for maker in flow.makers[node])
+    return Node(key, label, row, place, steps, flow.output(end), extra, told=(NORMED,) * is_normed)
 
 
 def find_shortened(flow: Flow, node: int) -> int:

@@ -4,7 +4,17 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    FINDINGS,
+    GRIDS,
+    LOOKUPS,
+    PLACING,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
@@ -41,7 +51,8 @@ from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
 MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
-RESIZING = {"interpolate": "RESIZED"}
+RESIZING = {"interpolate": "RESIZED", **dict.fromkeys(GRIDS, "SAMPLED")}
+WAYS = {"bicubic": "BICUBICALLY", "bilinear": "BILINEARLY"}
 FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
 LOOKUP = "TABLE LOOKUP"
 MASKED = "× ONE NUMBER FOR EACH PLACE"
@@ -132,10 +143,15 @@ def tell_fitting(flow: Flow, node: int) -> str:
 
 
 def spell_fitting(flow: Flow, node: int, how: str) -> list[str]:
-    """From which size a step makes a table as large as the picture, and how, be it as large here (Cosmos 3)."""
+    """From which size a step makes a table as large as the picture, and how, be it as large here (Cosmos 3).
+
+    So may each place be sampled where it stands in its own picture, between rows of the table (GLM-4V).
+    """
     before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
     sizes = [small for small, large in zip(before, after, strict=False) if 1 < small != large]
-    if how and not sizes and flow.op(node) in RESIZING:
+    if how and flow.op(node) in GRIDS:
+        sizes, how = list(before[2:]), f"{how} {WAYS.get(str(flow.steps[node].settings.get('mode')), '')}".rstrip()
+    elif how and not sizes and flow.op(node) in RESIZING:
         sizes, how = list(before[2:]), f"{how} × 1"
     return [f"{'×'.join(map(str, sizes))} {how}"] if how and sizes else []
 

@@ -1,17 +1,23 @@
-"""How many parameters the tables hold of which places are made that a sum adds, be they cut or resized on their way."""
+"""How many parameters the tables hold of which places are made that a sum adds, and how places are counted."""
 
 from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, GRIDS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, GRIDS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
-from xray.story.charts.chart import Chart, count_own
+from xray.story.charts.chart import Chart, Node, count_own
+from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
+from xray.story.recognition.value_shapes import number
 from xray.story.wording import plural
 
 Table = tuple[str, tuple[int, ...]]
 """By what a parameter is known that no module works with: the block that reads it, and its shape."""
+
+
+NUMBERED, TIMES = CARRYING | {"int", "long"}, frozenset({"mul", "mul_"})
+BUCKETS = frozenset({"bucketize", "searchsorted"})
 
 
 @dataclass(frozen=True)
@@ -116,3 +122,55 @@ def list_fitting(flow: Flow, node: int, kinds: dict[str, str]) -> list[tuple[int
     laid = find_laid(flow, node)
     own = () if laid is None or len(laid.tables) > 1 else sorted(laid.steps)
     return [(one, kinds[flow.op(one)]) for one in own if flow.op(one) in kinds]
+
+
+def tell_counting(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose boxes of places say how they are counted, where that is not one by one (RoBERTa)."""
+    nodes = list[Node]()
+    for node in chart.nodes:
+        lookups = [flow.places[one.id] for one in node.steps if one.op in LOOKUPS | PICKING]
+        told = next(filter(None, (describe_counting(flow, one) for one in lookups)), "")
+        nodes.append(replace(node, told=(*node.told, told)) if told else node)
+    return replace(chart, nodes=tuple(nodes))
+
+
+def describe_counting(flow: Flow, lookup: int) -> str:
+    """From which number the places of a lookup are counted, and which id is left out; "" where none is.
+
+    Or that they are buckets, into which numbers fall, as what share of a picture's side a patch is away (Idefics 3).
+    A place that is left out is multiplied by 0 before the number is added that all begin with.
+    """
+    here = find_numbering(flow, lookup)
+    if here is not None and BUCKETS.intersection(
+        map(flow.op, flow.behind(here, within=lambda one: is_whole(flow, one)))
+    ):
+        return "counted in buckets"
+    first, masks = 1, set[int | None]()
+    while here is not None and flow.op(here) in SUMS | TIMES:
+        added = number(flow.steps[here]) if flow.op(here) in SUMS else 0
+        if added is None or (masks and added) or len(flow.steps[here].inputs) != 1 + (flow.op(here) in TIMES):
+            return ""
+        first += int(added)
+        masks |= {flow.carried_from(maker, NUMBERED) for maker in flow.makers[here][1:]}
+        here = find_numbering(flow, here)
+    if here is None or flow.op(here) != "cumsum" or masks != {find_numbering(flow, here)}:
+        return ""
+    mask = next(iter(masks))
+    left_out = None if mask is None or flow.op(mask) != "ne" else number(flow.steps[mask])
+    if mask is None or left_out is None:
+        return ""
+    ids = flow.steps[mask].inputs[0]
+    words = (step for step in flow.steps if step.op in LOOKUPS and (*step.inputs[:1],) == (ids,))
+    padding = " (padding)" * any(step.settings.get("padding_idx") == left_out for step in words)
+    return f"counted from {first}, id {left_out:g}{padding} left out"
+
+
+def is_whole(flow: Flow, node: int) -> bool:
+    """Whether a step gives whole numbers."""
+    return not flow.output(node).is_float
+
+
+def find_numbering(flow: Flow, node: int) -> int | None:
+    """The step that gives the whole numbers that another one looks up, adds to or multiplies first."""
+    maker = next((maker for record, maker in flow.given(node) if not record.is_float), None)
+    return flow.carried_from(maker, NUMBERED)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 
 from xray.config import EOS, SPECIAL_TOKENS
+from xray.story.anatomy.branches import Attention, FeedForward
 from xray.story.anatomy.tree import Anatomy, EntrancePart, Head, Tower
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
@@ -121,6 +122,18 @@ def describe_places(tower: Tower) -> str:
     return f"{known} are added."
 
 
+def describe_mixed(tower: Tower) -> str:
+    """That a convolution is added to what it reads, and that nothing tells places apart behind it, where that is so."""
+    if not any(part.added for part in tower.entrance):
+        return ""
+    branches = [one for group in tower.groups for stage in group.stages for one in stage.branches]
+    looking = [one for one in branches if isinstance(one, Attention)]
+    is_blind = all(one.positions == "none" and one.causal is False and not one.window for one in looking)
+    is_known = is_blind and all(isinstance(one, Attention | FeedForward) for one in branches)
+    alone = "; nothing behind it tells places apart" * (is_known and part_of(tower, "positions") is None)
+    return f"What convolution makes of each place and its neighbours is added{alone}."
+
+
 OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed("ids", "Ids become vectors.", lambda tower: tower.reads == "ids"),
     Sentence("image", describe_image),
@@ -133,6 +146,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     Sentence("entrance", describe_other),
     Sentence("columns of ids", describe_looked_up),
     Sentence("places", describe_places),
+    Sentence("mixed", describe_mixed),
     fixed("rows looked at", "What they look at is made beside them.", lambda tower: tower.looked_at),
     fixed(
         "attention first",

@@ -107,6 +107,8 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     own = node.place[1] * width
     more = LINE * marks_below(canvas, node, own)
     if node.told:
+        if node.record is not None and node.steps:
+            more += LINE * len(tell_last(canvas, node, own, look.shape(node.steps[0], node.record), look))
         is_broken = node.record is not None and node.steps and not node.value
         more += LINE * (len(break_label(canvas, node, own)) - 1) if is_broken else 0.0
         if node.record is not None and node.steps:

@@ -1,0 +1,106 @@
+"""Boxes of an entrance say what share is dropped there, and how places are counted."""
+
+import pytest
+import torch
+from story.body.test_mistaken import BATCH, PLACES, WIDTH, FeedForwardPart
+from story.charts.test_dropouts import Looks
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.body.reading import read_passes
+from xray.story.entrance.entrance_chart import chart_entrance
+from xray.story.poster import compose_poster
+
+
+class Begins(nn.Module):
+    """Words and learned places, a norm, and a dropout there and behind each layer."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.words, self.places = nn.Embedding(31, WIDTH), nn.Embedding(23, WIDTH)
+        self.norm, self.drops, self.behind = nn.LayerNorm(WIDTH), nn.Dropout(share), nn.Dropout(0.2)
+        self.layers = nn.ModuleList(nn.Sequential(Looks(nn.Identity()), FeedForwardPart()) for _ in range(3))
+
+    def forward(self, ids):
+        places = torch.arange(ids.shape[1])
+        x = self.drops(self.norm(self.words(ids) + self.places(places)))
+        for layer in self.layers:
+            x = self.behind(layer(x))
+        return x
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.3, ("dropout 0.3, idle",)), (0.0, ())])
+def test_a_share_is_told_where_the_entrance_drops_it(share, told):
+    torch.manual_seed(0)
+    nodes = draw(Begins(share), torch.randint(31, (BATCH, PLACES)))
+
+    assert [(node.label, node.told) for node in nodes if node.told or "NORM" in node.label] == [("LAYER NORM", told)]
+
+
+class Counted(nn.Module):
+    """Words, and places counted by a way of their own."""
+
+    def __init__(self, count, padding):
+        super().__init__()
+        self.words, self.places = nn.Embedding(31, WIDTH, padding_idx=padding), nn.Embedding(23, WIDTH)
+        self.kinds, self.count = nn.Embedding(2, WIDTH), count
+        self.layers = nn.ModuleList(nn.Sequential(Looks(nn.Identity()), FeedForwardPart()) for _ in range(3))
+
+    def forward(self, ids):
+        x = self.words(ids) + self.kinds(torch.zeros_like(ids)) + self.places(self.count(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def skip(ids):
+    kept = ids.ne(3).int()
+    return (torch.cumsum(kept, 1).type_as(kept) + 0) * kept
+
+
+FROM_4 = "counted from 4, id 3 (padding) left out"
+WAYS = {
+    "an id is left out, and begun behind it": (
+        lambda ids: skip(ids).long() + 3,
+        FROM_4,
+    ),
+    "an id is left out": (lambda ids: skip(ids).long(), "counted from 1, id 3 (padding) left out"),
+    "numbers fall into buckets": (
+        lambda ids: torch.bucketize(torch.arange(ids.shape[1]) / 7, torch.arange(0.2, 1, 0.2)),
+        "counted in buckets",
+    ),
+    "all are counted": (lambda ids: torch.cumsum(torch.ones_like(ids), 1) - 1, None),
+    "one is counted, and not left out": (lambda ids: torch.cumsum(ids.ne(3).int(), 1).long(), None),
+    "another one is left out": (lambda ids: (torch.cumsum(ids.ne(3).int(), 1) * ids.ne(5).int()).long(), None),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_places_say_which_id_is_not_counted(way):
+    count, told = WAYS[way]
+    torch.manual_seed(0)
+    nodes = draw(Counted(count, 3), torch.randint(31, (BATCH, PLACES)))
+
+    assert [node.told for node in nodes if node.label == "PLACE LOOKUP"] == [() if told is None else (told,)]
+
+
+def test_an_id_of_no_known_meaning_is_no_padding():
+    nodes = draw(Counted(lambda ids: skip(ids).long() + 3, 7), torch.randint(31, (BATCH, PLACES)))
+
+    assert [node.told for node in nodes if node.label == "PLACE LOOKUP"] == [("counted from 4, id 3 left out",)]
+
+
+def test_parameters_stand_in_a_narrow_box_that_says_more():
+    model = Counted(lambda ids: skip(ids).long() + 3, 3).eval()
+    layout = compose_poster(xray.trace(model, torch.randint(31, (BATCH, PLACES))), text_width)
+    lines = [["".join(run.text for run in line).strip() for line in box.lines] for box in layout.boxes]
+
+    (told,) = [own for own in lines if "PLACE LOOKUP" in own[0]]
+    assert f"{model.places.weight.numel():,} parameters" in told
+    assert " ".join(told).endswith(FROM_4)
+
+
+def draw(model, ids):
+    reading = read_passes(xray.trace(model.eval(), ids))[0]
+    return chart_entrance(reading.flow, reading.towers[0]).nodes
