@@ -61,7 +61,7 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
 def add_given(flow: Flow, towering: Towering, leaving: Chart | None) -> Chart | None:
     """The chart of an exit with what the last layer gave below all of it, where the model hands that out, too (CLIP).
 
-    Alone where there is no such chart, and nothing reads it (GLM-Image's eye).
+    Alone where there is no such chart, and nothing reads it in the one pass (GLM-Image's eye).
     """
     boxed = {flow.places[step.id] for node in (leaving.nodes if leaving else ()) for step in node.steps}
     ends = list_given(towering) - boxed
@@ -71,7 +71,8 @@ def add_given(flow: Flow, towering: Towering, leaving: Chart | None) -> Chart | 
     label, end = name_given(len(towering.layers) - 1), max(handed)
     given = chart_alone(Node("handed", label, 0, BROAD, steps_at(flow, end), flow.output(end)))
     if leaving is None:
-        return given if isclose(handed[end], 1) and not is_read_on(flow, end) else None
+        is_all_there_is = flow.one_pass.kind == "forward" and isclose(handed[end], 1)
+        return given if is_all_there_is and not is_read_on(flow, end) else None
     return stack_charts(given, leaving)
 
 
