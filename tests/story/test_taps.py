@@ -1,4 +1,6 @@
-"""What leaves a tower before its last layer: drawn beside its exit if something is worked out of it, and told."""
+"""What leaves a tower as layers give it: drawn below or beside its exit, and told."""
+
+from functools import partial
 
 import pytest
 import torch
@@ -131,3 +133,91 @@ def test_nothing_stands_there_where_nothing_is_worked_out_and_handed_out(make):
     (column,) = read_columns(record(make))
 
     assert not [node for node in column.exit.nodes if node.label.startswith("WHAT LAYER")]
+
+
+class PoolsFirst(Reader):
+    """The first of the rows that the last layer gives is normalised, and all may be handed out beside (CLIP's eye)."""
+
+    def __init__(self, *layers, give):
+        super().__init__(*layers)
+        self.norm, self.give = nn.LayerNorm(WIDTH), give
+
+    def forward(self, x, kind=None):
+        x = super().forward(x, kind)
+        return self.give(self.norm(x[:, 0]), x)
+
+
+@pytest.mark.parametrize(
+    ("give", "told"),
+    [
+        (lambda pooled, rows: (rows, pooled), ("handed out too",)),
+        (lambda pooled, rows: (rows.transpose(1, 2), pooled), ("handed out too",)),
+        (lambda pooled, rows: (rows[:, 1:], pooled), ("some of its rows are handed out too",)),
+    ],
+)
+def test_what_the_last_layer_gives_stands_below_the_exit_where_it_is_handed_out_too(give, told):
+    (column,) = read_columns(record(partial(PoolsFirst, give=give)))
+
+    shown = [(node.label, node.told, node.record.shape) for node in column.exit.nodes]
+    assert shown[0] == ("WHAT LAYER 4 GAVE", told, (*rows().shape[:2], WIDTH))
+    assert [label for label, *_ in shown[1:]] == ["LAST NORM OF THE FIRST ROW"]
+    assert [(edge.source, edge.target) for edge in column.exit.edges] == [tuple(node.key for node in column.exit.nodes)]
+
+
+def test_it_stands_not_there_where_something_else_is_handed_out():
+    (column,) = read_columns(record(partial(PoolsFirst, give=lambda pooled, rows: (rows + 1, pooled))))
+
+    assert not [node for node in column.exit.nodes if node.label.startswith("WHAT LAYER")]
+
+
+def test_what_the_last_layer_gives_is_the_exit_where_it_leaves_as_it_is():
+    (column,) = read_columns(record(Reader))
+
+    assert [(node.label, node.told) for node in column.exit.nodes] == [("WHAT LAYER 4 GAVE", ())]
+    assert "What leaves the tower." in words_of(compose_poster(record(Reader), text_width))
+
+
+class CutsLast(Reader):
+    """A linear layer behind the layers, of which parts are handed out (PE Audio's rows, and the first of them)."""
+
+    def __init__(self, *layers, take):
+        super().__init__(*layers)
+        self.last, self.take = nn.Linear(WIDTH, WIDE), take
+
+    def forward(self, x, kind=None):
+        return self.take(self.last(super().forward(x, kind)))
+
+
+@pytest.mark.parametrize(
+    ("take", "told"),
+    [
+        (lambda x: (x[:, 1:], x[:, 0]), (f"handed out: 2×{rows().shape[1] - 1}×{WIDE} and 2×{WIDE}",)),
+        (lambda x: (x[:, 2:],), (f"handed out: 2×{rows().shape[1] - 2}×{WIDE}",)),
+        (lambda x: (x, x[:, 1:]), ()),
+        (lambda x: x + 1, ()),
+    ],
+)
+def test_the_last_box_tells_the_parts_of_it_that_leave(take, told):
+    (column,) = read_columns(record(partial(CutsLast, take=take)))
+
+    assert next(node.told for node in column.exit.nodes if node.label == "LINEAR") == told
+
+
+class PoolsOne(Reader):
+    """A learned row looks at what the layers gave, and goes through a norm; it leaves alone (SigLIP 2)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.row = nn.Parameter(torch.randn(1, 1, WIDTH))
+        self.pool, self.norm = nn.MultiheadAttention(WIDTH, 3, batch_first=True), nn.LayerNorm(WIDTH)
+
+    def forward(self, x, kind=None):
+        x = super().forward(x, kind)
+        return self.norm(self.pool(self.row.repeat(len(x), 1, 1), x, x)[0])[:, 0]
+
+
+def test_one_row_has_its_shape_where_it_is_found_and_where_it_leaves():
+    (column,) = read_columns(record(PoolsOne))
+
+    pool, norm = column.exit.nodes
+    assert (pool.record.shape, norm.record.shape) == ((len(rows()), 1, WIDTH), (len(rows()), WIDTH))

@@ -184,6 +184,16 @@ def find_real(flow: Flow, node: int) -> int:
     return readers[0] if [flow.op(one) for one in readers] == ["real"] else node
 
 
+def find_laid(flow: Flow, node: int) -> int:
+    """The last of the steps that do nothing but move what a step gave, in the blocks that hold it; else that step."""
+    here, blocks = node, {flow.steps[block].id for block in flow.parents(node)}
+    while len(readers := [one for one in flow.readers.get(here, ()) if flow.is_leaf(one)]) == 1:
+        if flow.op(readers[0]) not in CARRYING or flow.steps[readers[0]].parent not in blocks:
+            break
+        here = readers[0]
+    return here
+
+
 def tell_middle(flow: Flow, node: Node, names: Sequence[str]) -> Node:
     """A box that stands for many steps that had no room, and says which ones these are most often."""
     places = [flow.places[step.id] for step in node.steps]

@@ -31,7 +31,7 @@ from xray.story.charts.chart import (
     uncross,
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
-from xray.story.charts.operation_labels import find_real, label_step, list_written_out, tell_middle
+from xray.story.charts.operation_labels import find_laid, find_real, label_step, list_written_out, tell_middle
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
@@ -382,6 +382,8 @@ def make_node(
         label, steps = f"{label}, CUT TO {flow.output(end).shape[-1]:,}", (*steps, *steps_at(flow, end))
     if (real := find_real(flow, node)) != node and node not in labels:
         end, steps = real, (*steps, *steps_at(flow, real))
+    if attends(flow, group) and (laid := find_laid(flow, node)) != node:
+        end, steps = laid, (*steps, *steps_at(flow, laid))
     is_normed = any(maker is not None and flow.op(maker).endswith("weight_norm") for maker in flow.makers[node])
     return Node(key, label, row, place, steps, flow.output(end), extra, told=(NORMED,) * is_normed)
 

@@ -6,8 +6,19 @@ from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, TURNS
+from xray.story.anatomy.wording import times
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import LEFT_HALF, RIGHT_HALF, Chart, Edge, Node, steps_at
+from xray.story.charts.chart import (
+    BROAD,
+    LEFT_HALF,
+    RIGHT_HALF,
+    Chart,
+    Edge,
+    Node,
+    chart_alone,
+    stack_charts,
+    steps_at,
+)
 from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operations_chart import SAME_WEIGHTS, chart_operations
 from xray.story.charts.same_numbers import tell_chart
@@ -19,7 +30,7 @@ from xray.story.recognition.between import list_reading_data
 from xray.story.sentences.of_parts import describe_elsewhere
 from xray.story.streams.taps import Tap
 
-MOST_LEVELS = 4
+MOST_LEVELS, MOST_PARTS = 4, 3
 HANDED_TOO, SOME_HANDED_TOO = "handed out too", "some of its rows are handed out too"
 READ_BY_NOTHING = "read by nothing"
 TAKING = frozenset({"index", "select", "narrow", "slice"})
@@ -39,12 +50,42 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
     if chart is None or not chart.is_one_lane:
         return leaving
     told = describe_elsewhere([tap.layer for tap in working[:-1]])
-    label, out = f"WHAT LAYER {last.layer + 1} GAVE", flow.output(last.source)
+    label, out = name_given(last.layer), flow.output(last.source)
     first = Node("tapped", label, 0, RIGHT_HALF, steps_at(flow, last.source), out, told=(told,) if told else ())
     lane = stack_lane(chart.nodes, 1, RIGHT_HALF)
     own = [replace(node, place=LEFT_HALF) for node in leaving.nodes]
     edges = (*leaving.edges, Edge(first.key, lane[0].key), *chart.edges)
     return replace(leaving, nodes=(*own, first, *lane), edges=edges)
+
+
+def add_given(flow: Flow, towering: Towering, leaving: Chart | None) -> Chart | None:
+    """The chart of an exit with what the last layer gave below all of it, where the model hands that out, too (CLIP).
+
+    Alone where there is no such chart, and nothing reads it in the one pass (GLM-Image's eye).
+    """
+    boxed = {flow.places[step.id] for node in (leaving.nodes if leaving else ()) for step in node.steps}
+    ends = list_given(towering) - boxed
+    handed = {end: share for end, share in list_handed(flow, ends | boxed).items() if end in ends}
+    if not handed:
+        return leaving
+    label, end = name_given(len(towering.layers) - 1), max(handed)
+    given = chart_alone(Node("handed", label, 0, BROAD, steps_at(flow, end), flow.output(end)))
+    if leaving is None:
+        is_all_there_is = flow.one_pass.kind == "forward" and isclose(handed[end], 1)
+        return given if is_all_there_is and not is_read_on(flow, end) else None
+    return stack_charts(given, leaving)
+
+
+def list_given(towering: Towering) -> set[int]:
+    """What the last layer of a tower ends with: its sum, and the norms behind it that are its own."""
+    last = towering.layers[-1][-1]
+    add = last.joints[-1].add
+    return {add, *(norm.end for norm in last.norms if norm.end > add)}
+
+
+def name_given(layer: int) -> str:
+    """What a box is called of what a layer, from 0, gave."""
+    return f"WHAT LAYER {layer + 1:,} GAVE"
 
 
 def list_working(flow: Flow, tap: Tap) -> list[int]:
@@ -88,7 +129,7 @@ def ends_level(flow: Flow, finder: int, reached: Collection[int]) -> bool:
 def show_handed(flow: Flow, chart: Chart) -> Chart:
     """The chart whose last box has the shape in which the model hands it out: its axes may be swapped before (SAM).
 
-    Boxes that others read say so, where the model hands out what they make, too.
+    Or its only row may be taken (SigLIP 2). Boxes that others read say so, where what they make is handed out, too.
     """
     chart = tell_handed(flow, chart)
     node = chart.node(chart.heads[0])
@@ -97,10 +138,16 @@ def show_handed(flow: Flow, chart: Chart) -> Chart:
         return chart
     readers = [one for one in flow.readers.get(place, ()) if flow.is_leaf(one)]
     handed = [flow.steps[one].id in flow.one_pass.results for one in (place, *readers)]
-    if handed != [False, True] or flow.op(readers[0]) not in TURNS:
+    if handed != [False, True] or not (flow.op(readers[0]) in TURNS or takes_all(flow, readers[0])):
         return chart
     shown = replace(node, steps=(flow.steps[readers[0]], *node.steps), record=flow.output(readers[0]))
     return replace(chart, nodes=tuple(shown if one is node else one for one in chart.nodes))
+
+
+def takes_all(flow: Flow, node: int) -> bool:
+    """Whether a step takes all numbers there are: the only row, say."""
+    maker = flow.makers[node][0]
+    return flow.op(node) in TAKING and maker is not None and is_all(flow, node, maker)
 
 
 def tell_handed(flow: Flow, chart: Chart) -> Chart:
@@ -111,17 +158,33 @@ def tell_handed(flow: Flow, chart: Chart) -> Chart:
     """
     read, places = {edge.source for edge in chart.edges}, {one.key: find_place(flow, one) for one in chart.nodes}
     handed = list_handed(flow, [*places.values()])
+    parts = list_parts(flow, [*places.values()])
 
     def tell(node: Node) -> Node:
         place = places[node.key]
         share = 0.0 if place is None else handed.get(place, 0.0)
         if place is not None and handed and node.key not in read and leads_nowhere(flow, place):
             return replace(node, told=(*node.told, READ_BY_NOTHING))
+        if place in parts and node.key not in read and not is_read_on(flow, place):
+            return replace(node, told=(*node.told, f"handed out: {' and '.join(parts[place])}"))
         if place is None or not share or not (node.key in read or is_read_on(flow, place)):
             return node
         return replace(node, told=(*node.told, HANDED_TOO if isclose(share, 1) else SOME_HANDED_TOO))
 
     return replace(chart, nodes=tuple(map(tell, chart.nodes)))
+
+
+def list_parts(flow: Flow, boxed: Collection[int | None]) -> dict[int, list[str]]:
+    """The shapes of what is handed out of each of some steps, where a few parts of it are, and never all (PE Audio)."""
+    found: dict[int, list[str]] = {}
+    for end, here, _, _ in follow_handed(flow, boxed):
+        found.setdefault(here, []).append("" if is_all(flow, end, here) else times(flow.output(end).shape))
+    return {here: shapes for here, shapes in found.items() if all(shapes) and len(shapes) <= MOST_PARTS}
+
+
+def is_all(flow: Flow, end: int, place: int) -> bool:
+    """Whether one step gives as many numbers as another one."""
+    return prod(flow.output(end).shape) == prod(flow.output(place).shape)
 
 
 def leads_nowhere(flow: Flow, place: int) -> bool:
@@ -156,13 +219,23 @@ def find_place(flow: Flow, node: Node) -> int | None:
 def list_handed(flow: Flow, boxed: Collection[int | None]) -> dict[int, float]:
     """The steps whose numbers a model hands out, moved at most, each with the share of them that leaves.
 
-    Those that are `boxed` are told where they stand. There are none where predictions are measured, or a next word is
-    chosen: the pass hands these out for that.
+    Those that are `boxed` are told where they stand.
+    """
+    found: dict[int, dict[str, float]] = {}
+    for _, here, taken, share in follow_handed(flow, boxed):
+        found.setdefault(here, {})[taken] = share
+    return {node: min(sum(shares.values()), 1.0) for node, shares in found.items()}
+
+
+def follow_handed(flow: Flow, boxed: Collection[int | None]) -> list[tuple[int, int, str, float]]:
+    """The steps that hand something out, each with where that was made, how it was taken of it, and how much it is.
+
+    There are none where predictions are measured, or a next word is chosen: the pass hands these out for that.
     """
     ends = [node for node, step in enumerate(flow.steps) if step.id in flow.one_pass.results and flow.is_leaf(node)]
     if any(is_loss(flow, node) or flow.op(node) in PICKS for node in ends):
-        return {}
-    found: dict[int, dict[str, float]] = {}
+        return []
+    found = []
     for end in ends:
         here, taken, share = end, "", 1.0
         while here not in boxed and flow.op(here) in CARRYING | TAKING and flow.makers[here]:
@@ -173,8 +246,8 @@ def list_handed(flow: Flow, boxed: Collection[int | None]) -> dict[int, float]:
                 taken += f"{flow.op(here)} {sorted(flow.steps[here].settings.items())}"
                 share *= prod(flow.output(here).shape) / max(prod(flow.output(maker).shape), 1)
             here = maker
-        found.setdefault(here, {})[taken] = share
-    return {node: min(sum(shares.values()), 1.0) for node, shares in found.items()}
+        found.append((end, here, taken, share))
+    return found
 
 
 def is_read_on(flow: Flow, place: int) -> bool:

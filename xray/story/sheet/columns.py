@@ -23,7 +23,7 @@ from xray.story.entrance.given import find_input
 from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit
-from xray.story.exits.handed_out import add_tapped, show_handed
+from xray.story.exits.handed_out import add_given, add_tapped, show_handed
 from xray.story.exits.handed_rows import list_normed_before
 from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
@@ -350,6 +350,7 @@ def make_column(
         leaving = chart_met_maps(flow, towering, met[towering.end])
     elif leaving is not None:
         leaving = add_comparisons(flow, leaving, towering.tower.name, list_last_meetings(reading))
+    leaving = add_given(flow, towering, leaving)
     leaving = None if leaving is None else add_tapped(flow, towering.taps, show_handed(flow, leaving))
     leaving = tell_own_width(leaving, towering.tower.d_model)
     wide = any(frame.is_wide for frame in frames)
