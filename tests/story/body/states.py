@@ -49,8 +49,8 @@ def qwen3_next(c):
     # lengths (line 418), what a state gives taken off (line 495), triangular systems (line 469), filled up (line 428)
     told = StateHeads(c.linear_num_key_heads, heads, d_k, d_v, by_length=True, corrects=True, in_order=True, fades=True)
     told = replace(told, writes="sigmoid")
-    known = {"by_pieces": True, "kernel": (c.linear_conv_kernel_dim,), "filled": (1, 64)}
-    state = pre("rms", Recurrence("linear attention", (2, heads, d_k, d_v), heads=told, **known))
+    state = Recurrence("linear attention", (2, heads, d_k, d_v), by_pieces=True, heads=told, filled=(1, 64))
+    state = pre("rms", replace(state, kernel=(c.linear_conv_kernel_dim,)))
     attend = pre("rms", attention(c, qk_norm=True, gate=True, gate_curve="sigmoid"))
     few = {"shared": 1, "shared_d_ff": c.shared_expert_intermediate_size}
     think = pre("rms", experts(c, c.num_experts, d_ff=c.moe_intermediate_size, **few))
