@@ -139,16 +139,16 @@ def test_rows_that_are_chosen_behind_the_last_layer_are_told_with_their_number()
     assert {"LINEAR", "ADDED UP", "2 OF 5 ROWS"} <= labels
 
 
-@pytest.mark.parametrize(
-    ("number", "told"), [(torch.finfo(torch.float32).min, "SOME PUSHED FAR DOWN"), (0.5, "SOME SET TO 0.5")]
-)
+@pytest.mark.parametrize(("number", "told"), [(torch.finfo(torch.float32).min, "PUSHED FAR DOWN"), (0.5, "SET TO 0.5")])
 def test_scores_that_are_written_over_by_one_number_are_told(number, told):
-    def write(x):
-        x[..., [0, 2]] = number
+    def write(x, places):
+        x[..., places] = number
         return x
 
-    assert labels_of(choose=write) - labels_of() == {told}
-    assert told in labels_of(choose=lambda x: x.masked_fill(torch.tensor([True, False, True, False]), number))
+    assert labels_of(choose=lambda x: write(x, [0, 2])) - labels_of() == {f"SOME {told}"}
+    assert labels_of(choose=lambda x: write(x, [])) - labels_of() == {f"NONE {told}"}
+    mask = torch.tensor([True, False, True, False])
+    assert f"SOME {told}" in labels_of(choose=lambda x: x.masked_fill(mask, number))
 
 
 def test_a_row_in_front_is_learned_only_where_it_is_a_parameter():

@@ -45,6 +45,14 @@ def is_pattern(value: Any) -> bool:
     return all(type(part) is int or part is None or part is Ellipsis or is_plain_slice(part) for part in parts)
 
 
+def count_listed(value: Any) -> int | None:
+    """How many places the one list of an index names that holds no tensor; None for any other index."""
+    lists = [part for part in value if type(part) is list] if type(value) is tuple else []
+    others = tuple(part for part in value if type(part) is not list) if lists else ()
+    is_plain = len(lists) == 1 and all(type(one) is int for one in lists[0]) and is_pattern(others)
+    return len(lists[0]) if is_plain else None
+
+
 def is_plain_slice(part: Any) -> bool:
     return type(part) is slice and not any(isinstance(end, Tensor) for end in (part.start, part.stop, part.step))
 
@@ -153,6 +161,8 @@ class Operator:
                     call.weights += ((id(value), value.numel()),)
             elif operand == "index" and name in INDEXING and is_pattern(value):
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
+            elif operand == "index" and name in INDEXING and (listed := count_listed(value)) is not None:
+                options.append(("listed", listed))
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
                 options.append((operand, tuple(value)))
             else:

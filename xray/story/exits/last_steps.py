@@ -357,7 +357,8 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return "ROWS WEIGHED, ADDED UP"
     written = read_written(flow, end)
     if written is not None:
-        return "SOME PUSHED FAR DOWN" if written <= NO_WEIGHT else f"SOME SET TO {written:g}"
+        some = "NONE" if flow.steps[end].settings.get("listed") == 0 else "SOME"
+        return f"{some} PUSHED FAR DOWN" if written <= NO_WEIGHT else f"{some} SET TO {written:g}"
     every = takes_every(flow, end)
     if every:
         return f"1 OF EVERY {every:,} ROWS"
