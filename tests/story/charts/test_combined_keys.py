@@ -81,7 +81,7 @@ def test_places_are_added_before_rows_are_laid_out_for_the_linear_layer():
     led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
 
     assert [labels[key] for key in chart.memory] == ["+ LEARNED PLACES K", "LINEAR V"]
-    assert {("+ LEARNED PLACES K", "LAID OUT K"), ("LAID OUT K", "LINEAR K")} <= led
+    assert {("+ LEARNED PLACES K", "LAID OUT FOR K"), ("LAID OUT FOR K", "LINEAR K")} <= led
 
 
 def test_a_norm_that_a_layer_puts_a_memory_through_is_where_it_comes_in():

@@ -33,4 +33,4 @@ def test_an_axis_of_one_that_rows_lose_lays_nothing_out(alone):
     labels = {node.label for node in draw(model, rows())}
 
     assert ("AN AXIS OF 1 TAKEN OFF Q" in labels) is alone
-    assert "LAID OUT Q" not in labels
+    assert "LAID OUT FOR Q" not in labels

@@ -232,7 +232,7 @@ def label_rows(flow: Flow, part: Part) -> str:
     if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
         return "AN AXIS OF 1 TAKEN OFF"
     taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
-    return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT"
+    return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT FOR"
 
 
 def pads(flow: Flow, node: int) -> bool:
