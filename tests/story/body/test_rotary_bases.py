@@ -58,6 +58,19 @@ def turn_no_halves(x, angles):
     return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
 
 
+def turn_longer(x, angles):
+    half = x.shape[-1] // 2
+    cos, sin = (wave.repeat(1, 2) for wave in (angles.cos() * 1.5 / 2.0, angles.sin() * 0.75))
+    return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+
+def turn_askew(x, angles):
+    """Cosines alone are multiplied."""
+    half = x.shape[-1] // 2
+    angles = angles.repeat(1, 2)
+    return x * (angles.cos() * 1.5) + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
+
+
 TURNS = {
     "halves": turn_halves,
     "neighbours": turn_neighbours,
@@ -66,7 +79,7 @@ TURNS = {
 }
 
 
-NO_TURNS = {"none": turn_none, "no halves": turn_no_halves}
+OTHERS = {"none": turn_none, "no halves": turn_no_halves, "longer": turn_longer, "askew": turn_askew}
 
 
 class LookTurned(nn.Module):
@@ -78,7 +91,7 @@ class LookTurned(nn.Module):
 
     def turn(self, x):
         angles = torch.arange(PLACES)[:, None] * self.frequencies
-        return (TURNS | NO_TURNS)[self.pairs](x, angles)
+        return (TURNS | OTHERS)[self.pairs](x, angles)
 
     def forward(self, x):
         q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).transpose(1, 3).unbind(2)
@@ -209,3 +222,11 @@ def test_how_many_numbers_are_multiplied_by_waves_is_told():
     whole = make_anatomy(replace(FALSE, positions="waves", turned_pairs="neighbours", turned=4, d_k=7))
 
     assert describe_waves(whole).endswith(" It is done to 4 of the 7 numbers of each head, not to the others.")
+
+
+@pytest.mark.parametrize(("way", "length"), [("longer", 0.75), ("askew", None), ("halves", None), ("neighbours", None)])
+def test_how_long_turning_makes_rows_is_told(way, length):
+    found = anatomy(xray.trace(Turned(make_powers(10.0), pairs=way).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert {one.turn_length for one in found.towers[0].branches if isinstance(one, Attention)} == {length}
+    assert (" What is turned becomes 0.75 times as long." in describe_rotary(found)) == (length is not None)

@@ -34,6 +34,7 @@ from xray.story.branches.operands import (
     read_latent,
     read_rotary_base,
     read_sides,
+    read_turn_length,
 )
 from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
 from xray.story.branches.rows import list_rolled, looks_at_another_row
@@ -150,6 +151,7 @@ def describe_attention(
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
         values_before=count_before(flow, value.nodes),
         rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
+        turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )

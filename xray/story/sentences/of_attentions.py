@@ -56,6 +56,9 @@ def describe_rotary(anatomy: Anatomy) -> str:
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
     ways = ", ".join(filter(None, (tell_pairs(anatomy), tell_bases(anatomy))))
     how = f" They turn {ways}." if ways else ""
+    lengths = list_rotary(anatomy, lambda branch: branch.turn_length)
+    long = spell_values({f"{length:.4g}": lengths[length] for length in sorted(lengths)})
+    how += f" What is turned becomes {long} times as long." if long else ""
     return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place{but}.{how}"
 
 
