@@ -106,6 +106,10 @@ def test_a_sign_that_somebody_typed_stays_as_typed():
     assert made["input_ids"].tolist() == [[8, 60, 9]]
 
 
+def test_images_are_as_large_as_they_are_cropped():
+    assert Sizes(SimpleNamespace(crop_size=26), Wishes()).image() == (26, 26)
+
+
 def test_a_word_made_by_chance_is_no_sign():
     config = SimpleNamespace(vocab_size=12, image_token_id=7)
 

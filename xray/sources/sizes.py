@@ -40,7 +40,7 @@ class Setting:
     default: int | None = None
 
 
-SIDES = ("image_size", "img_size", "input_image_size", "resolution", "max_img_size")
+SIDES = ("image_size", "img_size", "input_image_size", "resolution", "max_img_size", "crop_size")
 MELS = (
     "num_chroma",
     "input_feat_size",

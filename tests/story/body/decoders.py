@@ -1,6 +1,7 @@
 """Decoders that read words and go on writing them. The code is that of transformers 5.23."""
 
 from dataclasses import replace
+from math import log
 
 from story.body.truth import (
     Silent,
@@ -389,7 +390,9 @@ def phimoe(c):
     fast=True,
 )
 def gpt_oss(c):
-    local, whole = (pre("rms", attention(c, sinks=True, kernel="plain", window=window)) for window in (4, None))
+    long = 0.1 * log(c.rope_parameters["factor"]) + 1  # lines 189, 190: cosines and sines are multiplied by it
+    look = attention(c, sinks=True, kernel="plain", turn_length=long)
+    local, whole = (pre("rms", replace(look, window=window)) for window in (4, None))
     # gate * sigmoid(1.702 * gate), and the other half plus one
     own = experts(c, c.num_local_experts, activation="quick gelu", **held(c.swiglu_limit, ("plus", 1)))
     think = pre("rms", own)

@@ -54,8 +54,9 @@ def timesformer(c):
 def vjepa2(c):
     # a narrower stack of its own guesses the patches that were left out; a third of a head, made even, tells each axis
     width, heads = c.pred_hidden_size, c.pred_num_attention_heads
-    see = looks_both_ways(c, positions="rotary", turned=60)
-    guess = looks_both_ways(c, positions="rotary", heads=heads, kv_heads=heads, d_k=width // heads, turned=30)
+    # neighbours meet (line 200), whose angles are tiled (line 194): no pair is turned
+    see = looks_both_ways(c, positions="waves", turned=60)
+    guess = looks_both_ways(c, positions="waves", heads=heads, kv_heads=heads, d_k=width // heads, turned=30)
     wide = int(c.hidden_size * c.mlp_ratio), int(width * c.pred_mlp_ratio)
     think = [FeedForward(d_ff, "gelu", False, None) for d_ff in wide]
     seen = group(2, c.hidden_size, pre("layer", see), pre("layer", think[0]))

@@ -13,8 +13,9 @@ from xray import anatomy
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Anatomy
 from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 from xray.story.entrance.entrance_chart import chart_entrance
-from xray.story.sentences.of_attentions import describe_rotary
+from xray.story.sentences.of_attentions import describe_rotary, describe_turned, describe_waves
 
 HEADS, WIDTH, PLACES = 3, 42, 5
 SIZE = WIDTH // HEADS // 2
@@ -45,12 +46,40 @@ def turn_as_complex(x, angles):
     return torch.view_as_real(turned).flatten(-2)
 
 
+def turn_none(x, angles):
+    """Neighbours meet, whose angles are those of numbers half a row apart."""
+    angles = angles.repeat(1, 2)
+    return x * angles.cos() + torch.stack((-x[..., 1::2], x[..., ::2]), -1).flatten(-2) * angles.sin()
+
+
+def turn_no_halves(x, angles):
+    angles = angles.repeat_interleave(2, -1)
+    half = x.shape[-1] // 2
+    return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
+
+
+def turn_longer(x, angles):
+    half = x.shape[-1] // 2
+    cos, sin = (wave.repeat(1, 2) for wave in (angles.cos() * 1.5 / 2.0, angles.sin() * 0.75))
+    return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
+
+
+def turn_askew(x, angles):
+    """Cosines alone are multiplied."""
+    half = x.shape[-1] // 2
+    angles = angles.repeat(1, 2)
+    return x * (angles.cos() * 1.5) + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
+
+
 TURNS = {
     "halves": turn_halves,
     "neighbours": turn_neighbours,
     "brought": turn_neighbours_brought_into_halves,
     "complex": turn_as_complex,
 }
+
+
+OTHERS = {"none": turn_none, "no halves": turn_no_halves, "longer": turn_longer, "askew": turn_askew}
 
 
 class LookTurned(nn.Module):
@@ -62,7 +91,7 @@ class LookTurned(nn.Module):
 
     def turn(self, x):
         angles = torch.arange(PLACES)[:, None] * self.frequencies
-        return TURNS[self.pairs](x, angles)
+        return (TURNS | OTHERS)[self.pairs](x, angles)
 
     def forward(self, x):
         q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).transpose(1, 3).unbind(2)
@@ -175,3 +204,29 @@ def test_halves_are_those_of_what_is_turned_where_others_are_not(turned, half):
     whole = make_anatomy(replace(FALSE, positions="rotary", turned_pairs="halves", turned=turned))
 
     assert describe_rotary(whole).endswith(f"They turn in pairs of one number from {half}.")
+
+
+@pytest.mark.parametrize(("way", "other"), [("none", "its neighbour"), ("no halves", "another")])
+def test_numbers_of_unlike_angles_are_not_said_to_be_turned(way, other):
+    trace = xray.trace(Turned(make_powers(10.0), pairs=way).eval(), torch.zeros(2, PLACES, dtype=torch.long))
+    found, reading = anatomy(trace), read_pass(trace.passes[0])
+    labels = {node.label for node in chart_stage(reading.flow, reading.towers[0].stagings[0]).nodes}
+
+    assert {one.positions for one in found.towers[0].branches if isinstance(one, Attention)} == {"waves"}
+    assert describe_rotary(found) == describe_turned(found) == ""
+    assert f"its place, {other}, times a sine, is added or subtracted." in describe_waves(found)
+    assert {"COSINES AND SINES × Q", "COSINES AND SINES × K"} <= labels
+
+
+def test_how_many_numbers_are_multiplied_by_waves_is_told():
+    whole = make_anatomy(replace(FALSE, positions="waves", turned_pairs="neighbours", turned=4, d_k=7))
+
+    assert describe_waves(whole).endswith(" It is done to 4 of the 7 numbers of each head, not to the others.")
+
+
+@pytest.mark.parametrize(("way", "length"), [("longer", 0.75), ("askew", None), ("halves", None), ("neighbours", None)])
+def test_how_long_turning_makes_rows_is_told(way, length):
+    found = anatomy(xray.trace(Turned(make_powers(10.0), pairs=way).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert {one.turn_length for one in found.towers[0].branches if isinstance(one, Attention)} == {length}
+    assert (" What is turned becomes 0.75 times as long." in describe_rotary(found)) == (length is not None)

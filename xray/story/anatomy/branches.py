@@ -5,7 +5,7 @@ from typing import Literal
 
 NormKind = Literal["rms", "layer", "batch", "group", "instance"]
 """Over what a norm takes its measure: of "rms" no mean is taken away."""
-Positions = Literal["rotary", "alibi", "relative", "added", "none"]
+Positions = Literal["rotary", "waves", "alibi", "relative", "added", "none"]
 """How an attention knows where its places are, beside what the entrance adds: "added" to queries and keys by itself."""
 ANOTHER_ROW = "another row of the batch"
 FORMER_ROWS = "former rows of the stream"
@@ -88,8 +88,10 @@ class Attention(Looking):
     their own convolutions mix into queries and keys, `mixed_back` which rows, by name, others mix with those just
     before them (Inkling), `values_before` the parts of values, of how many, that are made of the place before (ZAYA).
     `rotary_base` is the base of the angles by which "rotary" places turn, where the constants show one: base^(-2i/d)
-    for the pair i of d numbers.
+    for the pair i of d numbers. `turn_length` is how many times as long "rotary" places make what they turn, where it
+    is not once: a number multiplies all cosines and sines (YaRN, GPT-OSS).
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
+    Where their angles are laid out otherwise, no pair is turned: `positions` are "waves" then (V-JEPA 2).
     `queries_by_place` tells that a number worked out of each place alone multiplies queries, one for each "place" or
     for each "head" too (Llama 4). `v_norm` is True where values are normalised behind their last linear layer too
     (Gemma 4).
@@ -153,6 +155,7 @@ class Attention(Looking):
     mixed_back: tuple[str, ...] = ()
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
+    turn_length: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
     queries_by_place: Literal["place", "head"] | None = None
     v_norm: bool | None = None

@@ -391,9 +391,19 @@ def describe_choice(branch: Experts) -> str:
     return ", ".join(filter(None, (groups, bias)))
 
 
+POSITIONS = {
+    "rotary": "rotary",
+    "waves": "times cosines and sines of places, which turn no pair",
+    "alibi": "ALiBi",
+    "relative": "relative positions",
+    "added": "added positions",
+}
+"""How an attention knows places, in a few words."""
+
+
 def describe_attention(branch: Attention) -> str:
     """What is special to an attention."""
-    positions = {"rotary": "rotary", "alibi": "ALiBi", "relative": "relative positions", "added": "added positions"}
+    is_wavy = branch.positions == "waves"
     latent = branch.latent
     waist = (
         "" if latent is None else f"latent {join(latent.q and f'q {latent.q:,}', latent.kv and f'kv {latent.kv:,}')}"
@@ -401,11 +411,12 @@ def describe_attention(branch: Attention) -> str:
     kept = latent.kept and f"{latent.kept:,} kept of each place" if latent is not None else ""
     return join(
         {True: "causal", False: "sees both ways", None: ""}[branch.causal],
-        positions.get(branch.positions or ""),
+        POSITIONS.get(branch.positions or ""),
         branch.within_a_kind and "of places of one kind",
-        branch.turned and f"{branch.turned:,} numbers of a head turned",
+        branch.turned and f"{branch.turned:,} numbers of a head {'so changed' if is_wavy else 'turned'}",
         branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
-        branch.turned_pairs and f"turned in pairs of {branch.turned_pairs}",
+        branch.turn_length and f"turned to {branch.turn_length:.4g} times the length",
+        branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
         branch.turned_by_head and "turned by head",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",

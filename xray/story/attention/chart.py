@@ -289,6 +289,8 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
         some = count_turned_rows(flow, {flow.places[step.id] for step in node.steps})
         told = "ROTATE" if some is None else f"ROTATE {some[0]:,} OF {some[1]:,} ROWS"
         return replace(node, label=node.label.replace("ROTATE", told))
+    if branch.positions == "waves" and not adds:
+        return replace(node, label=node.label.replace("ROTATE", "COSINES AND SINES ×"))
     name = name_addition(flow, changing[0], stream) if adds else name_convolved(flow, changing) or "COMBINE"
     return replace(node, label=node.label.replace("ROTATE", name))
 

@@ -34,6 +34,7 @@ from xray.story.branches.operands import (
     read_latent,
     read_rotary_base,
     read_sides,
+    read_turn_length,
 )
 from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
 from xray.story.branches.rows import list_rolled, looks_at_another_row
@@ -51,7 +52,7 @@ from xray.story.passages.place_numbers import count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_rotary, name_factor_by_place, turns_by_head
+from xray.story.recognition.turning import has_unlike_angles, is_rotary, name_factor_by_place, turns_by_head
 
 NEAR, FAR = 24, 200
 
@@ -80,7 +81,8 @@ def describe_attention(
     reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
     window = None if key.has_others else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
-    positions = "rotary" if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
+    turning: Positions = "waves" if all(has_unlike_angles(flow, side.nodes) for side in (query, key)) else "rotary"
+    positions = turning if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
     experts = count_query_experts(flow, query, region)
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
@@ -149,6 +151,7 @@ def describe_attention(
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
         values_before=count_before(flow, value.nodes),
         rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
+        turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )

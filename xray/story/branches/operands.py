@@ -7,7 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WAVES
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -16,6 +16,7 @@ from xray.story.recognition.between import Region, is_linear, is_scale, projecti
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.turning import Pairs, is_rotary, list_complex, list_turned, name_pairs
+from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 60
 MOST_TO_ANGLES = 24
@@ -269,6 +270,35 @@ def read_rotary_base(flow: Flow, query: Side, key: Side) -> float | None:
     steps = [step for side, turned in ways for _, step in list_made(flow, side, turned)]
     bases = {base for step in steps if isinstance(base := step.settings.get("base"), int | float)}
     return float(bases.pop()) if len(bases) == 1 else None
+
+
+def read_turn_length(flow: Flow, query: Side, key: Side) -> float | None:
+    """How many times as long turning makes queries and keys, by a number that multiplies all cosines and sines (YaRN).
+
+    None where they stay as long, or it is not known.
+    """
+    found = {
+        None if maker is None else read_height(flow, maker)
+        for side in (query, key)
+        for node in list_turned(flow, side.nodes)
+        for maker in flow.makers[node]
+        if maker not in side.nodes
+    }
+    (height,) = found if len(found) == 1 else (None,)
+    return None if height == 1 else height
+
+
+def read_height(flow: Flow, node: int | None) -> float | None:
+    """By what number cosines or sines are multiplied on their way to a step; None if not known."""
+    height = 1.0
+    while node is not None and flow.op(node) not in WAVES:
+        step, factor = flow.steps[node], number(flow.steps[node])
+        if flow.op(node) in SCALINGS and len(step.inputs) == 1 and factor:
+            height = height / factor if flow.op(node).startswith("div") else height * factor
+        elif flow.op(node) not in CARRYING | REPEATS:
+            return None
+        node = next(iter(flow.makers[node]), None)
+    return None if node is None else height
 
 
 def name_turned_pairs(flow: Flow, query: Side, key: Side) -> Pairs | None:

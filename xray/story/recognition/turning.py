@@ -5,7 +5,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, LOOKUPS, SCALINGS, SHAPING, SIDE_BY_SIDE, SUMS, WAVES
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear
 
@@ -14,6 +14,8 @@ Pairs = Literal["neighbours", "halves"]
 MOST_BEHIND_PLACES = 24
 MOST_TO_PAIRS = 12
 """So many steps lie at most between a turn and where its pairs are taken apart."""
+MOST_TO_WAVES = 12
+"""So many steps lie at most between a turn and the cosines or sines that it is by."""
 
 
 def is_rotary(flow: Flow, own: Collection[int]) -> bool:
@@ -67,6 +69,70 @@ def name_pairs(flow: Flow, own: Collection[int]) -> Pairs | None:
     if any(takes_every_other(flow, node) or has_pairs_last(flow, node) for node in near):
         return "neighbours"
     return "halves" if turned and any(takes_half(flow, node) for node in near) else None
+
+
+def has_unlike_angles(flow: Flow, own: Collection[int]) -> bool:
+    """Whether the two numbers of all pairs have unlike angles, so that no pair is turned (V-JEPA 2).
+
+    A pair is as the product of moved numbers takes it apart; angles are laid out for it in the same way, or are not.
+    """
+    turned = list_turned(flow, own)
+    found = [name_mismatch(flow, pair, own) for pair in zip(turned[::2], turned[1::2], strict=True)]
+    return bool(found) and all(found)
+
+
+def name_mismatch(flow: Flow, factors: tuple[int, int], own: Collection[int]) -> bool:
+    """Whether the cosines and sines of a turn are known to be laid out otherwise than its pairs are taken apart."""
+    laid = {
+        name_layout(flow, maker, own)
+        for node in factors
+        for maker in flow.makers[node]
+        if maker is not None and maker not in own
+    }
+    pairs = {name_moved(flow, *way, own) for way in (factors, factors[::-1])} - {None}
+    return len(laid) == len(pairs) == 1 and None not in laid and laid != pairs
+
+
+def name_moved(flow: Flow, moved: int, kept: int, own: Collection[int]) -> Pairs | None:
+    """How a product's own numbers were brought in the places of those that another product reads; None if not known."""
+    start = next((maker for maker in flow.makers[kept] if maker in own), None)
+    way = list(flow.behind(moved, most=MOST_TO_PAIRS, within=own.__contains__, ends=lambda here: here == start))
+    if start is None or start not in way or way[-1] != start:
+        return None
+    if any(takes_every_other(flow, node) or has_pairs_last(flow, node) for node in way[:-1]):
+        return "neighbours"
+    return "halves" if any(takes_half(flow, node) for node in way[:-1]) else None
+
+
+def name_layout(flow: Flow, table: int, own: Collection[int]) -> Pairs | None:
+    """Which two numbers of each row of cosines or sines are of one angle; None if that is not known."""
+    here: int | None = table
+    is_wave = False
+    for _ in range(MOST_TO_WAVES):
+        if here is None or here in own or not flow.makers[here]:
+            return None
+        is_wave = is_wave or flow.op(here) in WAVES
+        if flow.output(here).shape[-1:] != flow.steps[here].inputs[0].shape[-1:]:
+            waves = is_wave or any(flow.op(one) in WAVES for one in flow.behind(here, most=MOST_TO_WAVES))
+            return name_doubling(flow, here) if waves else None
+        if flow.op(here) not in CASTING | SHAPING | SCALINGS | WAVES:
+            return None
+        here = flow.makers[here][0]
+    return None
+
+
+def name_doubling(flow: Flow, node: int) -> Pairs | None:
+    """How a step writes each number of a row twice: side by side, or all of them again behind them."""
+    given = flow.steps[node].inputs[0].shape
+    if given[-1] == 1 or flow.output(node).shape[-1] != 2 * given[-1]:
+        return None
+    if flow.op(node) in SIDE_BY_SIDE:
+        first, *others = flow.makers[node]
+        is_twice = others == [first] and first is not None and len(flow.steps[first].outputs) == 1
+        return "halves" if is_twice else None
+    if flow.op(node) in ("repeat", "tile"):
+        return "halves"
+    return "neighbours" if flow.op(node) == "repeat_interleave" else None
 
 
 def takes_every_other(flow: Flow, node: int) -> bool:

@@ -90,12 +90,15 @@ def give_heads(given: Given, part: Part, letters: str) -> None:
 
 def describe_part(flow: Flow, part: Part, what: str, branch: Attention) -> str:
     """The words for what is done to queries, keys or values between their projection and the scores."""
-    is_turned = branch.positions == "rotary"
+    turns = {
+        "rotary": f"rotary positions: turn the {what}",
+        "waves": f"positions: multiply the {what} by cosines and sines",
+    }
     if part.kind == "scale" and is_root(flow, part.nodes, part.record.shape[-1]):
         return ROOT
     return {
         "norm": f"normalise the {what}",
-        "rotate": f"rotary positions: turn the {what}" if is_turned else f"bring numbers of the {what} together",
+        "rotate": turns.get(branch.positions or "", f"bring numbers of the {what} together"),
         "cache": f"cache: earlier {what} and the new ones",
         "repeat": f"grouped queries: repeat the {what} for each head",
         "scale": f"scale the {what}",

@@ -56,7 +56,24 @@ def describe_rotary(anatomy: Anatomy) -> str:
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
     ways = ", ".join(filter(None, (tell_pairs(anatomy), tell_bases(anatomy))))
     how = f" They turn {ways}." if ways else ""
+    lengths = list_rotary(anatomy, lambda branch: branch.turn_length)
+    long = spell_values({f"{length:.4g}": lengths[length] for length in sorted(lengths)})
+    how += f" What is turned becomes {long} times as long." if long else ""
     return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place{but}.{how}"
+
+
+def describe_waves(anatomy: Anatomy) -> str:
+    found = [branch for branch in attentions(anatomy) if branch.positions == "waves"]
+    if not found:
+        return ""
+    other = "its neighbour" if {branch.turned_pairs for branch in found} == {"neighbours"} else "another"
+    some, many = tell_where_places(anatomy, "waves"), spell_turned(found)
+    part = f" It is done to {many} numbers of each head, not to the others." if many else ""
+    return (
+        f"Places by cosines and sines{some}: to each number of queries and keys, times a cosine by its place, {other},"
+        " times a sine, is added or subtracted. Such two have angles of their own: this turns no pair, as rotary places"
+        f" would.{part}"
+    )
 
 
 def tell_pairs(anatomy: Anatomy) -> str:
@@ -197,13 +214,15 @@ def describe_none_chosen(anatomy: Anatomy) -> str:
 
 
 def describe_turned(anatomy: Anatomy) -> str:
-    found = {(branch.turned, branch.d_k) for branch in attentions(anatomy)}
-    told = sorted((turned, d_k) for turned, d_k in found if turned and d_k)
-    if not told:
-        return ""
-    many = " or ".join(f"{turned} of the {d_k}" for turned, d_k in told)
-    some = tell_where(anatomy, lambda branch: branch.turned and branch.d_k) or ""
-    return f"Partly turned{some}: {many} numbers of each head are turned, not the others."
+    many = spell_turned([branch for branch in attentions(anatomy) if branch.positions != "waves"])
+    some = tell_where(anatomy, lambda branch: branch.positions != "waves" and branch.turned and branch.d_k) or ""
+    return f"Partly turned{some}: {many} numbers of each head are turned, not the others." if many else ""
+
+
+def spell_turned(found: Iterable[Attention]) -> str:
+    """How many numbers of a head are turned, and of how many; empty where all are."""
+    told = sorted({(one.turned, one.d_k) for one in found if one.turned and one.d_k})
+    return " or ".join(f"{turned} of the {d_k}" for turned, d_k in told)
 
 
 def describe_place_numbers(anatomy: Anatomy) -> str:

@@ -38,6 +38,7 @@ from xray.story.sentences.of_attentions import (
     describe_turned,
     describe_turned_by_head,
     describe_unscaled,
+    describe_waves,
     describe_window,
 )
 from xray.story.sentences.of_ends import describe_columns
@@ -290,6 +291,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("no key chosen", describe_none_chosen),
     Sentence("listed keys", describe_listed),
     Sentence("rotary places", describe_rotary),
+    Sentence("waves of places", describe_waves),
     Sentence("slopes of places", describe_alibi),
     Sentence("relative places", describe_relative),
     Sentence("added places", describe_added),

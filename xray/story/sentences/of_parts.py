@@ -230,6 +230,11 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
             "turned by their place, so that scores tell how far apart two are",
             lambda part: part.positions == "rotary",
         ),
+        of_attention(
+            "times waves",
+            "times cosines of their place; others, times sines, are added or subtracted",
+            lambda part: part.positions == "waves",
+        ),
         of_attention("turned by an angle", "turned by an angle of each head's own", lambda part: part.turned_by_head),
     ),
     "cache": (of_attention("cache", "with those of the places before", any_attention),),
