@@ -46,6 +46,33 @@ def test_a_vector_at_the_end_of_each_line_of_a_map_is_a_column(learned, first, l
     assert column.label == label
 
 
+class LinesOfRows(Lined):
+    """The same, the map of rows already; its vector learned or, where it is not, the first row of each line again."""
+
+    def forward(self, image):
+        seen = self.patches(image).permute(0, 2, 3, 1)
+        one = self.line.repeat(1, seen.shape[1], 1, 1) if isinstance(self.line, nn.Parameter) else seen[:, :, :1]
+        x = torch.cat((one, seen) if self.first else (seen, one), dim=2).flatten(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("learned", "first", "label"),
+    [
+        (True, False, "A LEARNED ROW BEHIND EACH 3 ROWS"),
+        (True, True, "A LEARNED ROW IN FRONT"),
+        (False, False, "ONE MORE ROW IN EACH OF 2"),
+    ],
+)
+def test_a_row_at_the_end_of_each_line_of_rows_is_told_for_each(learned, first, label):
+    _, chart = read(lambda: LinesOfRows(learned, first), torch.rand(1, 3, 8, 12))
+
+    (column,) = (node for node in chart.nodes if node.record.shape == (1, 2, 4, WIDTH))
+    assert column.label == label
+
+
 @pytest.mark.parametrize(
     ("pick", "told"),
     [

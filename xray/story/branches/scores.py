@@ -17,7 +17,7 @@ from xray.story.branches.visible import count_blocks, count_written, hides_from_
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
-from xray.story.recognition.scored_parts import Operand, list_behind, read_scored, reads_table
+from xray.story.recognition.scored_parts import Operand, is_of_bools, list_behind, read_scored, reads_table
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values, number
 
@@ -65,18 +65,19 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         return read_columns(flow, site, any(part.kind == "bias" for part in parts))
     masks = [part.operand for part in parts if part.kind == "mask" and part.operand is not None]
     biases = [part.operand for part in parts if part.kind == "bias" and part.operand is not None]
+    joining = [*masks, *(one for one in biases if not is_of_bools(flow, one))]
     hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
     hiding = None if hiding is None else mark_hidden(hiding)
     causal = None if hiding is None else sees_no_future(hiding)
     if causal is None:
-        causal = join_verdicts(flow, site, [*masks, *biases])
+        causal = join_verdicts(flow, site, joining)
     window = None if hiding is None or causal is None else find_window(hiding, causal)
     sees_both = hiding if causal is False else None
     if window is None:
-        window = next((w for one in [*masks, *biases] if (w := shifted_window(flow, one.maker)) is not None), None)
+        window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
     blocks = None if sees_both is None else count_blocks(sees_both)
     if hiding is None and not causal:
-        blocks = next((n for one in [*masks, *biases] if (n := count_written(flow, one.maker)) is not None), None)
+        blocks = next((n for one in joining if (n := count_written(flow, one.maker)) is not None), None)
         causal = causal if blocks is None else False
     bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks))
     return Scores(
@@ -86,7 +87,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
         blocks,
-        hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(masks, biases),
+        hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(joining),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
 
@@ -120,9 +121,9 @@ def counts_within_a_kind(flow: Flow, bias: int | None) -> bool:
     return counts == [True, False] and kinds[0] in by_kind and kinds[0] not in by_place
 
 
-def hides_by_a_rule(masks: Sequence[Operand], biases: Sequence[Operand]) -> bool:
+def hides_by_a_rule(joining: Sequence[Operand]) -> bool:
     """Whether a mask was recorded that hides some cells, and neither the future nor padding alone (Mllama's tiles)."""
-    facts = (one.record.mask for one in (*masks, *biases))
+    facts = (one.record.mask for one in joining)
     return any(one is not None and one.kind == "custom" and one.hidden_share > 0 for one in facts)
 
 

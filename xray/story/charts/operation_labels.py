@@ -47,6 +47,7 @@ from xray.story.passages.pools import (
     weighs_rows,
 )
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
 from xray.story.sentences.of_models import describe_ops
@@ -143,7 +144,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in ("pow", "pow_"):
         power = flow.steps[node].settings.get("arg1", flow.steps[node].settings.get("other"))
         return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
-    if op == "where":
+    if op == "where" or list_one_of_two(flow, node):
         return "ONE OR THE OTHER"
     if op in ("addcmul", "addcmul_"):
         held = [record.role for record in flow.steps[node].inputs].count("parameter")

@@ -39,7 +39,7 @@ from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.ordered_rows import label_regrouped, list_in_turn, read_regrouping
 from xray.story.recognition.between import is_scale, list_reading_data
-from xray.story.recognition.chosen_rows import list_by_highest
+from xray.story.recognition.chosen_rows import list_by_highest, list_one_of_two
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
@@ -71,6 +71,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         sums = [node for node in nodes if flow.op(node) in SUMS]
         laid = {node: list_laid(flow, node, nodes) or list_put_together(flow, node) for node in sums}
         folded |= {node: own for node, own in laid.items() if own}
+        folded |= {node: own for node in sums if (own := list_one_of_two(flow, node)) and nodes.issuperset(own)}
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed

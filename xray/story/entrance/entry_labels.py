@@ -247,8 +247,13 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
         return f"LEARNED ROWS BESIDE: {sum(rows) - own:,} + {own:,}"
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
-    is_one_more = len(rows) == 2 and list(rows).count(1) == 1
-    return "WITH ONE MORE ROW" if is_one_more and len(flow.output(node).shape) > 2 else ""
+    shape = flow.output(node).shape
+    if len(rows) != 2 or list(rows).count(1) != 1 or len(shape) < OF_ROWS:
+        return ""
+    if len(shape) == OF_ROWS or flow.steps[node].inputs[0].shape[1] != shape[1]:
+        return "WITH ONE MORE ROW"
+    is_behind = learned[-1] and rows[-1] == 1
+    return f"A LEARNED ROW BEHIND EACH {rows[0]:,} ROWS" if is_behind else f"ONE MORE ROW IN EACH OF {shape[1]:,}"
 
 
 def label_pieces(flow: Flow, node: int) -> str:

@@ -1,7 +1,9 @@
 """Rows that are chosen: by their scores, as queries are (RT-DETR), by chance (ViT MAE), or by their ids (CLIP)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS, SUMS
+from xray.ir.records import TensorRecord
+from xray.story.recognition.scored_parts import NEGATIONS
 from xray.story.recognition.value_shapes import number
 
 NEAR_BEHIND, FAR_BEHIND = 8, 32
@@ -39,6 +41,34 @@ def list_by_highest(flow: Flow, choice: int) -> tuple[int, ...]:
         return ()
     before, after = flow.steps[best].inputs[0].shape, flow.output(best).shape
     return (best, choice) if before[:-1] == after else ()
+
+
+def list_one_of_two(flow: Flow, add: int) -> tuple[int, ...]:
+    """A sum of two products of which one is 0 at each place, as a bool and its opposite say; none for any other sum.
+
+    So each place is taken from one of two tensors (Phi-4 multimodal's words with images, and with sounds).
+    """
+    made = [flow.carried_from(maker) for maker in flow.makers[add]] if flow.op(add) in SUMS else []
+    products = [one for one in made if one is not None and flow.op(one) in ("mul", "multiply")]
+    if len(products) != 2 or len(flow.steps[add].inputs) != 2:
+        return ()
+    first, second = ([said for given in flow.given(one) if (said := read_bool(flow, *given))] for one in products)
+    is_split = len(first) == len(second) == 1 and first[0][0] == second[0][0] and first[0][1] != second[0][1]
+    return (*sorted(products), add) if is_split else ()
+
+
+def read_bool(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[str, bool] | None:
+    """Which step made a bool, be it moved or made a number since, and whether a tensor holds its opposite."""
+    is_opposite = False
+    while maker is not None and flow.op(maker) in CARRYING | NEGATIONS | {"rsub"} and flow.makers[maker]:
+        step = flow.steps[maker]
+        record, before = next(flow.given(maker))
+        is_plain = record.dtype == "bool" if flow.op(maker) in NEGATIONS else number(step) == 1
+        if flow.op(maker) not in CARRYING and not is_plain:
+            return None
+        is_opposite ^= flow.op(maker) not in CARRYING
+        maker = before
+    return None if record.dtype != "bool" or record.source is None else (record.source, is_opposite)
 
 
 def picks_by_chance(flow: Flow, here: int) -> bool:

@@ -177,7 +177,13 @@ def peel(flow: Flow, node: int, mask: Operand) -> Scored:
 
 
 def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
-    """What is added to the scores: a mask, a bias for positions, or both in one tensor."""
+    """What is added to the scores: a mask, a bias for positions, or both in one tensor.
+
+    A bool that is added makes 1 of yes and 0 of no: it hides nothing, be it added to a bias first (Phi-4 multimodal).
+    """
+    operand = leave_off_bools(flow, operand)
+    if is_of_bools(flow, operand):
+        return [Scored("bias", (node,), operand)]
     behind = list_behind(flow, operand.maker)
     bias = find_bias(flow, operand, behind)
     mask = find_mask(flow, operand, behind, has_bias=bias is not None)
@@ -185,6 +191,25 @@ def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     if mask is not None or bias is None:
         parts.append(Scored("mask", (node,), mask or operand))
     return parts
+
+
+def leave_off_bools(flow: Flow, operand: Operand) -> Operand:
+    """What is added to scores, without a bool that was added to it before."""
+    made = flow.carried_from(operand.maker)
+    while made is not None and flow.op(made) in SUMS and len(flow.steps[made].inputs) == 2:
+        left = [one for one in (Operand(*given) for given in flow.given(made)) if not is_of_bools(flow, one)]
+        if len(left) != 1:
+            break
+        operand, made = left[0], flow.carried_from(left[0].maker)
+    return operand
+
+
+def is_of_bools(flow: Flow, operand: Operand) -> bool:
+    """Whether a tensor is a bool, moved or made a number at most."""
+    record, maker = operand.record, operand.maker
+    while record.dtype != "bool" and maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+        record, maker = next(flow.given(maker))
+    return record.dtype == "bool"
 
 
 def pick_mask(others: list[Operand]) -> Operand:

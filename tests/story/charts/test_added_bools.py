@@ -1,0 +1,79 @@
+"""A bool that is added to scores, 1 for yes and 0 for no, hides nothing; handed on as a mask it hides (Phi-4)."""
+
+import pytest
+import torch
+from story.charts.test_bias_tables import HEADS, WIDTH, Biased
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+KINDS = ("bool and table", "table and bool", "bool", "numbers", "low numbers", "masked", "plain mask")
+
+
+class Attends(nn.Module):
+    """Attention by the kernel, whose mask is handed to it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, seen, mask):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        if mask is None:
+            return x + self.out(((q @ k.mT + seen).softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return x + self.out(scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2))
+
+
+class Seen(Biased):
+    """Who may see whom: a triangle. Either the bool is added to scores, or what is made of it hides."""
+
+    def __init__(self, kind):
+        super().__init__(second=False)
+        self.kind, self.layers = kind, nn.ModuleList(Attends() for _ in range(3))
+
+    def forward(self, ids, bbox):  # type: ignore[override]
+        places = torch.arange(ids.shape[1])
+        seen = (places[:, None] >= places)[None, None]
+        bias = self.look_up(self.places, places.expand_as(ids))
+        low = torch.where(seen, 0.0, -1e9)
+        mask = {
+            "bool and table": seen + bias,
+            "table and bool": bias + seen,
+            "bool": None,
+            "numbers": seen.float(),
+            "low numbers": low + bias,
+            "masked": bias.masked_fill(~seen, -1e9),
+            "plain mask": seen,
+        }[self.kind]
+        x = self.words(ids) + bbox.sum() * 0
+        for attends, thinks in zip(self.layers, self.thinks, strict=True):
+            x = thinks(attends(x, seen, mask))
+        return x
+
+
+def record(kind):
+    torch.manual_seed(0)
+    return xray.trace(Seen(kind).eval(), torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6)
+
+
+def has_mask(trace):
+    (column,) = read_columns(trace)
+    return any(node.surface == "mask" for node in column.frames[0].panels[0].chart.nodes)
+
+
+@pytest.mark.parametrize("kind", KINDS[:4])
+def test_a_bool_that_is_added_to_scores_is_no_mask(kind):
+    trace = record(kind)
+
+    assert not has_mask(trace)
+    assert xray.anatomy(trace).towers[0].branches[0].causal is False
+
+
+@pytest.mark.parametrize("kind", KINDS[4:])
+def test_a_bool_by_which_scores_are_pushed_down_is_a_mask(kind):
+    trace = record(kind)
+
+    assert has_mask(trace)
+    assert xray.anatomy(trace).towers[0].branches[0].causal is True

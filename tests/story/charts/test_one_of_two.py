@@ -1,0 +1,50 @@
+"""Rows that are taken from one of two streams, as a bool says: by `where`, or by products with it and its opposite."""
+
+import pytest
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+WAYS = {
+    "opposite": lambda is_sign, one, other: one * is_sign + other * ~is_sign,
+    "the rest of 1": lambda is_sign, one, other: other * (1 - is_sign.float()) + one * is_sign.float(),
+}
+OTHERS = {
+    "alike": lambda is_sign, one, other: one * is_sign + other * is_sign,
+    "numbers": lambda is_sign, one, other: one * is_sign + other * (0.5 - is_sign.float()),
+}
+
+
+class Merges(nn.Module):
+    """Words looked up in two tables, and put together."""
+
+    def __init__(self, merge):
+        super().__init__()
+        self.words, self.signs, self.merge = nn.Embedding(11, WIDTH), nn.Embedding(13, WIDTH), merge
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+
+    def forward(self, ids):
+        return self.layers(self.merge(ids.eq(4)[..., None], self.signs(ids), self.words(ids)))
+
+
+def chart(merge):
+    (column,) = read_columns(xray.trace(Merges(merge).eval(), torch.arange(10).view(2, 5)))
+    return column.entrance
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_sum_of_products_with_a_bool_and_its_opposite_takes_one_or_the_other(way):
+    found = chart(WAYS[way])
+
+    (head,) = [node for node in found.nodes if node.key == found.head]
+    assert head.label == "ONE OR THE OTHER"
+    assert [step.op for step in head.steps].count("mul") == 2
+    assert [edge.target for edge in found.edges].count(found.head) == 2
+
+
+@pytest.mark.parametrize("way", OTHERS)
+def test_a_sum_of_other_products_takes_not_one_of_two(way):
+    assert "ONE OR THE OTHER" not in [node.label for node in chart(OTHERS[way]).nodes]
