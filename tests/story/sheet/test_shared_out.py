@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -393,3 +394,40 @@ def test_a_head_of_every_layer_is_counted_behind_the_last_where_it_is_drawn():
     shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
     assert shares["head"] == 7 * (WIDTH + 1)
     assert "all else" not in shares
+
+
+class Adapts(nn.Module):
+    """A layer whose feed-forward other layers may have too, with a narrow way of its own beside it (Zamba 2)."""
+
+    def __init__(self, wide):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), wide, nn.Linear(29, WIDTH)
+        self.down, self.up = nn.Linear(WIDTH, 2), nn.Linear(2, 29)
+        self.before, self.attention = nn.LayerNorm(WIDTH), Attention(WIDTH, 3)
+
+    def forward(self, x):
+        rows = self.before(x)
+        x = x + self.attention(rows, rows)
+        normed = self.norm(x)
+        return x + self.back(torch.relu(self.wide(normed) + self.up(self.down(normed))))
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_its_own(shares):
+    torch.manual_seed(0)
+    wide = nn.Linear(WIDTH, 29)
+    model = nn.Sequential(
+        nn.Embedding(31, WIDTH), *(Adapts(wide if shares else nn.Linear(WIDTH, 29)) for _ in range(3))
+    )
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    found = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    of_all = sum(one.numel() for one in wide.parameters())
+    own = sum(one.numel() for layer in list(model)[1:] for one in layer.parameters())
+    own -= sum(
+        one.numel() for layer in list(model)[1:] for one in (*layer.attention.parameters(), *layer.before.parameters())
+    )
+    rows = {name: count for name, count in found.items() if name.startswith("feed-forward")}
+    both = {"feed-forward × 3, in common": of_all, "feed-forward × 3, of their own": own - 3 * of_all}
+    assert rows == (both if shares else {"feed-forward × 3": own})
+    assert sum(found.values()) == sum(one.numel() for one in model.parameters())
