@@ -1,6 +1,7 @@
 """Parameters that were changed in place before the layers that work with them are counted where they work."""
 
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from xray.renderers.fonts import text_width
 from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import list_shares
+from xray.story.sheet.shares import count_common, list_shares
 
 WIDTH = 15
 
@@ -410,6 +411,16 @@ class Adapts(nn.Module):
         x = x + self.attention(rows, rows)
         normed = self.norm(x)
         return x + self.back(torch.relu(self.wide(normed) + self.up(self.down(normed))))
+
+
+def test_weights_of_which_one_part_alone_has_more_are_not_counted_apart():
+    count, seen = Mock(), {"a": 7, "b": 5, "c": 3}
+    count.key, count.params, count.handing_on = {0: "a", 1: "b", 2: "a", 3: "c"}.get, {0: 7, 1: 5, 2: 7, 3: 3}.get, ()
+    count.flow.steps = [Mock(settings={})] * 4
+
+    assert count_common(count, [[0, 1], [2]], set()) is None
+    assert count_common(count, [[0, 1], [2, 3]], set()) == (7, 8)
+    assert count_common(count, [[0, 1], [2, 3]], seen.keys()) is None
 
 
 @pytest.mark.parametrize("shares", [True, False])

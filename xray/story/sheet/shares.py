@@ -193,9 +193,10 @@ def tell_again(new: int, times: int) -> str:
 
 
 def count_common(count: Count, groups: Sequence[Collection[int]], known: Set[str]) -> tuple[int, int] | None:
-    """The weights that several parts work with, and those of one alone; None where no part has both.
+    """The weights that several parts work with, and those of one alone; None where not every part has both.
 
-    So one feed-forward of all layers has an adapter of each beside it (Zamba 2). What is `known` is counted already.
+    So one feed-forward of all layers has an adapter of each beside it (Zamba 2). Boxes that the first one alone begins
+    with are none of each (SAM 3 Lite). What is `known` is counted already.
     """
     held: list[dict[str, int]] = []
     for nodes in groups:
@@ -204,7 +205,7 @@ def count_common(count: Count, groups: Sequence[Collection[int]], known: Set[str
         fresh = [one for one in learned if not any({key, *paths_above(key)} & known for key in names[one])]
         held.append({names[one][0]: count.params(one) for one in fresh})
     times = Counter(key for own in held for key in own)
-    if not any({times[key] > 1 for key in own} == {True, False} for own in held):
+    if not held or not all({times[key] > 1 for key in own} == {True, False} for own in held):
         return None
     sizes = {key: n for own in held for key, n in own.items()}
     common = sum(n for key, n in sizes.items() if times[key] > 1)
