@@ -130,6 +130,20 @@ def test_queries_times_learned_numbers_say_so_and_what_is_made_of_these(bend, le
     assert [node.label for node in chart.nodes if node.key == "scale0_q"] == [told]
 
 
+@pytest.mark.parametrize(
+    ("bend", "formula"),
+    [
+        (lambda by: by, "softmax( (Q × learned numbers)·KT ) · V"),
+        (lambda by: softplus(by).mul(0.7), "softmax( (Q × softplus of learned numbers · 0.7)·KT ) · V"),
+    ],
+)
+def test_numbers_of_each_channel_multiply_queries_and_not_their_product_with_keys(bend, formula):
+    tower, branch, nodes = read_panel(lambda: Bent(bend, learned=True))
+
+    (_, _, line), *_ = list_formulas(tower, branch, nodes)
+    assert "".join(run.text for run in line) == formula
+
+
 class LetThrough(ScaledLast):
     """The same numbers by distance for all rows, each place lets a share of them through (WavLM)."""
 

@@ -1,7 +1,9 @@
 """Parameters that were changed in place before the layers that work with them are counted where they work."""
 
 from typing import Any
+from unittest.mock import Mock
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -11,7 +13,7 @@ from xray.renderers.fonts import text_width
 from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import list_shares
+from xray.story.sheet.shares import count_common, list_shares
 
 WIDTH = 15
 
@@ -393,3 +395,50 @@ def test_a_head_of_every_layer_is_counted_behind_the_last_where_it_is_drawn():
     shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
     assert shares["head"] == 7 * (WIDTH + 1)
     assert "all else" not in shares
+
+
+class Adapts(nn.Module):
+    """A layer whose feed-forward other layers may have too, with a narrow way of its own beside it (Zamba 2)."""
+
+    def __init__(self, wide):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.LayerNorm(WIDTH), wide, nn.Linear(29, WIDTH)
+        self.down, self.up = nn.Linear(WIDTH, 2), nn.Linear(2, 29)
+        self.before, self.attention = nn.LayerNorm(WIDTH), Attention(WIDTH, 3)
+
+    def forward(self, x):
+        rows = self.before(x)
+        x = x + self.attention(rows, rows)
+        normed = self.norm(x)
+        return x + self.back(torch.relu(self.wide(normed) + self.up(self.down(normed))))
+
+
+def test_weights_of_which_one_part_alone_has_more_are_not_counted_apart():
+    count, seen = Mock(), {"a": 7, "b": 5, "c": 3}
+    count.key, count.params, count.handing_on = {0: "a", 1: "b", 2: "a", 3: "c"}.get, {0: 7, 1: 5, 2: 7, 3: 3}.get, ()
+    count.flow.steps = [Mock(settings={})] * 4
+
+    assert count_common(count, [[0, 1], [2]], set()) is None
+    assert count_common(count, [[0, 1], [2, 3]], set()) == (7, 8)
+    assert count_common(count, [[0, 1], [2, 3]], seen.keys()) is None
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_its_own(shares):
+    torch.manual_seed(0)
+    wide = nn.Linear(WIDTH, 29)
+    model = nn.Sequential(
+        nn.Embedding(31, WIDTH), *(Adapts(wide if shares else nn.Linear(WIDTH, 29)) for _ in range(3))
+    )
+    trace = xray.trace(model, torch.arange(14).view(2, 7))
+    found = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    of_all = sum(one.numel() for one in wide.parameters())
+    own = sum(one.numel() for layer in list(model)[1:] for one in layer.parameters())
+    own -= sum(
+        one.numel() for layer in list(model)[1:] for one in (*layer.attention.parameters(), *layer.before.parameters())
+    )
+    rows = {name: count for name, count in found.items() if name.startswith("feed-forward")}
+    both = {"feed-forward × 3, in common": of_all, "feed-forward × 3, of their own": own - 3 * of_all}
+    assert rows == (both if shares else {"feed-forward × 3": own})
+    assert sum(found.values()) == sum(one.numel() for one in model.parameters())

@@ -11,6 +11,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Line, Run, line_width
+from xray.story.passages.learned_steps import LEARNED
 from xray.story.sentences.of_parts import HELD_CAP, describe_box
 from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
@@ -121,7 +122,8 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     factors = [term for term in later if not isinstance(term, str)]
     if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors:
         return ()  # such as the two around a tanh (Gemma 4's ear)
-    runs = [Run(f"softmax( {'( ' * len(factors)}{cap and f'{cap}·tanh( '}Q·K", LABEL)]
+    q, k = (write_operand(letter, nodes) for letter in "QK")
+    runs = [Run(f"softmax( {'( ' * len(factors)}{cap and f'{cap}·tanh( '}{q}·{k}", LABEL)]
     runs += [Run("T", LABEL, "text", "regular", "sup")]
     runs += [run for factor in list_factors(nodes) for run in write_factor(factor)]
     runs += [Run(f" / {cap} )", LABEL)] if cap else []
@@ -130,6 +132,13 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
     return (*runs, Run(" ) · V × share" if is_behind else " ) · V", LABEL))
+
+
+def write_operand(letter: str, nodes: Sequence[Node]) -> str:
+    """Queries or keys, in brackets with what stays theirs in the product: learned numbers, one for each channel."""
+    names = [name_scaling(node) for node in nodes if is_scaled(node, nodes) and node.key.endswith(f"_{letter.lower()}")]
+    told = "".join(name.lower() for name in names if LEARNED in name)
+    return f"({letter}{told})" if told else letter
 
 
 def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
@@ -155,9 +164,10 @@ def write_factor(factor: str) -> list[Run]:
 
 
 def list_factors(nodes: Sequence[Node]) -> list[str]:
-    """By what queries, keys and scores are multiplied, as their boxes tell it; twice the root of a root is one."""
+    """By what numbers queries, keys and scores are multiplied, as their boxes tell it; twice √√ is √."""
     scores = next((node.label.replace("K·Q", "Q·K") for node in nodes if node.key.endswith("scores")), "")
     scaled = [name_scaling(node) for node in nodes if is_scaled(node, nodes)]
+    scaled = [name for name in scaled if LEARNED not in name]
     factors = list(filter(None, map(str.strip, (*scaled, scores.removeprefix("SCORES Q·K^T")))))
     if factors.count(ROOT_OF_ROOT) == 2:
         return ["÷ √d_k", *(factor for factor in factors if factor != ROOT_OF_ROOT)]

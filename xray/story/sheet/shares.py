@@ -1,7 +1,7 @@
 """Where the parameters are: what of them each part holds, and what took no part."""
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
@@ -98,9 +98,18 @@ def list_shares(
         for path, n in seen.items():
             below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
         fresh = {path: n - below[path] for path, n in new.items()}
+        common = count_common(count, held_now, seen.keys()) if times else None
         seen.update(fresh)
-        name += f" × {times:,}{tell_again(count.count_new(held_now, fresh), times)}" if times else ""
-        found.append((name, role, sum(fresh.values())))
+        name += f" × {times:,}" if times else ""
+        total = sum(fresh.values())
+        if common is None:
+            name += tell_again(count.count_new(held_now, fresh), times)
+            found.append((name, role, total))
+        elif sum(common) == total:
+            found.extend([(f"{name}, in common", role, common[0]), (f"{name}, of their own", role, common[1])])
+            counted.append((count, []))
+        else:
+            found.append((f"{name}, some in common", role, total))
         counted.append((count, groups))
 
     firsts = [column for column in columns if column.is_first]
@@ -181,6 +190,32 @@ def list_before_head(count: Count, places: Collection[int]) -> set[int]:
 def tell_again(new: int, times: int) -> str:
     """Of how many of several parts the weights are, where the others work with these again (ALBERT)."""
     return f", weights of {new:,}" if 0 < new < times else ""
+
+
+def count_common(count: Count, groups: Sequence[Collection[int]], known: Set[str]) -> tuple[int, int] | None:
+    """The weights that several parts work with, and those of one alone; None where not every part has both.
+
+    So one feed-forward of all layers has an adapter of each beside it (Zamba 2). Boxes that the first one alone begins
+    with are none of each (SAM 3 Lite). What is `known` is counted already.
+    """
+    held: list[dict[str, int]] = []
+    for nodes in groups:
+        learned = [one for one in nodes if count.flow.is_leaf(one) and count.is_learned(one)]
+        names = {one: (name_first(count, one), count.key(one)) for one in learned}
+        fresh = [one for one in learned if not any({key, *paths_above(key)} & known for key in names[one])]
+        held.append({names[one][0]: count.params(one) for one in fresh})
+    times = Counter(key for own in held for key in own)
+    if not held or not all({times[key] > 1 for key in own} == {True, False} for own in held):
+        return None
+    sizes = {key: n for own in held for key, n in own.items()}
+    common = sum(n for key, n in sizes.items() if times[key] > 1)
+    return common, sum(sizes.values()) - common
+
+
+def name_first(count: Count, node: int) -> str:
+    """By what the weights of a step are known: the step that worked with them first, not one that handed them on."""
+    holder, own = str(count.flow.steps[node].settings.get(SAME_WEIGHTS_AS, "")), count.key(node)
+    return own if not holder or holder in count.handing_on else holder
 
 
 def list_kinds(count: Count, towering: Towering, beside: Collection[int]) -> list[tuple[str, list[set[int]]]]:
