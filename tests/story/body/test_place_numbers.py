@@ -64,6 +64,12 @@ def merge_behind(places, curve):
     return torch.cat([angles, angles], -1).unsqueeze(1)
 
 
+def merge_in_turn(places, curve):
+    """The first angle of each number lies before the second of any (Kimi K2.5)."""
+    angles = curve(places.movedim(0, -1).float().unsqueeze(-1) * torch.rand(D_K // 4)).mT.flatten(-2)
+    return torch.cat([angles, angles], -1).unsqueeze(1)
+
+
 def take_first(places, curve):
     """Angles are worked out of every number, and those of the first alone are used."""
     angles = curve(places.float().unsqueeze(-1) * torch.rand(NUMBERS))[0]
@@ -87,6 +93,7 @@ def lay_one(places, curve):
         (pick, NUMBERS),
         (merge, NUMBERS),
         (merge_behind, NUMBERS),
+        (merge_in_turn, NUMBERS),
         (beside_learned, NUMBERS),
         (take_first, None),
         (lay_one, None),

@@ -78,6 +78,34 @@ def test_rows_of_a_table_that_are_weighed_and_added_up_are_one_box():
     assert not {"ABS", "CLAMP", "STACKED"} & {*labels}
 
 
+class Framed(nn.Module):
+    """Rows of an image, to each of which that of its frame is added, be there but one frame (Kimi K2.5)."""
+
+    def __init__(self, *frames):
+        super().__init__()
+        self.frames, self.patches = frames, nn.Linear(7, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+        turns = torch.arange(11)[:, None] * 0.9 ** torch.arange(WIDTH)
+        self.register_buffer("table", torch.cat((torch.zeros(1, WIDTH), turns.sin())))
+
+    def forward(self, pixel_values):
+        count = len(pixel_values) // len(self.frames)
+        frames = [(torch.arange(1) + frame).repeat_interleave(count) for frame in self.frames]
+        return self.layers(self.patches(pixel_values) + self.table[torch.cat(frames)])
+
+
+@pytest.mark.parametrize(
+    ("frames", "told"),
+    [((0, 0), "+ ROW 0 OF A TABLE OF 12 ROWS"), ((3,), "+ ROW 3 OF A TABLE OF 12 ROWS"), ((1, 2), "+ SINES OF PLACES")],
+)
+def test_one_and_the_same_row_of_a_table_tells_no_places(frames, told):
+    trace = xray.trace(Framed(*frames).eval(), torch.ones(10, 7))
+    (tower,) = xray.anatomy(trace).towers
+
+    assert told in [node.label for node in read_columns(trace)[0].entrance.nodes]
+    assert ("positions" in [part.part for part in tower.entrance]) == told.endswith("PLACES")
+
+
 class Chooses(nn.Module):
     """A stream that begins with the rows of an image whose best class scored highest (RT-DETR)."""
 

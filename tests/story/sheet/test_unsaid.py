@@ -65,13 +65,13 @@ class Noised(nn.Module):
         return (1 - share) * x + share * torch.randn_like(x)
 
 
-def test_what_multiplies_given_rows_before_noise_is_added_is_said_to_be_in_no_box():
+def test_what_multiplies_given_rows_before_noise_is_added_is_said_in_its_box():
     model = nn.Sequential(Noised(), nn.Linear(WIDTH, WIDTH), Layer(nn.Identity()), Layer(nn.Identity()))
     layout = compose_poster(xray.trace(model.eval(), torch.rand(2, 5, WIDTH)), text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
-    assert "+ NOISE" in text
-    assert "Worked out, and in no box: mul (entrance)" in text
+    assert "NOISE × t + ROWS × (1 − t)" in text
+    assert "in no box" not in text
 
 
 def test_each_of_two_branches_side_by_side_stands_on_its_own_norm():

@@ -9,7 +9,6 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,
-    CHANCE,
     CURVES,
     DIFFERENCES,
     FINDINGS,
@@ -28,7 +27,7 @@ from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import find_any_norm, name_norm
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Node, describe_params
-from xray.story.entrance.tables import MOVING
+from xray.story.entrance.inputs import label_noise, list_noise_sum
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
@@ -54,7 +53,7 @@ from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 from xray.story.wording import plural
 
-MOST_BEHIND, LEAST_ADDED = 12, 0.01
+LEAST_ADDED = 0.01
 COMPARED = {"gt": "ABOVE {}", "ge": "FROM {} UP", "lt": "BELOW {}", "le": "UP TO {}"}
 """Where numbers are compared with one: what those are like that become 1, as others become 0."""
 SCATTERING = frozenset({"scatter", "scatter_"})
@@ -157,7 +156,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return label_learned(flow, node)
     if op in SUMS:
         forced = list_rounding(flow, node)
-        return label_forced(flow, forced) if forced else "+ NOISE" if adds_noise(flow, node) else ADDED_UP
+        return label_forced(flow, forced) if forced else label_noise(flow, node) or ADDED_UP
     if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
     if op in SCALINGS:
@@ -227,7 +226,13 @@ def label_division(flow: Flow, norm: Norm) -> str:
 
 def list_written_out(flow: Flow, node: int) -> tuple[int, ...]:
     """The steps that one box stands for as they do one thing together: round, divide by a sum, take a mean of a map."""
-    return list_rounding(flow, node) or list_own_sum(flow, node) or list_flags(flow, node) or list_means(flow, node)
+    return (
+        list_rounding(flow, node)
+        or list_own_sum(flow, node)
+        or list_flags(flow, node)
+        or list_means(flow, node)
+        or list_noise_sum(flow, node)
+    )
 
 
 def list_rounding(flow: Flow, node: int) -> tuple[int, ...]:
@@ -356,30 +361,6 @@ def label_softmax(flow: Flow, node: int) -> str:
         return "SOFTMAX OF 1 NUMBER"
     is_last = not isinstance(dim, int) or dim % len(shape) == len(shape) - 1
     return "SOFTMAX" if is_last else f"SOFTMAX dim {dim}".replace("-", "−")
-
-
-def adds_noise(flow: Flow, node: int) -> bool:
-    """Whether a step adds numbers that are drawn by chance, be they scaled, to what it is given."""
-    return any(is_drawn_by_chance(flow, maker) for maker in flow.makers[node])
-
-
-def is_drawn_by_chance(flow: Flow, maker: int | None) -> bool:
-    """Whether numbers are drawn by chance, moved and scaled at most: by few numbers, as by the time of a flow (π0)."""
-    seen: set[int] = set()
-    todo, chance = [maker], False
-    while todo and len(seen) < MOST_BEHIND:
-        here = todo.pop()
-        if here is None or here in seen:
-            continue
-        seen.add(here)
-        if flow.op(here) in CHANCE:
-            chance = True
-            continue
-        if flow.op(here) not in MOVING | SCALINGS | {"index"}:
-            return False
-        whole = prod(flow.output(here).shape) if flow.op(here) in SCALINGS else 0
-        todo += [before for record, before in flow.given(here) if prod(record.shape) >= whole]
-    return chance
 
 
 def lies_end_to_end(flow: Flow, node: int) -> bool:

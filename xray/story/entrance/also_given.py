@@ -19,12 +19,13 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
-from xray.story.entrance.inputs import is_named_picture, name_argument
+from xray.story.entrance.inputs import find_made, find_noise_sum, is_named_picture, name_argument
 from xray.story.entrance.shared_ids import find_given_rows
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
 VECTORS, IDS, PICTURE, IMAGE = "VECTORS", "IDS", "INPUT", "IMAGE"
+BY_CHANCE = "DRAWN BY CHANCE"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
 MOST_BESIDE, MOST_BEHIND = 4, 40
@@ -58,6 +59,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
             same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
         edges += [one for one in [Edge(same.key, node.key)] if one not in (*edges, *chart.edges)]
     edges += [edge for edge in lead_to_products(flow, chart, others.values()) if edge not in edges]
+    edges += lead_to_noise(flow, chart, others.values())
     too_many = len(others) + len(given) > MOST_BESIDE
     if not others or not given or too_many or any(node.row == 0 and node not in given for node in chart.nodes):
         kept = [edge for edge in edges if not edge.source.startswith("also")]
@@ -136,7 +138,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     place = next((one for one in places if flow.op(one) in LOOKUPS), places[0])
     drawn = find_drawn_by_chance(flow, place)
     if drawn is not None:
-        return flow.output(drawn), "DRAWN BY CHANCE"
+        return flow.output(drawn), BY_CHANCE
     asked = {
         record.shape: record
         for record in list_asked(flow, place)
@@ -170,6 +172,20 @@ def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterat
     for node in chart.nodes:
         records = list(list_joined(flow, chart, node, SCALINGS)) if node.row else []
         yield from (Edge(one.key, node.key) for one in others if any(has_shape(one, record) for record in records))
+
+
+def lead_to_noise(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterator[Edge]:
+    """The arrows from numbers drawn by chance to boxes that say by them how much is noise, and how much rows (π0)."""
+    drawn = [(one, find_made(flow, place)) for one in others if (place := find_drawn_place(flow, one)) is not None]
+    for node in chart.nodes if drawn else ():
+        blend = find_noise_sum(flow, flow.places[node.steps[0].id]) if node.steps else None
+        yield from (Edge(one.key, node.key) for one, made in drawn if blend is not None and made == blend.share)
+
+
+def find_drawn_place(flow: Flow, node: Node) -> int | None:
+    """The step that makes the numbers, drawn by chance, that a box shows; None for any other box."""
+    is_drawn = node.label == BY_CHANCE and bool(node.steps)
+    return find_drawn_by_chance(flow, flow.places[node.steps[0].id]) if is_drawn else None
 
 
 def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:

@@ -24,11 +24,11 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.drawn_steps import is_substance
-from xray.story.charts.operation_labels import adds_noise, label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
+from xray.story.entrance.inputs import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
@@ -62,7 +62,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     summed = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1)
-    labels |= {node: label_step(flow, node) for node in summed if adds_noise(flow, node)}
+    labels |= {node: label for node in summed if (label := label_noise(flow, node))}
     labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)
     if chart is None:

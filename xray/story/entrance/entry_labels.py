@@ -37,6 +37,7 @@ from xray.story.passages.added_places import (
     adds_to_picture,
     describe_sum,
     is_gated,
+    label_row_for_all,
     learned_source,
     name_places,
 )
@@ -78,6 +79,8 @@ def label_entry(flow: Flow, node: int) -> str:
     if part is not None:
         alike = ", PICKED ALIKE" * are_places_drawn(flow, node)
         return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}{alike}"
+    if told := label_row_for_all(flow, node):
+        return told
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:

@@ -5,13 +5,24 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, GRIDS, LOOKUPS, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    FINDINGS,
+    GRIDS,
+    LOOKUPS,
+    PLACING,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
+from xray.story.recognition.known_values import values_of
 from xray.story.recognition.scored_parts import FILLINGS
 
 ADDED_UP = "ADDED UP"
@@ -37,6 +48,8 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
+        if source is not None and find_row_for_all(flow, maker) is not None:
+            continue
         if source is not None:
             learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
             axis = find_channels(flow, node)
@@ -87,6 +100,28 @@ def label_places(flow: Flow, node: int, stream: int | None = None) -> str:
 def name_places(places: EntrancePart) -> str:
     """What places are called in a box: sines, where these are known, else learned ones."""
     return "SINES OF PLACES" if places.sines else f"{'LEARNED ' * bool(places.learned)}PLACES"
+
+
+def find_row_for_all(flow: Flow, maker: int | None) -> tuple[int, int] | None:
+    """Which row of a table a step picks for every place, and of how many; None where it is not one and the same.
+
+    So an image picks that of no frame among rows for the frames of a video (Kimi K2.5).
+    """
+    pick = flow.carried_from(maker, CARRYING - PICKING)
+    given = list(flow.given(pick)) if pick is not None and flow.op(pick) in PICKING else []
+    if len(given) != len(("table", "ids")) or len(given[0][0].shape) != 2 or given[1][0].role != "ids":
+        return None
+    numbers = values_of(flow, given[1][1])
+    if numbers is None or numbers.size < 2 or not (numbers == numbers.flat[0]).all():
+        return None
+    return int(numbers.flat[0]), given[0][0].shape[0]
+
+
+def label_row_for_all(flow: Flow, node: int) -> str:
+    """What a sum is called that adds one and the same row of a table to all rows; "" for any other step."""
+    found = [find_row_for_all(flow, maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
+    row, rows = next((one for one in found if one is not None), (0, 0))
+    return f"+ ROW {row:,} OF A TABLE OF {rows:,} ROWS" if rows else ""
 
 
 def reads_sines(flow: Flow, node: int, maker: int | None) -> bool:

@@ -42,9 +42,12 @@ def read_parts(flow: Flow, cosine: int) -> int | None:
 
 
 def count_merged(flow: Flow, cosine: int) -> int | None:
-    """How many rows of angles a move lays side by side, made by one product of a place's numbers with frequencies."""
+    """How many rows of angles a move lays side by side, made by one product of a place's numbers with frequencies.
+
+    Or lays in turn: the first angle of each number, then the second of each (Kimi K2.5's images).
+    """
     before = list(flow.behind(*flow.makers[cosine], most=MOST_STEPS, within=lambda one: flow.op(one) in LAID))
-    products = (flow.steps[node] for node in before if flow.op(node) in SCALINGS)
+    products = [flow.steps[node] for node in before if flow.op(node) in SCALINGS]
     numbers = {
         record.shape[-2]
         for step in products
@@ -56,6 +59,9 @@ def count_merged(flow: Flow, cosine: int) -> int | None:
         is_merged = flow.op(node) in CARRYING and made == (*given[:-2], prod(given[-2:])) != given
         if is_merged and 1 < given[-2] <= MOST_NUMBERS and given[-2] in numbers:
             return given[-2]
+        in_turn = any(step.outputs[0].shape == (*given[:-2], *given[:-3:-1]) for step in products)
+        if is_merged and in_turn and 1 < given[-1] <= MOST_NUMBERS and given[-1] in numbers:
+            return given[-1]
     return None
 
 

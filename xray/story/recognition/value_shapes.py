@@ -84,10 +84,10 @@ def move_round(step: Step, given: list[Values]) -> Values | None:
 
 
 def repeat_each(step: Step, given: list[Values]) -> Values | None:
-    """`repeat_interleave` by one number."""
+    """`repeat_interleave` by one number; without an axis what is repeated is flat."""
     by = next((v for name in ("repeats", "other") if (v := number(step, name)) is not None), None)
     dim = next((v for name in ("dim", "arg2") if (v := number(step, name)) is not None), None)
-    return None if by is None or dim is None or len(given) > 1 else np.repeat(given[0], int(by), int(dim))
+    return None if by is None or len(given) > 1 else np.repeat(given[0], int(by), None if dim is None else int(dim))
 
 
 def pile(step: Step, given: list[Values]) -> Values:
