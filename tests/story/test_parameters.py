@@ -471,16 +471,94 @@ def test_a_frame_of_unlike_layers_says_which_of_them_is_drawn(is_unlike):
     assert (f"layer 1 drawn: {layer}" in told, f"{layer} each" in told) == (is_unlike, not is_unlike)
 
 
+class Aside(Looking):
+    """The same, with a part that no box shows."""
+
+    def __init__(self):
+        super().__init__()
+        self.beside = nn.Linear(21, 5)
+
+    def forward(self, x):
+        self.beside(x)
+        return super().forward(x)[0]
+
+
 def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():
-    (column,) = read_columns(xray.trace(Unlike(is_unlike=False), IDS))
+    model = nn.Sequential(nn.Embedding(61, 21), Aside(), Aside(), nn.Linear(21, 61))
+    (column,) = read_columns(xray.trace(model, IDS))
     (frame,) = column.frames
-    beside = [Untold(f"layers.{number}.beside", 5) for number in frame.group.layers]
+    beside = [Untold(f"{number}.beside", 110) for number in (1, 2)]
 
     def count_with(*undrawn):
         return count_undrawn(column, undrawn).frames[0].params - frame.params
 
-    assert count_with(*beside) == 5
+    assert count_with(*beside) == count(Aside()) - frame.params == 110
     assert count_with(beside[0]) == count_with(Untold("beside", 5)) == count_with() == 0
+
+
+class Pieces(nn.Module):
+    """One row for so many places, none where a sequence has fewer; the rows that it is made of are kept."""
+
+    def __init__(self, places):
+        super().__init__()
+        self.places, self.row = places, nn.Linear(21, 21)
+
+    def forward(self, x, kept):
+        rows = self.row(x)
+        kept.append(rows)
+        whole = rows.shape[1] // self.places
+        pieces = rows[:, : whole * self.places].reshape(rows.shape[0], whole, self.places, 21)
+        return pieces.mean(2) if whole else x.new_zeros(x.shape[0], 0, 21)
+
+
+class Piecing(nn.Module):
+    """Attention beside whose keys and values stand those of whole pieces (DeepSeek-V4)."""
+
+    def __init__(self, places):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(21, 21) for _ in range(4))
+        self.pieces = Pieces(places)
+
+    def forward(self, x, kept):
+        beside = self.pieces(x, kept)
+        rows = self.q(x), *(torch.cat([one(x), beside], dim=1) for one in (self.k, self.v))
+        q, k, v = (one.unflatten(-1, (3, 7)).transpose(1, 2) for one in rows)
+        return self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Pieced(nn.Module):
+    """A layer with such an attention."""
+
+    def __init__(self, places):
+        super().__init__()
+        self.norm, self.look = nn.LayerNorm(21), Piecing(places)
+        self.think = nn.Sequential(nn.LayerNorm(21), nn.Linear(21, 85), nn.GELU(), nn.Linear(85, 21))
+
+    def forward(self, x, kept):
+        x = x + self.look(self.norm(x), kept)
+        return x + self.think(x)
+
+
+class Keeping(nn.Module):
+    """Layers that keep rows for a pass to come; the first has whole pieces."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(61, 21), nn.Linear(21, 61)
+        self.layers = nn.ModuleList(map(Pieced, (5, 11, 11)))
+
+    def forward(self, ids):
+        x, kept = self.words(ids), []
+        for layer in self.layers:
+            x = layer(x, kept)
+        return {"logits": self.out(x), "past_key_values": kept}
+
+
+def test_a_frame_counts_once_what_an_attention_holds_and_gives_no_rows_here():
+    told = " ".join(text_of(line) for box in poster_of(Keeping(), IDS).boxes for line in box.lines)
+
+    assert f"{count(Pieced(11)):,} parameters each" in told
+    assert "Not drawn, with parameters: layers.1.look.pieces.row (462)" in told
 
 
 class AsksWhere(Looking):

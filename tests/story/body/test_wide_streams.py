@@ -97,6 +97,8 @@ def test_streams_that_begin_as_copies_of_words_say_so():
     head = column.entrance.node(column.entrance.heads[0])
 
     assert (head.label, head.record.shape) == ("3 COPIES, SIDE BY SIDE", (2, 7, 3, WIDTH))
+    before = [one.source for one in column.entrance.edges if one.target == head.key]
+    assert [column.entrance.node(one).label for one in before] == ["TABLE LOOKUP"]
 
 
 class Normed(nn.Module):

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from story.sentences.pools import EXPERTS, FALSE, GATED, PLAIN, make_anatomy
+from story.sentences.pools import EXPERTS, FALSE, GATED, PLAIN, ROUTING, make_anatomy
 
 from xray.story.anatomy.tree import Anatomy
-from xray.story.sentences.of_feed_forwards import describe_experts, describe_gate
+from xray.story.sentences.of_feed_forwards import describe_experts, describe_gate, describe_routing
 
 
 def with_others(*others: object) -> Anatomy:
@@ -85,3 +85,14 @@ def test_experts_of_which_a_place_may_go_through_none_say_so() -> None:
     assert describe_experts(told) == (
         "Experts: what chooses them sends each place to 2 of 8, or to none: one score more is for none of them."
     )
+
+
+def test_what_a_router_chooses_by_is_told_where_some_layers_choose_by_a_table() -> None:
+    listed = replace(EXPERTS, chosen_by="table", routing=ROUTING)
+    routed = replace(EXPERTS, chosen_by="router", routing=replace(ROUTING, biased=True))
+    weights = "Weights of experts: sigmoid of each score, divided by the sum of the chosen"
+    choice = "by scores with a bias that counts for the choice alone."
+
+    assert describe_routing(make_anatomy(routed)) == f"{weights}; chosen {choice}"
+    assert describe_routing(make_anatomy(listed, routed)) == f"{weights}; where a router chooses, it does so {choice}"
+    assert describe_routing(make_anatomy(listed)) == f"{weights}."

@@ -114,10 +114,13 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
 
 
 def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
-    """The step that makes so many streams of the rows that an entrance ends with: copies, side by side (GLM-5-next)."""
-    moved = flow.ahead(start, within=lambda node: node == start or flow.op(node) in CARRYING)
-    copies = (node for node in moved if streams is not None and count_copies(flow, node) == streams)
-    return {*sorted(copies)[:1]}
+    """The step that makes so many streams of the rows that an entrance ends with: copies, side by side (GLM-5-next).
+
+    With those that only move these rows before they are copied (DeepSeek-V4).
+    """
+    moved = {*flow.ahead(start, within=lambda node: node == start or flow.op(node) in CARRYING)}
+    copies = sorted(node for node in moved if streams is not None and count_copies(flow, node) == streams)[:1]
+    return {*copies, *(node for node in flow.behind(*copies) if node in moved)}
 
 
 def tell_dropped(flow: Flow, towering: Towering, chart: Chart) -> Chart:

@@ -145,12 +145,17 @@ def describe_earlier_router(anatomy: Anatomy) -> str:
 
 
 def describe_routing(anatomy: Anatomy) -> str:
-    weights = {describe_weights(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
-    choices = {describe_choice(branch) for branch in forwards(anatomy) if isinstance(branch, Experts)}
+    every = [branch for branch in forwards(anatomy) if isinstance(branch, Experts)]
+    routed = [branch for branch in every if branch.chosen_by != "table"]
+    weights, choices = {*map(describe_weights, every)}, {*map(describe_choice, routed)}
     weight = weights.pop() if len(weights) == 1 else ""
     choice = choices.pop() if len(choices) == 1 else ""
-    told = "; ".join(filter(None, (weight, choice and f"chosen {choice}")))
-    return f"Weights of experts: {told}." if weight else f"Experts are chosen {choice}." if choice else ""
+    some = len(routed) < len(every)
+    if weight:
+        where = "where a router chooses, it does so" if some else "chosen"
+        return f"Weights of experts: {'; '.join(filter(None, (weight, choice and f'{where} {choice}')))}."
+    where = "Where a router chooses experts, it does so" if some else "Experts are chosen"
+    return f"{where} {choice}." if choice else ""
 
 
 def name_choosing(anatomy: Anatomy) -> str:

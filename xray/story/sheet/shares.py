@@ -290,20 +290,24 @@ def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collectio
 
 
 def count_undrawn(column: Column, undrawn: Sequence[Untold]) -> Column:
-    """The column whose frames count what is drawn nowhere too, where blocks of layers hold it.
+    """The column whose frames count what is drawn nowhere too, where blocks of layers hold it, each part once.
 
-    So words go their own way beside the rows that look at a picture (InstructBLIP). Not told where layers hold other
-    parts of such.
+    So words go their own way beside the rows that look at a picture (InstructBLIP). A block that was given no rows is
+    counted with its layer already (DeepSeek-V4). Not told where layers hold other parts of such.
     """
     if not undrawn:
         return column
-    homes = [find_home(column.reading.flow, layer) for layer in column.towering.layers]
+    flow, layers = column.reading.flow, column.towering.layers
+    count, homes = Count(flow), [find_home(flow, layer) for layer in layers]
     frames = []
     for frame in column.frames:
-        own = [f"{homes[layer]}." for layer in frame.group.layers]
-        apart = {sum(one.params for one in undrawn if one.path.startswith(home)) for home in own}
-        holding = [sum(f"{home}.".startswith(one) for home in homes) for one in own]
-        more = apart.pop() if len(apart) == 1 and set(holding) == {1} else 0
+        apart, holding = set[int](), set[int]()
+        for home, layer in ((homes[layer], layers[layer]) for layer in frame.group.layers):
+            known = count.paths([set().union(*(staging.nodes for staging in layer))]).keys()
+            own = (one for one in undrawn if one.path.startswith(f"{home}."))
+            apart.add(sum(one.params for one in own if known.isdisjoint((one.path, *paths_above(one.path)))))
+            holding.add(sum(f"{home}.".startswith(f"{one}.") for one in homes))
+        more = apart.pop() if len(apart) == 1 and holding == {1} else 0
         most = None if frame.most is None else frame.most + more
         frames.append(replace(frame, params=frame.params + more, most=most))
     return replace(column, frames=tuple(frames))
