@@ -98,7 +98,7 @@ def list_shares(
         for path, n in seen.items():
             below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
         fresh = {path: n - below[path] for path, n in new.items()}
-        common = count_common(count, held_now, seen.keys()) if times else None
+        common = count_common(count, held_now, {*seen, *elsewhere}) if times else None
         seen.update(fresh)
         name += f" × {times:,}" if times else ""
         total = sum(fresh.values())
