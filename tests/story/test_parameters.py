@@ -478,9 +478,9 @@ class Aside(Looking):
         super().__init__()
         self.beside = nn.Linear(21, 5)
 
-    def forward(self, x):
+    def forward(self, x, before=None):
         self.beside(x)
-        return super().forward(x)[0]
+        return super().forward(x, before)[0]
 
 
 def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():

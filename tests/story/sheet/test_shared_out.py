@@ -434,10 +434,9 @@ def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_it
     found = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
 
     of_all = sum(one.numel() for one in wide.parameters())
-    own = sum(one.numel() for layer in list(model)[1:] for one in layer.parameters())
-    own -= sum(
-        one.numel() for layer in list(model)[1:] for one in (*layer.attention.parameters(), *layer.before.parameters())
-    )
+    layers = [layer for layer in model if isinstance(layer, Adapts)]
+    own = sum(one.numel() for layer in layers for one in layer.parameters())
+    own -= sum(one.numel() for layer in layers for part in (layer.attention, layer.before) for one in part.parameters())
     rows = {name: count for name, count in found.items() if name.startswith("feed-forward")}
     both = {"feed-forward × 3, in common": of_all, "feed-forward × 3, of their own": own - 3 * of_all}
     assert rows == (both if shares else {"feed-forward × 3": own})
