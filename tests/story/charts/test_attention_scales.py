@@ -9,7 +9,8 @@ from torch.nn import functional
 from torch.nn.functional import softplus
 
 import xray
-from xray.story.cards.formulas import list_formulas
+from xray.story.cards.formulas import list_formulas, write_operand
+from xray.story.charts.chart import WHOLE, Node
 from xray.story.sheet.columns import read_columns
 
 
@@ -142,6 +143,13 @@ def test_numbers_of_each_channel_multiply_queries_and_not_their_product_with_key
 
     (_, _, line), *_ = list_formulas(tower, branch, nodes)
     assert "".join(run.text for run in line) == formula
+
+
+@pytest.mark.parametrize(("above", "told"), [((), "(Q × learned numbers)"), ((("bias0_q", "+ A BIAS Q"),), "Q")])
+def test_queries_stand_for_the_sum_where_something_is_added_behind_learned_numbers(above, told):
+    boxes = [("linear0_q", "LINEAR Q"), ("scale0_q", "Q × LEARNED NUMBERS"), *above]
+
+    assert write_operand("Q", [Node(key, label, row, WHOLE) for row, (key, label) in enumerate(boxes)]) == told
 
 
 class LetThrough(ScaledLast):

@@ -135,9 +135,14 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
 
 
 def write_operand(letter: str, nodes: Sequence[Node]) -> str:
-    """Queries or keys, in brackets with what stays theirs in the product: learned numbers, one for each channel."""
-    names = [name_scaling(node) for node in nodes if is_scaled(node, nodes) and node.key.endswith(f"_{letter.lower()}")]
-    told = "".join(name.lower() for name in names if LEARNED in name)
+    """Queries or keys, in brackets with what stays theirs in the product: learned numbers, one for each channel.
+
+    Where something is added to them behind that, the letter stands for the sum (Chameleon).
+    """
+    lane = [node for node in nodes if node.key.endswith(f"_{letter.lower()}")]
+    scaled = [node for node in lane if is_scaled(node, nodes) and LEARNED in name_scaling(node)]
+    top = max((node.row for node in lane if node.label.startswith("+ ")), default=-1)
+    told = "".join(name_scaling(node).lower() for node in scaled if node.row > top)
     return f"({letter}{told})" if told else letter
 
 
