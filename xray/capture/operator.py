@@ -35,7 +35,8 @@ TORCH = torch.__file__.removesuffix("__init__.py")
 DISTRIBUTED = f"{TORCH}distributed{os.sep}"
 VALUES = frozenset({int, float, bool, str, torch.dtype})
 """The types of plain values that an operation may be told."""
-INDEXING = frozenset({"index", "index_put_"})
+WRITING = "index_put_"
+INDEXING = frozenset({"index", WRITING})
 """What is told a place by brackets: `x[:, 0]`, and `x[:, 0] = y`."""
 
 
@@ -161,7 +162,7 @@ class Operator:
                     call.weights += ((id(value), value.numel()),)
             elif operand == "index" and name in INDEXING and is_pattern(value):
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
-            elif operand == "index" and name in INDEXING and (listed := count_listed(value)) is not None:
+            elif operand == "index" and name == WRITING and (listed := count_listed(value)) is not None:
                 options.append(("listed", listed))
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
                 options.append((operand, tuple(value)))

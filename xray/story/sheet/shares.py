@@ -17,6 +17,7 @@ from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN, SOME_IN_COMMON
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import AROUND, COMMON, Count, list_parts
 from xray.story.sheet.planning import list_around_layers
@@ -106,10 +107,11 @@ def list_shares(
             name += tell_again(count.count_new(held_now, fresh), times)
             found.append((name, role, total))
         elif sum(common) == total:
-            found.extend([(f"{name}, in common", role, common[0]), (f"{name}, of their own", role, common[1])])
+            parts = zip((IN_COMMON, OF_THEIR_OWN), common, strict=True)
+            found.extend((f"{name}, {part}", role, held) for part, held in parts)
             counted.append((count, []))
         else:
-            found.append((f"{name}, some in common", role, total))
+            found.append((f"{name}, {SOME_IN_COMMON}", role, total))
         counted.append((count, groups))
 
     firsts = [column for column in columns if column.is_first]
