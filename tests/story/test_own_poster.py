@@ -57,6 +57,10 @@ def test_keys_and_queries_of_cross_attention_go_their_own_ways_at_inference(both
     assert not is_joined(both, box_of(both, f"{path}.{lower}#0"), box_of(both, f"{path}.{upper}#0"))
 
 
+def test_memory_that_another_pass_made_is_no_tensor_from_outside(both, default):
+    assert not any(boxes_saying(one, "of another") for one in (both, default))
+
+
 @pytest.mark.parametrize("part", ["split_query.transpose", "transpose_key"])
 @pytest.mark.parametrize("name", ["self_attention", "cross_attention"])
 def test_queries_and_turned_keys_meet_in_the_scores(both, name, part):

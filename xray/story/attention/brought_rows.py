@@ -178,9 +178,8 @@ def tell_given(flow: Flow, branch: Attention, nodes: Sequence[Node], brought: Co
 
 
 def name_given(flow: Flow, node: Node) -> str:
-    """The shape of what the linear layer of a box reads, if no step made it; empty if one did."""
+    """The shape of what the linear layer of a box reads, if no step made it, nor one of another pass; else empty."""
     linear = next((place for step in node.steps if is_linear(flow, place := flow.places[step.id])), None)
     number = None if linear is None else data_input(flow, linear)
-    if linear is None or number is None or flow.makers[linear][number] is not None:
-        return ""
-    return GIVEN_ROWS.format(shape="×".join(map(str, flow.steps[linear].inputs[number].shape)))
+    given = None if linear is None or number is None else flow.steps[linear].inputs[number]
+    return "" if given is None or given.source else GIVEN_ROWS.format(shape="×".join(map(str, given.shape)))
