@@ -60,7 +60,7 @@ def turn_no_halves(x, angles):
 
 def turn_longer(x, angles):
     half = x.shape[-1] // 2
-    cos, sin = (wave.repeat(1, 2) for wave in (angles.cos() * 1.5 / 2.0, angles.sin() * 0.75))
+    cos, sin = (wave.repeat(1, 2) for wave in (angles.cos() * 1.5 / 2.0, angles.sin().true_divide(4 / 3)))
     return x * cos + torch.cat((-x[..., half:], x[..., :half]), -1) * sin
 
 

@@ -80,8 +80,9 @@ DROPOUTS = frozenset(
 )
 SUMS = frozenset({"add", "add_"})
 DIFFERENCES = frozenset({"sub", "sub_"})
+TIMES = frozenset({"mul", "mul_", "multiply"})
 DIVISIONS = frozenset({"div", "div_", "divide", "true_divide"})
-SCALINGS = DIVISIONS | {"mul", "mul_", "scale", "multiply"}
+SCALINGS = TIMES | DIVISIONS | {"scale"}
 SOFTMAXES = frozenset({"softmax", "safe_softmax"})
 PRODUCTS = frozenset({"matmul", "bmm", "mm", "einsum", "baddbmm", "linalg_matmul"})
 RMS_NORMS = frozenset({"rms_norm", "rmsnorm", "fused_rms_norm"})

@@ -6,7 +6,7 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site, count_pairs, has_keys_first
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import MASKINGS, SUMS
+from xray.ir.flow.operation_kinds import MASKINGS, SUMS, TIMES
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, all_of, given_values
 from xray.story.alarms.bench import Bench, mark_hidden
@@ -16,7 +16,6 @@ from xray.story.recognition.value_shapes import Values
 
 WEAKEST = -20.0
 """Scores are rarely farther apart; what is added must be lower to hide."""
-PRODUCTS = frozenset({"mul", "mul_", "multiply"})
 JOINING = MASKINGS | SUMS | {"baddbmm"}
 """The steps at which a mask joins the scores."""
 
@@ -69,7 +68,7 @@ def describe_numbers(flow: Flow, site: Site, mask: Mask) -> str:
 def check_late(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:
     """The alarm of a mask that takes away weights, when softmax has given hidden keys their share already."""
     for site in sites:
-        late = [place for place in site.weighed if flow.op(place) in PRODUCTS | MASKINGS and fits(flow, site, mask)]
+        late = [place for place in site.weighed if flow.op(place) in TIMES | MASKINGS and fits(flow, site, mask)]
         joins = [
             place
             for place in late
@@ -134,7 +133,7 @@ def find_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, t
     place = joint_of(flow, site, tainted, mask)
     step, name = flow.steps[place], mask.label
     scores = flow.output(site.scores).shape
-    if step.op in PRODUCTS:
+    if step.op in TIMES:
         text = (
             f"{name} is multiplied with the scores {scores} before the softmax: a score of 0 is one like any other and "
             "hides nothing."

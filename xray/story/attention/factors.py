@@ -5,7 +5,7 @@ from math import isclose, isfinite, sqrt
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS
+from xray.ir.flow.operation_kinds import DIVISIONS, SCALINGS
 from xray.story.recognition.known_values import values_of
 from xray.story.recognition.scored_parts import Scored
 
@@ -35,7 +35,7 @@ def name_factor(flow: Flow, node: int, width: int) -> str:
     value = step.settings.get("factor", step.settings.get("other", read_number(flow, node)))
     if isinstance(value, bool) or not isinstance(value, int | float) or value == 0:
         return UNKNOWN_FACTOR
-    return name_number(1 / value if step.op.startswith(("div", "true_div")) else float(value), width)
+    return name_number(1 / value if step.op in DIVISIONS else float(value), width)
 
 
 def name_number(factor: float, width: int) -> str:

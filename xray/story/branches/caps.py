@@ -5,7 +5,7 @@ from math import isclose, prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
-from xray.ir.flow.operation_kinds import CASTING, CURVES, DROPOUTS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CASTING, CURVES, DIVISIONS, DROPOUTS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
 from xray.story.branches.operands import TURNED, Side, find_norm_of
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
@@ -119,7 +119,7 @@ def list_held_cap(flow: Flow, scored: Sequence[int]) -> tuple[int, ...]:
     for bent in (place for place, node in enumerate(scored) if flow.op(node) == "tanh"):
         before = next((node for node in reversed(scored[:bent]) if flow.op(node) in SCALINGS), None)
         after = next((node for node in scored[bent:] if flow.op(node) in SCALINGS), None)
-        if before is None or after is None or not flow.op(before).startswith("div"):
+        if before is None or after is None or flow.op(before) not in DIVISIONS:
             continue
         held, again = (
             {maker for record, maker in flow.given(node) if prod(record.shape) == 1}  # None: not made in this pass
@@ -140,7 +140,7 @@ def read_factor(flow: Flow, node: int) -> float | None:
         value = read_held(flow, node if makers[0] is None else makers[0])
     if value is None or value == 0:
         return None
-    return 1 / value if flow.op(node).startswith(("div", "true_div")) else value
+    return 1 / value if flow.op(node) in DIVISIONS else value
 
 
 def read_held(flow: Flow, node: int) -> float | None:

@@ -7,7 +7,17 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WAVES
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    DIVISIONS,
+    FINDINGS,
+    JOINS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+    WAVES,
+)
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -294,7 +304,7 @@ def read_height(flow: Flow, node: int | None) -> float | None:
     while node is not None and flow.op(node) not in WAVES:
         step, factor = flow.steps[node], number(flow.steps[node])
         if flow.op(node) in SCALINGS and len(step.inputs) == 1 and factor:
-            height = height / factor if flow.op(node).startswith("div") else height * factor
+            height = height / factor if flow.op(node) in DIVISIONS else height * factor
         elif flow.op(node) not in CARRYING | REPEATS:
             return None
         node = next(iter(flow.makers[node]), None)

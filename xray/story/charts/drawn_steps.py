@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CLAMPS,
     CURVES,
     DIFFERENCES,
+    DIVISIONS,
     FINDINGS,
     LOOKUPS,
     PLACING,
@@ -330,7 +331,7 @@ def brings_to_scale(flow: Flow, node: int) -> bool:
 
     So series are brought to one scale before they are read (PatchTST).
     """
-    is_either = flow.op(node) in DIFFERENCES or flow.op(node).startswith(("div", "true_div"))
+    is_either = flow.op(node) in DIFFERENCES or flow.op(node) in DIVISIONS
     given, reading = (list(flow.given(node)) if is_either else []), list_reading_data(flow)
     if len(given) != 2 or any(record.role != "activation" or not record.is_float for record, _ in given):
         return False

@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CASTING,
     CURVES,
     DIFFERENCES,
+    DIVISIONS,
     FINDINGS,
     GRIDS,
     LENGTHS,
@@ -162,7 +163,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in SCALINGS:
         if list_own_sum(flow, node):
             return "÷ ITS OWN SUM" + label_more(flow, node)
-        return "DIVIDED" if op.startswith(("div", "true_div")) else "MULTIPLIED"
+        return "DIVIDED" if op in DIVISIONS else "MULTIPLIED"
     if op in SOFTMAXES:
         return label_softmax(flow, node)
     if op in RECURRENT:
@@ -335,7 +336,7 @@ def label_forced(flow: Flow, forced: Sequence[int]) -> str:
 
 def list_own_sum(flow: Flow, node: int) -> tuple[int, ...]:
     """The steps that divide rows by their own sum along an axis, be a number added to it; empty for any other step."""
-    makers = flow.makers[node] if flow.op(node).startswith(("div", "true_div")) else ()
+    makers = flow.makers[node] if flow.op(node) in DIVISIONS else ()
     if len(makers) != 2 or makers[0] is None or makers[1] is None:
         return ()
     own, here = [node], makers[1]

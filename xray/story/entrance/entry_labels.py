@@ -6,6 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    DIVISIONS,
     FINDINGS,
     GRIDS,
     LOOKUPS,
@@ -107,7 +108,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return "× A LEARNED NUMBER"
     if list_of_one_number(flow, node):
         return label_of_one_number(flow, node)
-    if op in SCALINGS and not op.startswith(("div", "true_div")) and counts_places(flow, node):
+    if op in SCALINGS and op not in DIVISIONS and counts_places(flow, node):
         return MASKED
     if told := label_chosen(flow, node) or label_pieces_apart(flow, node):
         return told

@@ -5,7 +5,17 @@ from dataclasses import dataclass
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, LOOKUPS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CHANCE,
+    DIVISIONS,
+    LOOKUPS,
+    PLACING,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+    ZEROS,
+)
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.visible import FILLED
@@ -237,7 +247,7 @@ def list_noised(flow: Flow, node: int) -> list[tuple[int | None, int | None]]:
 
 def find_scaled(flow: Flow, node: int) -> int | None:
     """The step that makes the few numbers, one for all of a row or of a sequence, by which another multiplies rows."""
-    if flow.op(node) not in SCALINGS or flow.op(node).startswith(("div", "true_div")):
+    if flow.op(node) not in SCALINGS or flow.op(node) in DIVISIONS:
         return None
     whole = prod(flow.output(node).shape)
     few = [maker for record, maker in flow.given(node) if record.shape[-1:] == (1,) and prod(record.shape) < whole]

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, GRIDS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, GRIDS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Node, count_own
 from xray.story.entrance.tables import PICKING
@@ -16,7 +16,7 @@ Table = tuple[str, tuple[int, ...]]
 """By what a parameter is known that no module works with: the block that reads it, and its shape."""
 
 
-NUMBERED, TIMES = CARRYING | {"int", "long"}, frozenset({"mul", "mul_"})
+NUMBERED = CARRYING | {"int", "long"}
 BUCKETS = frozenset({"bucketize", "searchsorted"})
 
 

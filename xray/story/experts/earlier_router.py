@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import SUMS, TIMES
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 
 NEAR = 60
@@ -36,7 +36,7 @@ def find_handed_on(flow: Flow, nodes: Collection[int], router: int) -> HandedOn 
         others = [maker for maker in flow.makers[add] if maker is not None and maker not in nodes]
         if len(others) != 1 or len({record.shape for record in flow.steps[add].inputs}) != 1:
             continue
-        is_scaled = flow.op(others[0]) in ("mul", "mul_") and is_scale(flow, others[0])
+        is_scaled = flow.op(others[0]) in TIMES and is_scale(flow, others[0])
         given = [one for one in flow.makers[others[0]] if one is not None] if is_scaled else others
         if given and leads_to_choice(flow, flow.carried_from(given[0]), min(nodes)):
             return HandedOn(add, others[0] if is_scaled else None)

@@ -3,7 +3,7 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SUMS, TIMES
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.passages.channels import find_channels
@@ -18,7 +18,7 @@ def list_shift(flow: Flow, node: int) -> tuple[int, ...]:
     """
     scaled = read_held(flow, node, SUMS)
     factor = None if scaled is None else flow.carried_from(scaled, CARRYING)
-    is_held = factor is not None and read_held(flow, factor, frozenset({"mul", "mul_"})) is not None
+    is_held = factor is not None and read_held(flow, factor, TIMES) is not None
     if factor is None or not is_held or prod(flow.output(factor).shape) != prod(flow.output(node).shape):
         return ()
     return (node, factor)

@@ -1,7 +1,7 @@
 """Rows that are chosen: by their scores, as queries are (RT-DETR), by chance (ViT MAE), or by their ids (CLIP)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.recognition.scored_parts import NEGATIONS
 from xray.story.recognition.value_shapes import number
@@ -49,7 +49,7 @@ def list_one_of_two(flow: Flow, add: int) -> tuple[int, ...]:
     So each place is taken from one of two tensors (Phi-4 multimodal's words with images, and with sounds).
     """
     made = [flow.carried_from(maker) for maker in flow.makers[add]] if flow.op(add) in SUMS else []
-    products = [one for one in made if one is not None and flow.op(one) in ("mul", "multiply")]
+    products = [one for one in made if one is not None and flow.op(one) in TIMES]
     if len(products) != 2 or len(flow.steps[add].inputs) != 2:
         return ()
     first, second = ([said for given in flow.given(one) if (said := read_bool(flow, *given))] for one in products)

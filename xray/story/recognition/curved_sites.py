@@ -12,7 +12,7 @@ import numpy as np
 from xray.ir.flow.attention_sites import FARTHEST, is_self, seek_output
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way, find_way
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DROPOUTS, MASKINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DROPOUTS, MASKINGS, SCALINGS, SUMS, TIMES
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.recognition.known_values import values_of
@@ -21,7 +21,6 @@ BENDS = CURVES | frozenset(["acos", "arccos", "exp", "pow", "pow_", "cos", "soft
 STEPS = CARRYING | DROPOUTS | SCALINGS | SUMS | DIFFERENCES | MASKINGS | BENDS | {"rsub", "neg", "clamp", "clamp_"}
 """What may stand between the scores and the weighted sum."""
 WEIGHING = ("matmul", "bmm")
-TIMES = ("mul", "mul_", "multiply")
 FILLS = ("masked_fill", "masked_fill_")
 WHOLE = frozenset({"int", "long"})
 

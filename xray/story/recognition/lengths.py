@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LENGTHS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, LENGTHS, SUMS, TIMES
 from xray.story.recognition.value_shapes import number
 
 BY_LENGTH = "÷ ITS LENGTH"
@@ -29,11 +29,11 @@ def list_unit_lengths(flow: Flow, origin: int) -> Iterator[list[int]]:
         makers = flow.makers[end]
         if flow.op(end) == "normalize" and is_of_squares(flow, end) and is_of_rows(flow, end):
             yield [end]
-        elif flow.op(end).startswith(("div", "true_div")) and len(makers) == 2 and makers[0] == origin:
+        elif flow.op(end) in DIVISIONS and len(makers) == 2 and makers[0] == origin:
             way = walk_length(flow, makers[1], origin)
             if way:
                 yield [*way[::-1], end]
-        elif flow.op(end) in ("mul", "mul_") and len(makers) == 2 and makers[0] != makers[1]:
+        elif flow.op(end) in TIMES and len(makers) == 2 and makers[0] != makers[1]:
             way = walk_length(flow, next(maker for maker in makers if maker != origin), origin, roots=("rsqrt",))
             if way:
                 yield [*way[::-1], end]

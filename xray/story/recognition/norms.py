@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, FINDINGS, LENGTHS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS
+from xray.ir.flow.operation_kinds import CASTING, FINDINGS, LENGTHS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS, TIMES
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
@@ -131,7 +131,7 @@ def take_weights_before(flow: Flow, norm: Norm) -> Norm:
     """A norm without learned numbers, with the step before that multiplies by such what it alone reads; else itself."""
     weighed = flow.carried_from(norm.origin, CASTING)
     shape = () if weighed is None else flow.output(weighed).shape
-    if weighed is None or flow.op(weighed) not in ("mul", "mul_") or norm.centred or has_weights(flow, norm.nodes):
+    if weighed is None or flow.op(weighed) not in TIMES or norm.centred or has_weights(flow, norm.nodes):
         return norm
     rows = [maker for record, maker in flow.given(weighed) if record.shape == shape]
     held = [(record, maker) for record, maker in flow.given(weighed) if record.shape == shape[-1:]]

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import INVERTING, find_norm
@@ -84,7 +84,7 @@ def step_back(flow: Flow, here: int) -> int | None:
 def before_mask(flow: Flow, here: int) -> int | None:
     """The step whose rows a step multiplies by 0 or 1 each, as a mask says; None if it does not."""
     given, shape = list(flow.given(here)), flow.output(here).shape
-    if flow.op(here) not in ("mul", "mul_", "multiply") or len(given) != 2:
+    if flow.op(here) not in TIMES or len(given) != 2:
         return None
     rows = [maker for record, maker in given if record.shape == shape]
     masks = [one for one in given if one[0].shape[1:] == (*shape[1:-1], 1) != shape[1:]]
