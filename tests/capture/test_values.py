@@ -13,6 +13,7 @@ from xray.capture.values import (
     preview_everything_small,
     read_base,
     read_constant,
+    read_slowed,
     take_preview,
 )
 from xray.ir.json_form import preview_fits
@@ -223,6 +224,34 @@ def make_powers(base, size, *, zeros=0, counted=0):
 )
 def test_the_base_of_powers_is_read_off_them_in_any_order(row, base):
     assert read_base(row) == base
+
+
+def make_slowed(base, size, *, fast=5, slow=5, factor=8.0):
+    """Powers of which the last are over a factor, and those between over ever more of it."""
+    over = torch.cat(
+        (torch.ones(fast), torch.linspace(1, factor, size - fast - slow + 2)[1:-1], torch.full((slow,), factor))
+    )
+    return make_powers(base, size) / over
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (make_slowed(500_000.0, 64), (500_000.0, 8.0)),
+        (make_slowed(150_000.0, 32, factor=32.0).flip(0), (150_000.0, 32.0)),
+        (make_slowed(10_000.0, 32, factor=2.5), (10_000.0, 2.5)),
+        (make_powers(10_000.0, 32), None),  # none is slower
+        (make_slowed(10_000.0, 32, factor=0.5), None),  # none is slower, but some are faster
+        (make_slowed(10_000.0, 32) / 2, None),  # all are slower
+        (make_slowed(10_000.0, 32, slow=2), None),  # too few are slower by one number
+        (make_slowed(10_000.0, 32, fast=2), None),  # too few are as fast as their base says
+        (make_slowed(12_345.6, 32), None),  # not a base in use
+        (torch.cat((make_slowed(10_000.0, 32), torch.zeros(3))), None),
+        (make_powers(10_000.0, 32) * torch.linspace(1, 0.1, 32), None),  # no powers
+    ],
+)
+def test_by_how_much_the_last_powers_are_slowed_is_read_off_them(row, told):
+    assert read_slowed(row) == told
 
 
 def test_a_number_that_a_model_holds_is_read_where_weights_do_not_bring_it():

@@ -57,9 +57,12 @@ def count_zeros(constants: Tensor) -> int:
 
 
 def describe_constants(constants: Tensor) -> list[tuple[str, float]]:
-    """What is told of a row of constants: how many are 0, and of which base they are powers."""
-    zeros, base = count_zeros(constants), read_base(constants)
-    return [("zeros", zeros)] * (zeros > 0) + ([("base", base)] if base is not None else [])
+    """What is told of a row of constants: how many are 0, of which base they are powers, and what the last are over."""
+    zeros, base, slowed = count_zeros(constants), read_base(constants), None
+    if base is None:
+        base, slowed = read_slowed(constants) or (None, None)
+    told = (("zeros", zeros or None), ("base", base), ("slowed", slowed))
+    return [(name, value) for name, value in told if value is not None]
 
 
 def read_constant(held: Tensor) -> float | None:
@@ -87,12 +90,9 @@ def read_base(constants: Tensor) -> float | None:
     is half of it (GLM 4.5); behind the powers may stand zeros, which n may count or not. Then that n is meant which
     gives a base of two digits at most, and where both do, as great a one as is in use. A base is a whole number.
     """
-    is_told = constants.is_floating_point() and constants.element_size() > 2
-    if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
-        return None
-    row = constants.detach().cpu().double().sort(descending=True).values
+    row = sort_powers(constants)
     powers = row[: int(row.count_nonzero())]
-    if len(powers) < FEWEST_POWERS or powers[0] != 1 or not 0 < powers[-1] < 1:
+    if len(powers) < FEWEST_POWERS:
         return None
     last = len(powers) - 1
     if not torch.allclose(powers, powers[-1] ** (torch.arange(len(powers)).double() / last), rtol=1e-5, atol=0):
@@ -108,10 +108,40 @@ def read_base(constants: Tensor) -> float | None:
     return known[0] if len(known) == 1 else None
 
 
-def round_off(number: float, digits: Iterable[int]) -> float | None:
+def sort_powers(constants: Tensor) -> Tensor:
+    """Numbers that may be powers that fall from 1, the greatest first and zeros last; none where they cannot be."""
+    is_told = constants.is_floating_point() and constants.element_size() > 2
+    if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
+        return torch.zeros(0)
+    row = constants.detach().cpu().double().sort(descending=True).values
+    return row if row[0] == 1 and 0 <= row[-1] < 1 else torch.zeros(0)
+
+
+def read_slowed(constants: Tensor) -> tuple[float, float] | None:
+    """The base of powers of which the last are divided by one number, and that number; None if they are none.
+
+    For longer texts than a model was trained on, the slow frequencies of rotary places are divided by a factor, the
+    fast ones stay, and those between go over from one to the other (YaRN, Peng et al. 2023, section 3.2; Llama 3.1).
+    """
+    row = sort_powers(constants)
+    if len(row) < 2 * FEWEST_POWERS or row[-1] == 0:
+        return None
+    logs, places = -row.log(), torch.arange(len(row)).double()
+    is_steady = torch.isclose(logs, places * logs[FEWEST_POWERS - 1] / (FEWEST_POWERS - 1), rtol=1e-6, atol=1e-6)
+    fast = int(is_steady.long().cumprod(0).sum())
+    base = round_off(math.exp(float(logs[fast - 1]) * len(row) / (fast - 1)), (1, 2), 1e-5) if fast > 1 else None
+    if base is None or base < LEAST_BASE:
+        return None
+    over = logs - places * math.log(base) / len(row)
+    factor = round_off(math.exp(float(over[-1])), (1, 2, 3), 1e-5)
+    is_slowed = bool((over.diff() > -1e-5).all()) and bool((over[-FEWEST_POWERS:] - over[-1]).abs().max() < 1e-5)
+    return (base, factor) if is_slowed and factor is not None and factor > 1 else None
+
+
+def round_off(number: float, digits: Iterable[int], exact: float = 1e-6) -> float | None:
     """The nearest number of the first count of digits that tells it to the last of what single precision knows."""
     near = (float(f"{number:.{count}g}") for count in digits)
-    return next((one for one in near if math.isclose(one, number, rel_tol=1e-6)), None)
+    return next((one for one in near if math.isclose(one, number, rel_tol=exact)), None)
 
 
 def is_of_sines(table: Tensor) -> bool:

@@ -151,15 +151,17 @@ def test_the_bases_of_rotary_places_are_those_of_the_configuration(read):
 
     towers = anatomy(trace).towers
     found = {getattr(branch, "rotary_base", None) for tower in towers for branch in tower.branches}
-    assert found - {None} <= set(list_bases(config.to_dict()))
+    slowed = {getattr(branch, "rotary_slowed", None) for tower in towers for branch in tower.branches}
+    assert found - {None} <= set(list_set(config.to_dict(), "theta", "base"))
+    assert slowed - {None} <= set(list_set(config.to_dict(), "factor"))
 
 
-def list_bases(settings):
-    """Every number of a configuration, or of a part of it, that is called a base or theta of rotary places."""
+def list_set(settings, *words):
+    """Every number of a configuration, or of a part of it, whose name has one of these words."""
     for name, value in settings.items():
         if isinstance(value, dict):
-            yield from list_bases(value)
-        elif isinstance(value, int | float) and ("theta" in str(name) or "base" in str(name)):
+            yield from list_set(value, *words)
+        elif isinstance(value, int | float) and any(word in str(name) for word in words):
             yield float(value)
 
 

@@ -316,7 +316,17 @@ def memory(source, target, *behind):
     return Link("memory", source, target, behind)
 
 
-SKIPPED = {"params", "active_params", "unused", "routing", "rotary_base", "turned_pairs", "from_one", "not_from_one"}
+SKIPPED = {
+    "params",
+    "active_params",
+    "unused",
+    "routing",
+    "rotary_base",
+    "rotary_slowed",
+    "turned_pairs",
+    "from_one",
+    "not_from_one",
+}
 """What is held by tests of its own."""
 LEARNED = {"frozen": False, "learned": True}
 """Whether places are learned, where it is written out."""

@@ -32,7 +32,7 @@ from xray.story.branches.operands import (
     name_normed,
     name_turned_pairs,
     read_latent,
-    read_rotary_base,
+    read_rotary,
     read_sides,
     read_turn_length,
 )
@@ -150,7 +150,8 @@ def describe_attention(
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
         values_before=count_before(flow, value.nodes),
-        rotary_base=read_rotary_base(flow, query, key) if positions == "rotary" else None,
+        rotary_base=read_rotary(flow, query, key, "base") if positions == "rotary" else None,
+        rotary_slowed=read_rotary(flow, query, key, "slowed") if positions == "rotary" else None,
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
         queries_by_place=name_factor_by_place(flow, query.nodes),

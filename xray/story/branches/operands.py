@@ -274,12 +274,12 @@ def count_turned_at_all(flow: Flow, side: Side) -> int | None:
     return None
 
 
-def read_rotary_base(flow: Flow, query: Side, key: Side) -> float | None:
-    """The base of the angles by which queries and keys are turned; None where there are several, or none is known."""
+def read_rotary(flow: Flow, query: Side, key: Side, setting: str) -> float | None:
+    """A setting of the angles by which queries and keys are turned; None where there are several, or none is known."""
     ways = ((side, [*list_turned(flow, side.nodes), *list_complex(flow, side.nodes)]) for side in (query, key))
     steps = [step for side, turned in ways for _, step in list_made(flow, side, turned)]
-    bases = {base for step in steps if isinstance(base := step.settings.get("base"), int | float)}
-    return float(bases.pop()) if len(bases) == 1 else None
+    found = {value for step in steps if isinstance(value := step.settings.get(setting), int | float)}
+    return float(found.pop()) if len(found) == 1 else None
 
 
 def read_turn_length(flow: Flow, query: Side, key: Side) -> float | None:

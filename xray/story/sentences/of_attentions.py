@@ -55,7 +55,7 @@ def describe_rotary(anatomy: Anatomy) -> str:
     joint = [one.beside_unturned for one in attentions(anatomy) if one.positions == "rotary" and one.beside]
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
     ways = ", ".join(filter(None, (tell_pairs(anatomy), tell_bases(anatomy))))
-    how = f" They turn {ways}." if ways else ""
+    how = f" They turn {ways}.{tell_slowed(anatomy) if tell_bases(anatomy) else ''}" if ways else ""
     lengths = list_rotary(anatomy, lambda branch: branch.turn_length)
     long = spell_values({f"{length:.4g}": lengths[length] for length in sorted(lengths)})
     how += f" What is turned becomes {long} times as long." if long else ""
@@ -96,6 +96,14 @@ def tell_bases(anatomy: Anatomy) -> str:
     known = {tower: sorted(one for one in own if one is not None) for tower, own in found.items() if None not in own}
     told = {tower: join_words([*map(spell_base, own)], "or") for tower, own in known.items()}
     return join_words([f"with base {base} in {name_tower(tower)}" for tower, base in told.items()])
+
+
+def tell_slowed(anatomy: Anatomy) -> str:
+    """How many times slower than their base says the slowest turn, where the fastest turn as it says."""
+    found = {branch.rotary_slowed for branch in attentions(anatomy) if branch.positions == "rotary"}
+    factors = [f"{factor:g}" for factor in sorted(one for one in found if one is not None)]
+    some = "Those" if None not in found else "In some attentions those"
+    return f" {some} that turn slowest turn {join_words(factors, 'or')} times slower than that." if factors else ""
 
 
 def list_rotary(anatomy: Anatomy, read: Callable[[Attention], Value | None]) -> dict[Value, set[str]]:
