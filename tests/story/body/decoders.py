@@ -158,7 +158,7 @@ def starcoder2(c):
 
 @family("PersimmonForCausalLM", "persimmon:176, 300", num_hidden_layers=2)
 def persimmon(c):
-    attend = attention(c, qk_norm=True, fused="qkv")
+    attend = attention(c, qk_norm=True, qk_norm_kind="layer", fused="qkv")
     return decoder_only(c, pre("layer", attend), pre("layer", plain(c)), final="layer")
 
 

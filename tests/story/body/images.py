@@ -277,6 +277,7 @@ def swinv2(c):
             "positions": "relative",
             "qk_norm": True,
             "qk_norm_over": "head",
+            "qk_norm_kind": None,  # they become of length 1
             "kernel": "plain",
             "window": c.window_size**2 if stage < 3 else None,
         }

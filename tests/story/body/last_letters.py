@@ -81,7 +81,7 @@ def xlstm(c):
 def zaya(c):
     # one score more than there are experts is for none of them; branch and stream are shifted and scaled before a sum,
     # and words before all layers
-    look = attention(c, qk_norm=True, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
+    look = attention(c, qk_norm=True, qk_norm_kind=None, kernel="scaled_dot_product_attention", turned=c.head_dim // 2)
     wide = c.num_key_value_heads * c.head_dim
     look = replace(look, mixed_before=2, values_before=(wide // 2, wide))  # lines 158, 222–238
     sizes = {"shared": 0, "d_ff": c.moe_intermediate_size, "chosen": Silent("one, or none")}
@@ -135,7 +135,7 @@ def swin2sr(c):
     # sums around each stage, and around the whole, go past the layers
     width = c.embed_dim
     look = looks_both_ways(c, heads=6, d_k=width // 6, positions="relative", qk_norm=True, kernel="plain")
-    look = replace(look, window=c.window_size**2, qk_norm_over="head", rolled=False)
+    look = replace(look, window=c.window_size**2, qk_norm_kind=None, rolled=False)
     moved = replace(look, rolled=True, causal=Silent(False))
     think = after("layer", FeedForward(int(c.mlp_ratio * width), "gelu", False, None))
     groups = tuple(

@@ -68,7 +68,7 @@ def gpt_neox_japanese(c):
 @family("FuyuForCausalLM", "fuyu:243; persimmon:176, 300", named=True, text_config={"model_type": "persimmon", **TWO})
 def fuyu(c):
     read = c.text_config
-    attend, think = attention(read, qk_norm=True, fused="qkv"), plain(read)
+    attend, think = attention(read, qk_norm=True, qk_norm_kind="layer", fused="qkv"), plain(read)
     shown = (f"projection {read.hidden_size}",)  # of the numbers of each patch (line 119)
     found = decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False, parts=shown)
     return replace(found, towers=tuple(replace(one, among="image") for one in found.towers))

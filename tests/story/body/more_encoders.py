@@ -45,7 +45,7 @@ def of_bert(c, *, head=True, attend=None, tied=True, parts=None):
 @family("EsmcForMaskedLM", "esmc:180, 248", named=True, **TWO)
 def esmc(c):
     # each branch is divided by the root of layers / 36 before it is added (line 279)
-    attend = looks_both_ways(c, positions="rotary", qk_norm=True, qk_norm_over="width")
+    attend = looks_both_ways(c, positions="rotary", qk_norm=True, qk_norm_over="width", qk_norm_kind="layer")
     stages = (replace(pre("layer", one), scale="number") for one in (attend, gated(c)))
     return encoder_only(c, *stages, final="layer", tied=False)
 

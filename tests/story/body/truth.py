@@ -82,6 +82,7 @@ def attention(c, **facts):
             positions="rotary",
             qk_norm=False,
             qk_norm_over="head" if facts.get("qk_norm") else None,
+            qk_norm_kind="rms" if facts.get("qk_norm") else None,
             sinks=False,
             gate=False,
             kernel="scaled_dot_product_attention",

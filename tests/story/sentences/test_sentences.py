@@ -168,6 +168,16 @@ def test_norms_of_queries_are_not_said_of_attentions_that_have_none():
     )
 
 
+@pytest.mark.parametrize(
+    ("kinds", "by"),
+    [(("rms", "rms"), " by RMS norms"), (("layer",), " by layer norms"), (("rms", None), ""), ((None,), "")],
+)
+def test_the_kind_of_norms_of_queries_is_told_where_it_is_known_of_all(kinds, by):
+    own = [replace(FALSE, qk_norm=True, qk_norm_over="head", qk_norm_kind=kind) for kind in kinds]
+
+    assert f"Queries and keys are normalised{by} before they meet, head by head." in list_sentences(make_anatomy(*own))
+
+
 def test_weights_are_not_said_to_be_shared_where_a_group_has_its_own():
     shared = make_anatomy(FALSE, shared=True)
     own = make_tower(FALSE).groups[0]

@@ -53,13 +53,13 @@ class Attention(Looking):
     step of its own.
     `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
     the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
-    "width" of all heads of a row at once. `rolled` says, where places are cut into windows, whether they are rolled
-    before (Swin), `pooled` how many places become one query, where they do (Hiera), `gathered` how
-    many become one key and value (SegFormer), `coarse` how many become one row that asks and whose answer is spread
-    over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend each by itself,
-    `foreign_queries` is True where queries are made beside the stream, and keys and values of it (GC ViT),
-    `partial` where some places do not see some others, in no way that has a name: a mask hides them, the places of
-    one image became several sequences (MobileViT), or the queries that scored best alone ask (Informer).
+    "width" of all heads of a row at once, `qk_norm_kind` by which norm. `rolled` says, where places are cut into
+    windows, whether they are rolled before (Swin), `pooled` how many places become one query, where they do (Hiera),
+    `gathered` how many become one key and value (SegFormer), `coarse` how many become one row that asks and whose
+    answer is spread over them again (EfficientLoFTR). `pieces` says into how many parts a packed row is cut that attend
+    each by itself, `foreign_queries` is True where queries are made beside the stream, and keys and values of it (GC
+    ViT), `partial` where some places do not see some others, in no way that has a name: a mask hides them, the places
+    of one image became several sequences (MobileViT), or the queries that scored best alone ask (Informer).
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
@@ -109,6 +109,7 @@ class Attention(Looking):
     positions: Positions | None = None
     qk_norm: bool | None = None
     qk_norm_over: Literal["head", "width"] | None = None
+    qk_norm_kind: NormKind | None = None
     latent: Latent | None = None
     sinks: bool | None = None
     gate: bool | None = None

@@ -422,7 +422,8 @@ def describe_attention(branch: Attention) -> str:
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
         branch.place_numbers and f"places of {branch.place_numbers} numbers",
-        branch.qk_norm and f"norms on q and k{OVER.get(branch.qk_norm_over or '', '')}",
+        branch.qk_norm
+        and f"{NORMS.get(branch.qk_norm_kind or '', 'norm')}s on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,
         kept,
         branch.unscaled and "scores not scaled",

@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SIDE_BY_SIDE
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Norm as NormFacts
-from xray.story.body.stages import Branching, Staging, find_any_norm, name_norm
+from xray.story.body.stages import Branching, Staging, find_any_norm
 from xray.story.charts.chart import (
     BROAD,
     LEFT_HALF,
@@ -23,7 +23,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.passages.ordered_rows import name_order, takes_in_order
 from xray.story.recognition.between import cut_region
-from xray.story.recognition.norms import Norm
+from xray.story.recognition.norms import Norm, name_norm
 from xray.story.recognition.value_shapes import numbers
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken

@@ -13,8 +13,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass
 from xray.story.blocks.dataless import find_turns, list_uses
 from xray.story.blocks.tree import Tree
-from xray.story.body.stages import name_norm
-from xray.story.recognition.norms import STRIPPED, Norm, find_norm
+from xray.story.recognition.norms import STRIPPED, Norm, find_norm, name_norm
 from xray.story.recognition.value_shapes import number
 
 PieceKind = Literal["norm", "rotation", "mask", "angles", "places", "numbers"]

@@ -11,14 +11,11 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     JOINS,
-    LENGTHS,
-    NORMS,
     SCALINGS,
-    SPREADS,
     SUMS,
 )
 from xray.ir.flow.projections import data_input, is_product
-from xray.story.anatomy.branches import Branch, NormKind, Unknown
+from xray.story.anatomy.branches import Branch, Unknown
 from xray.story.anatomy.tree import Norm, Stage
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import find_bend_behind, name_scale
@@ -49,8 +46,8 @@ from xray.story.recognition.between import (
     is_scale,
     strip_plain,
 )
-from xray.story.recognition.norms import RUNNING, find_norm, is_of_weights, is_parted
 from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.recognition.norms import find_norm, is_of_weights, name_norm
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.scaled_streams import list_learned_past, name_factors_past
@@ -349,19 +346,6 @@ def has_learned(flow: Flow, norm: FoundNorm) -> bool:
     own = any(flow.steps[node].params for node in norm.nodes)
     behind = (one for one in flow.readers.get(norm.end, ()) if flow.op(one) in SCALINGS)
     return own or any(is_of_weights(flow, *given) for node in (*norm.nodes, *behind) for given in flow.given(node))
-
-
-def name_norm(flow: Flow, norm: FoundNorm) -> NormKind | None:
-    """Which norm it is, by what it computes."""
-    op = flow.op(norm.end)
-    if any(flow.op(node) in LENGTHS | RUNNING | {"normalize"} for node in norm.nodes):
-        return None
-    for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
-        if op.startswith(start):
-            return kind  # type: ignore[return-value]
-    if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(map(flow.op, norm.nodes)):
-        return None  # what is divided by the mean alone
-    return "layer" if norm.centred else "rms"
 
 
 def find_own_bend(flow: Flow, staging: Staging) -> int | None:

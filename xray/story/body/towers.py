@@ -13,7 +13,7 @@ from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
-from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm, read_stage
+from xray.story.body.stages import Staging, find_any_norm, find_own_bend, read_stage
 from xray.story.body.told_layers import (
     fill_windows,
     read_turns,
@@ -33,6 +33,7 @@ from xray.story.passages.conditions import Conditioning, find_conditioning, find
 from xray.story.passages.rows_between import RowsBetween
 from xray.story.recognition.mixed_streams import count_divisions, find_end, read_weighing
 from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.recognition.norms import name_norm
 from xray.story.recognition.resamplers import Resampler
 from xray.story.streams.chains import Chain, list_stream_norms
 from xray.story.streams.corrected import Correction

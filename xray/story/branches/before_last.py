@@ -9,7 +9,7 @@ from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import NormKind
 from xray.story.recognition.between import Region, is_linear
-from xray.story.recognition.norms import Norm, find_norm
+from xray.story.recognition.norms import Norm, find_norm, name_norm
 from xray.story.recognition.scored_parts import list_behind
 
 
@@ -97,4 +97,4 @@ def name_inner_norm(
 ) -> NormKind | None:
     """Which norm that is."""
     norm = None if projection is None else find_inner_norm(flow, projection, worked_out, is_gated=is_gated)
-    return None if norm is None else "layer" if norm.centred else "rms"
+    return None if norm is None else name_norm(flow, norm)

@@ -21,10 +21,10 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.anatomy.branches import Latent
+from xray.story.anatomy.branches import Latent, NormKind
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
-from xray.story.recognition.norms import Norm, find_norm
+from xray.story.recognition.norms import Norm, find_norm, name_norm
 from xray.story.recognition.turning import Pairs, is_rotary, list_complex, list_turned, name_pairs
 from xray.story.recognition.value_shapes import number
 
@@ -358,6 +358,12 @@ def name_normed(flow: Flow, norms: Sequence[Norm], widths: Sequence[int | None])
     if all(size == (head,) for size in sizes):
         return "head"
     return "width" if sizes == [(width,) for width in rest] else None
+
+
+def name_kind(flow: Flow, norms: Sequence[Norm]) -> NormKind | None:
+    """The kind of norms; None where they are of several, or one's is not known."""
+    kinds = {name_norm(flow, norm) for norm in norms}
+    return kinds.pop() if len(kinds) == 1 else None
 
 
 def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:

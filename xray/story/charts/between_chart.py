@@ -10,7 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, LOOKUPS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Stage
-from xray.story.body.stages import Branching, Staging, find_any_norm, name_norm
+from xray.story.body.stages import Branching, Staging, find_any_norm
 from xray.story.branches.caps import label_scale, read_factor
 from xray.story.charts.chart import (
     BROAD,
@@ -34,6 +34,7 @@ from xray.story.passages.added_places import ADDED_UP, learned_source
 from xray.story.passages.joined_rows import label_joined_rows, label_learned_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.norms import name_norm
 from xray.story.sentences.of_parts import describe_elsewhere, describe_source
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.streams.put_beside import RowsBeside

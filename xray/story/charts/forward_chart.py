@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import CLAMPS, SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.wording import label_activation
-from xray.story.body.stages import Branching, find_any_norm, name_norm, opening_norms
+from xray.story.body.stages import Branching, find_any_norm, opening_norms
 from xray.story.branches.before_last import find_inner_norm
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending, list_threshold
 from xray.story.charts.chart import (
@@ -27,6 +27,7 @@ from xray.story.experts.held_gates import find_held
 from xray.story.passages.bridges import ROWS_BESIDE
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.recognition.norms import name_norm
 
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:

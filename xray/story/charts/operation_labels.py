@@ -25,7 +25,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.wording import label_activation
-from xray.story.body.stages import find_any_norm, name_norm
+from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.inputs import label_noise, list_noise_sum
@@ -49,7 +49,7 @@ from xray.story.passages.pools import (
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
-from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors
+from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors, name_norm
 from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 from xray.story.wording import plural

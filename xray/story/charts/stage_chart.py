@@ -35,7 +35,7 @@ from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.lanes import list_opening
 from xray.story.attention.sampled import chart_sampling
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
-from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending, name_norm
+from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
 from xray.story.branches.caps import label_scale
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces
 from xray.story.charts.chart import (
@@ -63,7 +63,7 @@ from xray.story.passages.norm_factors import list_own_gate
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.between import is_linear, list_reading_data, projections_in, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing
-from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice
+from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice, name_norm
 from xray.story.sentences.of_parts import BY_ATTENTION, LED_IN, MADE_OF, describe_box
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read

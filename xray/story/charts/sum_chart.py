@@ -15,7 +15,7 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.anatomy.wording import spell_gathered
 from xray.story.attention.pairs import describe_turns
-from xray.story.body.stages import Staging, find_any_norm, find_own_bend, name_norm
+from xray.story.body.stages import Staging, find_any_norm, find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import SCALE, label_scale
 from xray.story.charts.between_chart import name_parted
@@ -38,7 +38,7 @@ from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.recognition.norms import Norm
+from xray.story.recognition.norms import Norm, name_norm
 from xray.story.sentences.of_parts import (
     ADDS_BIAS,
     BOXES_AS_AT,

@@ -10,7 +10,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import label_activation
-from xray.story.body.stages import Branching, name_norm
+from xray.story.body.stages import Branching
 from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending, steps_behind
 from xray.story.charts.chart import (
@@ -49,7 +49,7 @@ from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import find_picked, list_sets, name_parting
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, name_shared, shared_node
 from xray.story.recognition.between import adds_learned_row, is_linear
-from xray.story.recognition.norms import Norm
+from xray.story.recognition.norms import Norm, name_norm
 from xray.story.sentences.of_parts import PARTED, describe_load
 from xray.story.wording import plural
 

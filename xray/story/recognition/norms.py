@@ -5,10 +5,22 @@ from dataclasses import dataclass
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, FINDINGS, LENGTHS, NORMS, RMS_NORMS, SCALINGS, STATISTICS, SUMS, TIMES
+from xray.ir.flow.operation_kinds import (
+    CASTING,
+    FINDINGS,
+    LENGTHS,
+    NORMS,
+    RMS_NORMS,
+    SCALINGS,
+    SPREADS,
+    STATISTICS,
+    SUMS,
+    TIMES,
+)
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
+from xray.story.anatomy.branches import NormKind
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
@@ -44,6 +56,19 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
         found = seek_norm(flow, place)
         known[place] = None if found is None else take_weights_before(flow, found)
     return known[place]
+
+
+def name_norm(flow: Flow, norm: Norm) -> NormKind | None:
+    """Which norm it is, by what it computes."""
+    op = flow.op(norm.end)
+    if any(flow.op(node) in LENGTHS | RUNNING | {"normalize"} for node in norm.nodes):
+        return None
+    for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
+        if op.startswith(start):
+            return kind  # type: ignore[return-value]
+    if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(map(flow.op, norm.nodes)):
+        return None  # what is divided by the mean alone
+    return "layer" if norm.centred else "rms"
 
 
 @once

@@ -14,7 +14,7 @@ from xray.story.anatomy.branches import (
     Recurrence,
 )
 from xray.story.anatomy.tree import Anatomy
-from xray.story.anatomy.wording import ACTIVATIONS, describe_points, spell_base
+from xray.story.anatomy.wording import ACTIVATIONS, NORMS, describe_points, spell_base
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words
 
@@ -321,15 +321,14 @@ def describe_fused(anatomy: Anatomy) -> str:
 def describe_head_norm(anatomy: Anatomy) -> str:
     own = [branch for branch in attentions(anatomy) if branch.qk_norm]
     over = {branch.qk_norm_over for branch in own}
-    how = (
-        {"head": ", head by head", "width": ", all heads of a row at once"}.get(over.pop() or "")
-        if len(over) == 1
-        else ""
-    )
+    ways = {"head": ", head by head", "width": ", all heads of a row at once"}
+    how = ways.get(over.pop() or "", "") if len(over) == 1 else ""
     some = tell_where(anatomy, lambda branch: branch.qk_norm) or ""
+    kinds = {branch.qk_norm_kind for branch in own}
+    by = f" by {NORMS[kind]}s" if len(kinds) == 1 and (kind := kinds.pop()) is not None else ""
     values = {branch.v_norm for branch in own}
     beside = ", and so are values" if values == {True} else ", in some layers values too" * (True in values)
-    return f"Queries and keys are normalised{some} before they meet{how or ''}{beside}." if own else ""
+    return f"Queries and keys are normalised{some}{by} before they meet{how}{beside}." if own else ""
 
 
 def describe_beside(anatomy: Anatomy) -> str:
