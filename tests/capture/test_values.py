@@ -9,8 +9,10 @@ import xray
 from xray.capture.masks.facts import MAX_CELLS, look_at_mask
 from xray.capture.values import (
     count_zeros,
+    describe_constants,
     is_of_sines,
     preview_everything_small,
+    read_all_slowed,
     read_base,
     read_constant,
     read_slowed,
@@ -252,6 +254,32 @@ def make_slowed(base, size, *, fast=5, slow=5, factor=8.0):
 )
 def test_by_how_much_the_last_powers_are_slowed_is_read_off_them(row, told):
     assert read_slowed(row) == told
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (make_powers(1_000_000.0, 128) / 8, (1_000_000.0, 8.0)),
+        (make_powers(10_000.0, 11).flip(0) / 3, (10_000.0, 3.0)),
+        (make_powers(10_000.0, 11), None),
+        (make_powers(10_000.0, 11) / 2.0123, None),  # none is slowed by such a number
+        (make_powers(10_000.0, 11) * 2, None),
+        (torch.linspace(0.5, 0.1, 11), None),
+        (torch.zeros(11), None),
+    ],
+)
+def test_by_how_much_all_powers_are_slowed_is_read_off_them(row, told):
+    assert read_all_slowed(row) == told
+
+
+def test_what_is_told_of_powers_are_their_base_zeros_and_what_slows_them():
+    powers = make_powers(10_000.0, 11)
+
+    assert describe_constants(powers) == [("base", 10_000.0)]
+    assert describe_constants(make_powers(10_000.0, 11, zeros=5)) == [("zeros", 5), ("base", 10_000.0)]
+    assert describe_constants(powers / 4) == [("base", 10_000.0), ("all_slowed", 4.0)]
+    assert describe_constants(make_slowed(10_000.0, 32)) == [("base", 10_000.0), ("slowed", 8.0)]
+    assert describe_constants(torch.linspace(1, 0.1, 11)) == []
 
 
 def test_a_number_that_a_model_holds_is_read_where_weights_do_not_bring_it():

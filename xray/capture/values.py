@@ -58,11 +58,12 @@ def count_zeros(constants: Tensor) -> int:
 
 def describe_constants(constants: Tensor) -> list[tuple[str, float]]:
     """What is told of a row of constants: how many are 0, of which base they are powers, and what the last are over."""
-    zeros, base, slowed = count_zeros(constants), read_base(constants), None
-    if base is None:
-        base, slowed = read_slowed(constants) or (None, None)
-    told = (("zeros", zeros or None), ("base", base), ("slowed", slowed))
-    return [(name, value) for name, value in told if value is not None]
+    told: list[tuple[str, float]] = [("zeros", zeros)] if (zeros := count_zeros(constants)) else []
+    for name, found in (("slowed", read_slowed(constants)), ("all_slowed", read_all_slowed(constants))):
+        if found is not None:
+            return [*told, ("base", found[0]), (name, found[1])]
+    base = read_base(constants)
+    return told if base is None else [*told, ("base", base)]
 
 
 def read_constant(held: Tensor) -> float | None:
@@ -90,9 +91,9 @@ def read_base(constants: Tensor) -> float | None:
     is half of it (GLM 4.5); behind the powers may stand zeros, which n may count or not. Then that n is meant which
     gives a base of two digits at most, and where both do, as great a one as is in use. A base is a whole number.
     """
-    row = sort_powers(constants)
+    row = sort_falling(constants)
     powers = row[: int(row.count_nonzero())]
-    if len(powers) < FEWEST_POWERS:
+    if len(powers) < FEWEST_POWERS or powers[0] != 1:
         return None
     last = len(powers) - 1
     if not torch.allclose(powers, powers[-1] ** (torch.arange(len(powers)).double() / last), rtol=1e-5, atol=0):
@@ -108,13 +109,13 @@ def read_base(constants: Tensor) -> float | None:
     return known[0] if len(known) == 1 else None
 
 
-def sort_powers(constants: Tensor) -> Tensor:
-    """Numbers that may be powers that fall from 1, the greatest first and zeros last; none where they cannot be."""
+def sort_falling(constants: Tensor) -> Tensor:
+    """Numbers that may fall from 1, or from less, the greatest first and zeros last; none where they cannot be."""
     is_told = constants.is_floating_point() and constants.element_size() > 2
     if not is_told or not FEWEST_POWERS <= len(constants) <= MAX_CONSTANTS or not is_readable(constants):
         return torch.zeros(0)
     row = constants.detach().cpu().double().sort(descending=True).values
-    return row if row[0] == 1 and 0 <= row[-1] < 1 else torch.zeros(0)
+    return row if 1 >= row[0] > row[-1] >= 0 else torch.zeros(0)
 
 
 def read_slowed(constants: Tensor) -> tuple[float, float] | None:
@@ -123,8 +124,8 @@ def read_slowed(constants: Tensor) -> tuple[float, float] | None:
     For longer texts than a model was trained on, the slow frequencies of rotary places are divided by a factor, the
     fast ones stay, and those between go over from one to the other (YaRN, Peng et al. 2023, section 3.2; Llama 3.1).
     """
-    row = sort_powers(constants)
-    if len(row) < 2 * FEWEST_POWERS or row[-1] == 0:
+    row = sort_falling(constants)
+    if len(row) < 2 * FEWEST_POWERS or row[0] != 1 or row[-1] == 0:
         return None
     logs, places = -row.log(), torch.arange(len(row)).double()
     is_steady = torch.isclose(logs, places * logs[FEWEST_POWERS - 1] / (FEWEST_POWERS - 1), rtol=1e-6, atol=1e-6)
@@ -136,6 +137,17 @@ def read_slowed(constants: Tensor) -> tuple[float, float] | None:
     factor = round_off(math.exp(float(over[-1])), (1, 2, 3), 1e-5)
     is_slowed = bool((over.diff() > -1e-5).all()) and bool((over[-FEWEST_POWERS:] - over[-1]).abs().max() < 1e-5)
     return (base, factor) if is_slowed and factor is not None and factor > 1 else None
+
+
+def read_all_slowed(constants: Tensor) -> tuple[float, float] | None:
+    """The base of powers that are all divided by one number, and that number; None if they are none.
+
+    So places are told as if they lay closer, for longer texts (Chen et al. 2023, section 2.3; Gemma 3).
+    """
+    row = sort_falling(constants)
+    factor = round_off(1 / float(row[0]), (1, 2, 3)) if len(row) and row[0] < 1 else None
+    base = None if factor is None else read_base(row / row[0])
+    return None if factor is None or base is None else (base, factor)
 
 
 def round_off(number: float, digits: Iterable[int], exact: float = 1e-6) -> float | None:

@@ -151,7 +151,8 @@ def test_the_bases_of_rotary_places_are_those_of_the_configuration(read):
 
     towers = anatomy(trace).towers
     found = {getattr(branch, "rotary_base", None) for tower in towers for branch in tower.branches}
-    slowed = {getattr(branch, "rotary_slowed", None) for tower in towers for branch in tower.branches}
+    ways = ("rotary_slowed", "rotary_all_slowed")
+    slowed = {getattr(branch, way, None) for tower in towers for branch in tower.branches for way in ways}
     assert found - {None} <= set(list_set(config.to_dict(), "theta", "base"))
     assert slowed - {None} <= set(list_set(config.to_dict(), "factor"))
 

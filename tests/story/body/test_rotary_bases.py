@@ -139,16 +139,22 @@ def test_the_bases_of_turns_are_told(bases, told):
 
 
 @pytest.mark.parametrize("others", [(), (10_000.0,)])
-def test_how_much_slower_the_slowest_turn_is_told(others):
-    slowed = torch.cat((make_powers(10_000.0)[:3], make_powers(10_000.0)[3:] / 8))
+@pytest.mark.parametrize(("fast", "field"), [(3, "rotary_slowed"), (0, "rotary_all_slowed")])
+def test_how_much_slower_rotary_places_turn_is_told(others, fast, field):
+    slowed = torch.cat((make_powers(10_000.0)[:fast], make_powers(10_000.0)[fast:] / 8))
     found = anatomy(xray.trace(Turned(slowed, *map(make_powers, others)).eval(), torch.zeros(2, 5, dtype=torch.long)))
-    some = "In some attentions those" if others else "Those"
+    which = f"{'in some attentions ' if others else ''}{'those that turn slowest' if fast else 'all'} turn"
 
-    assert found.towers[0].branches[0].rotary_slowed == 8
-    assert describe_rotary(found).endswith(f"base 10,000. {some} that turn slowest turn 8 times slower than that.")
+    fields = ("rotary_slowed", "rotary_all_slowed")
+    assert [getattr(found.towers[0].branches[0], one) for one in fields] == [
+        8 if one == field else None for one in fields
+    ]
+    assert describe_rotary(found).endswith(f"base 10,000. {which[0].upper()}{which[1:]} 8 times slower than that.")
 
 
-@pytest.mark.parametrize("odd", [torch.linspace(1, 0.1, SIZE), make_powers(10_000.0) / 2], ids=["no powers", "slower"])
+@pytest.mark.parametrize(
+    "odd", [torch.linspace(1, 0.1, SIZE), make_powers(10_000.0) / 2.0123], ids=["no powers", "slower"]
+)
 def test_no_base_is_told_where_one_is_not_known(odd):
     found, sentence = read_bases(make_powers(10_000.0), odd)
 

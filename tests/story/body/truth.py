@@ -324,6 +324,7 @@ SKIPPED = {
     "routing",
     "rotary_base",
     "rotary_slowed",
+    "rotary_all_slowed",
     "turned_pairs",
     "from_one",
     "not_from_one",

@@ -89,8 +89,9 @@ class Attention(Looking):
     before them (Inkling), `values_before` the parts of values, of how many, that are made of the place before (ZAYA).
     `rotary_base` is the base of the angles by which "rotary" places turn, where the constants show one: base^(-2i/d)
     for the pair i of d numbers. `rotary_slowed` is how many times slower than that the slowest of them turn, where the
-    fastest turn as it says (YaRN, Llama 3.1). `turn_length` is how many times as long "rotary" places make what they
-    turn, where it is not once: a number multiplies all cosines and sines (YaRN, GPT-OSS).
+    fastest turn as it says (YaRN, Llama 3.1), `rotary_all_slowed` how many times slower all do (Gemma 3). `turn_length`
+    is how many times as long "rotary" places make what they turn, where it is not once: a number multiplies all cosines
+    and sines (YaRN, GPT-OSS).
     `turned_pairs` says which two numbers are turned together: "neighbours", or one from each of two "halves".
     Where their angles are laid out otherwise, no pair is turned: `positions` are "waves" then (V-JEPA 2).
     `queries_by_place` tells that a number worked out of each place alone multiplies queries, one for each "place" or
@@ -158,6 +159,7 @@ class Attention(Looking):
     values_before: tuple[int, int] | None = None
     rotary_base: float | None = None
     rotary_slowed: float | None = None
+    rotary_all_slowed: float | None = None
     turn_length: float | None = None
     turned_pairs: Literal["neighbours", "halves"] | None = None
     queries_by_place: Literal["place", "head"] | None = None

@@ -416,6 +416,7 @@ def describe_attention(branch: Attention) -> str:
         branch.turned and f"{branch.turned:,} numbers of a head {'so changed' if is_wavy else 'turned'}",
         branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
         branch.rotary_slowed and f"the slowest {branch.rotary_slowed:g} times slower",
+        branch.rotary_all_slowed and f"all {branch.rotary_all_slowed:g} times slower",
         branch.turn_length and f"turned to {branch.turn_length:.4g} times the length",
         branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
         branch.turned_by_head and "turned by head",

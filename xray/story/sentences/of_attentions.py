@@ -99,11 +99,16 @@ def tell_bases(anatomy: Anatomy) -> str:
 
 
 def tell_slowed(anatomy: Anatomy) -> str:
-    """How many times slower than their base says the slowest turn, where the fastest turn as it says."""
-    found = {branch.rotary_slowed for branch in attentions(anatomy) if branch.positions == "rotary"}
+    """How many times slower than their base says the slowest turn, or all do."""
+    turned = [branch for branch in attentions(anatomy) if branch.positions == "rotary"]
+    slow = {branch.rotary_slowed for branch in turned}, {branch.rotary_all_slowed for branch in turned}
+    return "".join(map(spell_slowed, slow, ("those that turn slowest turn", "all turn")))
+
+
+def spell_slowed(found: Collection[float | None], which: str) -> str:
     factors = [f"{factor:g}" for factor in sorted(one for one in found if one is not None)]
-    some = "Those" if None not in found else "In some attentions those"
-    return f" {some} that turn slowest turn {join_words(factors, 'or')} times slower than that." if factors else ""
+    told = f"{'in some attentions ' * (None in found)}{which} {join_words(factors, 'or')} times slower than that."
+    return f" {told[0].upper()}{told[1:]}" if factors else ""
 
 
 def list_rotary(anatomy: Anatomy, read: Callable[[Attention], Value | None]) -> dict[Value, set[str]]:
