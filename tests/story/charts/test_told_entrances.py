@@ -59,6 +59,11 @@ def skip(ids):
     return (torch.cumsum(kept, 1).type_as(kept) + 0) * kept
 
 
+def count_ones(ids):
+    ones = torch.ones(ids.shape)
+    return (torch.cumsum(ones, 1) * ones).long()
+
+
 FROM_4 = "counted from 4, id 3 (padding) left out"
 WAYS = {
     "an id is left out, and begun behind it": (
@@ -71,6 +76,12 @@ WAYS = {
         "counted in buckets",
     ),
     "all are counted": (lambda ids: torch.cumsum(torch.ones_like(ids), 1) - 1, None),
+    "all are counted from one": (lambda ids: torch.cumsum(torch.ones_like(ids), 1), "from row 1 on"),
+    "all are counted, and begun behind two": (lambda ids: count_ones(ids) - 1 + 2, "from row 2 on"),
+    "rows are numbered, and begun behind two": (lambda ids: torch.arange(ids.shape[1]) + 2, "from row 2 on"),
+    "numbers begin behind five": (lambda ids: torch.arange(5, 5 + ids.shape[1]) - 1, "from row 4 on"),
+    "every other is numbered": (lambda ids: torch.arange(3, 3 + 2 * ids.shape[1], 2), None),
+    "some numbers are twice as much": (lambda ids: (torch.arange(ids.shape[1]) + 2) * ids.ne(3).int(), None),
     "one is counted, and not left out": (lambda ids: torch.cumsum(ids.ne(3).int(), 1).long(), None),
     "another one is left out": (lambda ids: (torch.cumsum(ids.ne(3).int(), 1) * ids.ne(5).int()).long(), None),
 }

@@ -1,10 +1,11 @@
 """How many parameters the tables hold of which places are made that a sum adds, and how places are counted."""
 
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, GRIDS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS, TIMES
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, GRIDS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Node, count_own
 from xray.story.entrance.tables import PICKING
@@ -18,6 +19,7 @@ Table = tuple[str, tuple[int, ...]]
 
 NUMBERED = CARRYING | {"int", "long"}
 BUCKETS = frozenset({"bucketize", "searchsorted"})
+ALL_ONES = frozenset({"ones", "ones_like", "new_ones"})
 
 
 @dataclass(frozen=True)
@@ -140,20 +142,40 @@ def describe_counting(flow: Flow, lookup: int) -> str:
     Or that they are buckets, into which numbers fall, as what share of a picture's side a patch is away (Idefics 3).
     A place that is left out is multiplied by 0 before the number is added that all begin with.
     """
-    here = find_numbering(flow, lookup)
-    if here is not None and BUCKETS.intersection(
-        map(flow.op, flow.behind(here, within=lambda one: is_whole(flow, one)))
+    last = find_numbering(flow, lookup)
+    if last is not None and BUCKETS.intersection(
+        map(flow.op, flow.behind(last, within=lambda one: is_whole(flow, one)))
     ):
         return "counted in buckets"
-    first, masks = 1, set[int | None]()
-    while here is not None and flow.op(here) in SUMS | TIMES:
-        added = number(flow.steps[here]) if flow.op(here) in SUMS else 0
-        if added is None or (masks and added) or len(flow.steps[here].inputs) != 1 + (flow.op(here) in TIMES):
+    here, added, masks = last, 0, set[int | None]()
+    while here is not None and flow.op(here) in SUMS | DIFFERENCES | TIMES:
+        one = 0 if flow.op(here) in TIMES else number(flow.steps[here])
+        if one is None or (masks and one) or len(flow.steps[here].inputs) != 1 + (flow.op(here) in TIMES):
             return ""
-        first += int(added)
+        added += int(-one if flow.op(here) in DIFFERENCES else one)
         masks |= {flow.carried_from(maker, NUMBERED) for maker in flow.makers[here][1:]}
-        here = find_numbering(flow, here)
-    if here is None or flow.op(here) != "cumsum" or masks != {find_numbering(flow, here)}:
+        here = flow.carried_from(next(iter(flow.makers[here]), None), NUMBERED)
+    if here is None:
+        return ""
+    start = read_start(flow, here, masks)
+    if start is not None:
+        return f"from row {start + added} on" if start + added > 0 and flow.one_pass.number <= 1 else ""
+    return describe_left_out(flow, here, masks, added + 1)
+
+
+def read_start(flow: Flow, counting: int, masks: AbstractSet[int | None]) -> int | None:
+    """The first number of places that are counted one by one, all of them; None where it is not known."""
+    if flow.op(counting) == "arange":
+        given = [value for value in flow.steps[counting].settings.values() if isinstance(value, int | float)]
+        return (0 if len(given) < 2 else int(given[0])) if not masks and len(given) <= 2 else None
+    counted = next(iter(flow.makers[counting]), None)
+    every = flow.op(counting) == "cumsum" and counted is not None and flow.op(counted) in ALL_ONES
+    return 1 if every and masks <= {counted} else None
+
+
+def describe_left_out(flow: Flow, counting: int, masks: AbstractSet[int | None], first: int) -> str:
+    """From which number places are counted that a mask leaves out where it is 0, and of which id that is."""
+    if flow.op(counting) != "cumsum" or masks != {flow.carried_from(next(iter(flow.makers[counting]), None), NUMBERED)}:
         return ""
     mask = next(iter(masks))
     left_out = None if mask is None or flow.op(mask) != "ne" else number(flow.steps[mask])
