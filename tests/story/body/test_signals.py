@@ -130,6 +130,13 @@ def test_a_signal_is_drawn_as_long_as_it_came_in_and_the_last_convolution_ends_a
     assert [node.label for node in leaving.nodes] == ["CONVOLUTION OF THE LAST 7"]
 
 
+def test_a_signal_tells_how_long_it_is_padded_before_it_is_read():
+    flow, towering = open_first(Hearing(), torch.randn(2, 1, SAMPLES))
+    (given,) = (node for node in chart_entrance(flow, towering).nodes if node.key == "given")
+
+    assert given.told == (f"padded to {SAMPLES + 6:,}",)
+
+
 def test_frames_that_a_linear_layer_reads_first_come_in_there_and_are_not_scaled():
     flow, towering = open_first(Frames(), torch.randn(2, SAMPLES, 5))
     chart = chart_entrance(flow, towering)
