@@ -9,6 +9,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
 from xray.story.body.towers import Towering
+from xray.story.branches.others import looks_back
 from xray.story.charts.chart import (
     LEFT_HALF,
     MIDDLE,
@@ -107,11 +108,15 @@ def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...
 
 
 def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
-    """How long a signal is padded to before what reads it first, in no box (X-Codec)."""
+    """How long a signal is padded to before what reads it first, in no box (X-Codec).
+
+    A convolution that reads nothing behind a place is told so, and needs rows in front of the first one.
+    """
     read = next((one for one, _ in flow.given(reader) if one.role != "parameter"), record)
     before, after = record.shape[-1:], read.shape[-1:]
     is_same = prod(record.shape) * prod(after) == prod(read.shape) * prod(before)
-    return (f"padded to {after[0]:,}",) if is_same and before < after else ()
+    is_told = flow.op(reader) in FINDINGS and looks_back(flow, reader)
+    return (f"padded to {after[0]:,}",) if is_same and before < after and not is_told else ()
 
 
 def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:
