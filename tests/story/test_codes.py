@@ -1,5 +1,7 @@
 """Rows told by the nearest code of a book: what picks it is one box, and leads to where codes are looked up."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from handwritten import Attention, Layer
@@ -118,3 +120,93 @@ def test_codes_that_were_worked_out_do_not_come_in():
     charts = [chart_entrance(reading.flow, one) for one in reading.towers]
 
     assert [next(node.label for node in chart.nodes) for chart in charts] == ["VECTORS", "TABLE LOOKUP"]
+
+
+class LeftOver(nn.Module):
+    """A stack on rows told by codes three times, each of what those before left over of what another stack gives.
+
+    Codes may be compared `narrow` and by direction alone (DAC); those that are `far` are the worst ones.
+    """
+
+    def __init__(self, *, narrow=False, far=False):
+        super().__init__()
+        self.lay, self.first, self.then, self.far = nn.Linear(7, WIDTH), make_layers(2), make_layers(2), far
+        self.books = nn.ParameterList(torch.rand(CODES, 5 if narrow else WIDTH) for _ in range(3))
+        self.down = nn.ModuleList(nn.Linear(WIDTH, 5) for _ in range(3)) if narrow else None
+        self.up = nn.ModuleList(nn.Linear(5, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        x = self.lay(x)
+        for layer in self.first:
+            x = layer(x)
+        left, told = x, 0.0
+        for number, book in enumerate(self.books):
+            rows, codes = left, book
+            if self.down is not None:
+                rows = self.down[number](left)
+                codes, compared = nn.functional.normalize(book), nn.functional.normalize(rows, dim=-1)
+            else:
+                compared = rows
+            far = compared.pow(2).sum(-1, keepdim=True) - 2 * compared @ codes.T + codes.pow(2).sum(-1)
+            own = nn.functional.embedding((far if self.far else -far).max(dim=-1).indices, book)
+            own = own if self.down is None else self.up[number](rows + (own - rows).detach())
+            left, told = left - own, told + own
+        for layer in self.then:
+            told = layer(told)
+        return told
+
+
+def chart_left_over(**options):
+    torch.manual_seed(0)
+    (reading,) = read_passes(xray.trace(LeftOver(**options), torch.rand(2, 3, 7)))
+    return chart_entrance(reading.flow, reading.towers[1])
+
+
+@pytest.mark.parametrize(
+    ("narrow", "label"),
+    [
+        (False, f"3 TIMES: THE NEAREST OF {CODES} CODES"),
+        (True, f"3 TIMES: LINEAR; THE NEAREST OF {CODES} CODES, BY DIRECTION; LINEAR"),
+    ],
+)
+def test_codes_of_what_is_left_over_are_one_box(narrow, label):
+    chart = chart_left_over(narrow=narrow)
+
+    assert [(node.label, node.told) for node in chart.nodes] == [
+        (label, ("each of what those before leave over", "what all look up is added up"))
+    ]
+
+
+def test_codes_of_what_is_left_over_count_their_parameters_once():
+    (node,) = chart_left_over(narrow=True).nodes
+
+    assert node.extra == f"{3 * (CODES * 5 + WIDTH * 5 + 5 + 5 * WIDTH + WIDTH):,} parameters"
+
+
+def test_codes_that_are_the_farthest_are_not_the_nearest():
+    assert [node.label for node in chart_left_over(far=True).nodes if "NEAREST" in node.label] == []
+
+
+class Once(LeftOver):
+    """A stack on rows told by the nearest code, once."""
+
+    def forward(self, x):
+        x = self.lay(x)
+        for layer in self.first:
+            x = layer(x)
+        x = self.up[0](nn.functional.embedding(torch.cdist(self.down[0](x), self.books[0]).argmin(-1), self.books[0]))
+        for layer in self.then:
+            x = layer(x)
+        return x
+
+
+def test_a_lone_code_is_picked_of_what_another_stack_gives():
+    torch.manual_seed(0)
+    (reading,) = read_passes(xray.trace(Once(narrow=True), torch.rand(2, 3, 7)))
+    chart = chart_entrance(reading.flow, reading.towers[1])
+
+    labels = ["LINEAR", f"THE NEAREST OF {CODES} CODES", "TABLE LOOKUP", "LINEAR"]
+    assert [node.label for node in chart.nodes] == labels
+    assert [(edge.source, edge.target) for edge in chart.edges] == [
+        (one.key, other.key) for one, other in pairwise(chart.nodes)
+    ]

@@ -31,8 +31,12 @@ class Varying(nn.Module):
         super().__init__()
         self.mix = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
 
-    def forward(self, x, kernel, bias):
-        return x + torch.tanh(torch.einsum("bil,biol->bol", torch.relu(self.mix(x)), kernel) + bias)
+    def forward(self, x, kernel, bias, of=None):
+        made = torch.relu(self.mix(x))
+        if of is None:
+            return x + torch.tanh(torch.einsum("bil,biol->bol", made, kernel) + bias)
+        pieces = torch.einsum("bilk,biol->bolk", made.unflatten(2, (FRAMES, of)), kernel)
+        return x + torch.tanh((pieces + bias.unsqueeze(-1)).flatten(2))
 
 
 class Vocoder(nn.Module):
@@ -52,10 +56,11 @@ class Vocoder(nn.Module):
 
 
 class Block(nn.Module):
-    """Some layers, and the tower that makes their matrices."""
+    """Some layers, and the tower that makes their matrices, for so many places each."""
 
-    def __init__(self):
+    def __init__(self, of=None):
         super().__init__()
+        self.of = of
         self.reads, self.tower = nn.Conv1d(MELS, 13, 5, padding=2), nn.ModuleList(Residual(13) for _ in range(3))
         self.kernels = nn.Conv1d(13, LAYERS * WIDTH * WIDTH, 3, padding=1)
         self.biases = nn.Conv1d(13, LAYERS * WIDTH, 3, padding=1)
@@ -68,7 +73,7 @@ class Block(nn.Module):
         kernels = self.kernels(made).view(BATCH, LAYERS, WIDTH, WIDTH, FRAMES)
         biases = self.biases(made).view(BATCH, LAYERS, WIDTH, FRAMES)
         for number, layer in enumerate(self.layers):
-            x = layer(x, kernels[:, number], biases[:, number])
+            x = layer(x, kernels[:, number], biases[:, number], self.of)
         return x
 
 
@@ -103,3 +108,51 @@ def test_the_towers_are_told_to_be_multiplied_with_the_stream_and_led_to_the_pro
     assert told in " ".join(words)
     assert "FROM THE AUDIO TOWER" in words
     assert "MEMORY" not in words
+
+
+class Longer(Vocoder):
+    """The same, where the second block's places are twice as many, of a spectrogram whose frames come first."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Block(of=number + 1) for number in range(2))
+        self.twice = nn.ConvTranspose1d(WIDTH, WIDTH, 2, stride=2)
+
+    def forward(self, spectrogram):
+        spectrogram = spectrogram.transpose(2, 1)
+        x = self.blocks[0](self.first(torch.randn(BATCH, FRAMES, WIDTH).mT), spectrogram)
+        return torch.tanh(self.last(self.blocks[1](self.twice(x), spectrogram)))
+
+
+@pytest.fixture(scope="module")
+def longer():
+    with torch.no_grad():
+        return xray.trace(Longer().eval(), torch.randn(BATCH, FRAMES, MELS))
+
+
+def text_of(box):
+    return " ".join("".join(run.text for run in line) for line in box.lines)
+
+
+def test_what_is_multiplied_and_what_is_added_then_is_led_to_every_frame(longer):
+    layout = compose_poster(longer, text_width)
+    boxes = {(box.x, box.bottom): text_of(box) for box in layout.boxes}
+    ends = sorted(boxes[way.points[-1]] for way in layout.curves if way.role == way.kind == "ribbon")
+
+    closed = f"OPERATIONS {BATCH}×{WIDTH}×{2 * FRAMES}"
+    whole = f"{BATCH}×{WIDTH}×{FRAMES}×1"
+    assert ends == sorted([f"PRODUCT {whole}", f"ADDED UP {whole}", closed, closed])
+
+
+def test_a_tower_whose_ways_begin_beside_each_other_is_named_once(longer):
+    words = [text_of(box) for box in compose_poster(longer, text_width).boxes]
+
+    assert [one for one in words if one.startswith("FROM THE")] == ["FROM THE AUDIO TOWER", "FROM THE AUDIO 2 TOWER"]
+
+
+def test_a_spectrogram_that_is_turned_tells_how_it_is_given(longer):
+    columns = [column for column in read_columns(longer) if column.name.startswith("audio")]
+    given = [next(node for node in column.entrance.nodes if node.key == "given") for column in columns]
+
+    assert [node.told for node in given] == [(f"given as {BATCH}×{FRAMES}×{MELS}",)] * 2
+    assert [node.record.shape for node in given] == [(BATCH, MELS, FRAMES)] * 2

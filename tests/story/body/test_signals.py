@@ -1,5 +1,6 @@
 """Signals: rows of channels with their places last, padded convolutions before, between and behind layers."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from torch import nn
@@ -33,15 +34,16 @@ class ChannelsFirst(nn.Module):
 
 
 class Hearing(nn.Module):
-    """A signal through a padded convolution, layers, and one more convolution."""
+    """A signal through a convolution padded in front, and `behind`, layers, and one more convolution."""
 
-    def __init__(self):
+    def __init__(self, behind=0):
         super().__init__()
+        self.behind = behind
         self.first, self.last = nn.Conv1d(1, WIDTH, 7), nn.Conv1d(WIDTH, 3, 7)
         self.layers = nn.ModuleList(ChannelsFirst() for _ in range(3))
 
     def forward(self, input_values):
-        x = self.first(functional.pad(input_values, (6, 0)))
+        x = self.first(functional.pad(input_values, (6, self.behind)))
         for layer in self.layers:
             x = layer(x)
         return self.last(functional.pad(x, (6, 0)))
@@ -128,6 +130,14 @@ def test_a_signal_is_drawn_as_long_as_it_came_in_and_the_last_convolution_ends_a
 
     assert [node.record.shape for node in entrance.nodes if node.key == "given"] == [(2, 1, SAMPLES)]
     assert [node.label for node in leaving.nodes] == ["CONVOLUTION OF THE LAST 7"]
+
+
+@pytest.mark.parametrize(("behind", "told"), [(5, (f"padded to {SAMPLES + 11:,}",)), (0, ())])
+def test_a_signal_tells_how_long_it_is_padded_unless_its_convolution_does(behind, told):
+    flow, towering = open_first(Hearing(behind), torch.randn(2, 1, SAMPLES))
+    (given,) = (node for node in chart_entrance(flow, towering).nodes if node.key == "given")
+
+    assert given.told == told
 
 
 def test_frames_that_a_linear_layer_reads_first_come_in_there_and_are_not_scaled():

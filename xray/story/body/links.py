@@ -8,7 +8,7 @@ from math import prod
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, WAVES
+from xray.ir.flow.operation_kinds import LOOKUPS, SUMS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.branches import Looking
@@ -21,6 +21,7 @@ from xray.story.branches.distinctions import list_other_scores
 from xray.story.entrance.tables import PICKING
 from xray.story.entrance.turned_rows import count_turned, find_turned
 from xray.story.passages.homes import read_leading
+from xray.story.recognition.between import list_reading_data
 
 MOST_TO_IDS = 2000
 """So many steps are gone back to what ids were worked out of: each of many codes is of what the others left over."""
@@ -174,6 +175,17 @@ def list_products(flow: Flow, branching: Branching) -> list[int]:
     inner = branching.region.inner
     products = (node for node in inner if flow.is_leaf(node) and is_product(flow, node))
     return [node for node in products if {maker in inner for maker in flow.makers[node]} == {True, False}]
+
+
+def list_added_behind(flow: Flow, branching: Branching) -> list[int]:
+    """The sums that add to such a product what the branch did not make either: a bias for each place (UnivNet)."""
+    inner = branching.region.inner
+    behind = (reader for node in list_products(flow, branching) for reader in flow.readers.get(node, ()))
+    sums = (node for node in behind if flow.is_leaf(node) and node in inner and flow.op(node) in SUMS)
+    roots = {node: [flow.carried_from(maker) for maker in flow.makers[node]] for node in sums}
+    apart = {*inner, None, branching.region.start}
+    reading = list_reading_data(flow)
+    return [node for node, own in roots.items() if any(one not in apart and one in reading for one in own)]
 
 
 def tell_behind(one: Towering, taken: Collection[int]) -> tuple[int, ...]:

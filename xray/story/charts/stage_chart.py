@@ -34,6 +34,7 @@ from xray.story.attention.chart import chart_attention
 from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.lanes import list_opening
 from xray.story.attention.sampled import chart_sampling
+from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
 from xray.story.branches.caps import label_scale
@@ -58,6 +59,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
 from xray.story.exits.handed_rows import name_rows
 from xray.story.experts.experts_chart import chart_experts
+from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.passages.norm_factors import list_own_gate
 from xray.story.recognition.added_rows import AddedRows
@@ -250,7 +252,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         )
         begun = [one for one in begins if one is not None]
         led = list_led_in(flow, found)
-        labels = dict(named.labels) | label_turns(flow, found)
+        labels = dict.fromkeys(list_added_behind(flow, found), ADDED_UP) | dict(named.labels) | label_turns(flow, found)
         operations = chart_operations(
             flow, own | led, found.region.end, labels, folded=named.folded, begins=begun, most=named.most
         )

@@ -220,18 +220,18 @@ def name_in_common(flow: Flow, charts: Sequence[Chart | None]) -> list[Chart | N
     Two towers may hear one sound (VibeVoice ASR): without its name it would seem to be two.
     """
     named = [{} if chart is None else list_named(flow, chart) for chart in charts]
-    many = Counter(name for one in named for name in {*one.values()})
+    many = Counter(name for one in named for name in {name for name, _ in one.values()})
     return [
         None if chart is None else replace(chart, nodes=tuple(tell_name(node, own, many) for node in chart.nodes))
         for chart, own in zip(charts, named, strict=True)
     ]
 
 
-def list_named(flow: Flow, chart: Chart) -> dict[str, str]:
-    """The boxes at the foot of an entrance in which an argument of known name comes in, each with that."""
+def list_named(flow: Flow, chart: Chart) -> dict[str, tuple[str, TensorRecord]]:
+    """The boxes at the foot of an entrance in which an argument of known name comes in, each with that and how."""
     given = (node for node in chart.nodes if node.row == 0 and node.key.startswith(("given", "also")))
     own = ((node.key, find_argument(flow, node.record)) for node in given if node.record is not None)
-    return {key: name for key, found in own if found is not None and (name := name_argument(flow, found))}
+    return {key: (name, found) for key, found in own if found is not None and (name := name_argument(flow, found))}
 
 
 def find_argument(flow: Flow, record: TensorRecord) -> TensorRecord | None:
@@ -250,13 +250,19 @@ def find_argument(flow: Flow, record: TensorRecord) -> TensorRecord | None:
     return found if is_whole else None
 
 
-def tell_name(node: Node, names: Mapping[str, str], many: Mapping[str, int]) -> Node:
-    """A box with the name of what comes in there, where that comes in elsewhere too and the box does not tell yet."""
-    name = names.get(node.key, "")
+def tell_name(node: Node, named: Mapping[str, tuple[str, TensorRecord]], many: Mapping[str, int]) -> Node:
+    """A box with the name of what comes in there, where that comes in elsewhere too and the box does not tell yet.
+
+    And with the shape that this is given in, where it is laid out otherwise before it is read (UnivNet).
+    """
+    name, given = named.get(node.key, ("", None))
     is_told = name in (node.extra, *node.told)
-    if many.get(name, 0) < 2 or is_told:
+    if given is None or many.get(name, 0) < 2 or is_told:
         return node
-    return replace(node, told=(*node.told, name)) if node.extra else replace(node, extra=name)
+    is_as_given = node.record is None or node.record.shape == given.shape
+    laid = () if is_as_given else (f"given as {'×'.join(map(str, given.shape))}",)
+    told = (*laid, *node.told, name) if node.extra else (*laid, *node.told)
+    return replace(node, extra=node.extra or name, told=told)
 
 
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:

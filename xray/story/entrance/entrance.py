@@ -36,6 +36,7 @@ from xray.story.entrance.tables import (
     trains,
 )
 from xray.story.entrance.turns import find_turns
+from xray.story.exits.nearest_codes import find_choice
 from xray.story.passages.added_places import count_learned, describe_sum, learned_source, name_beside
 from xray.story.passages.channels import find_channels
 from xray.story.passages.joined_rows import find_begun_rows
@@ -88,7 +89,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     places = [node for node in counted if looks_up_places(flow, node)]
     given = [node for node in tables if node not in places]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
-    norms = list_norms(flow, nodes)
+    picking = frozenset[int]().union(*(one.nodes for node in tables if (one := find_choice(flow, node)) is not None))
+    norms = list_norms(flow, nodes - picking)
     outer = [node for node in finders if source_of(flow, node, stops) is not None]
     vectors = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
     others = bool(outer or vectors) and not puts_in(flow, nodes)
@@ -111,7 +113,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         part = EntrancePart(name, rows, learned=learned, sines=sines, columns=tuple(alike), argument=argument)  # type: ignore[arg-type]  # one of four
         parts.append((node, part))
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
-    inside = {node for norm in norms for node in norm.nodes}
+    inside = {node for norm in norms for node in norm.nodes} | picking
     resamplers = find_resamplers(flow, nodes, stops)
     parts += [(one.end, EntrancePart("resampler", one.rows, learned=one.trained)) for one in resamplers]
     inside = inside.union(*(one.nodes for one in resamplers))
@@ -186,7 +188,11 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
         here = max(todo)  # where there are too many, those next to the first layer are kept
         todo.remove(here)
         seen.add(here)
-        if flow.op(here) not in LOOKUPS:
+        choice = find_choice(flow, here)
+        if choice is not None:
+            todo |= choice.rows - seen - {*stops}
+            seen |= choice.nodes
+        elif flow.op(here) not in LOOKUPS:
             own = find_rows(flow, here, flow.output(start).shape) if cut else None
             part = find_cut_part(flow, here)
             given = flow.given(here) if part is None else [part]

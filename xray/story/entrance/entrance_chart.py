@@ -24,6 +24,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.drawn_steps import is_substance
+from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
 from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
@@ -34,6 +35,7 @@ from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_col
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
+from xray.story.exits.nearest_codes import Residual, find_residual_codes, label_codes, list_nearest
 from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
@@ -46,6 +48,7 @@ from xray.story.streams.asides import list_carried_readers
 
 FAR_LARGER = 8
 FIXED = "of fixed numbers"
+LEFT_OVER = ("each of what those before leave over", "what all look up is added up")
 
 
 def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -> Chart | None:
@@ -89,6 +92,12 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         drawn = {node: own for node in nodes if (own := list_drawn(flow, node))}
         labels |= {node: label_drawn(flow, node) for node in drawn}
         folded |= drawn
+        residual = find_residual_codes(flow, nodes)
+        labels |= {one.end: label_residual(flow, one) for one in residual}
+        folded |= {one.end: tuple(sorted(one.nodes & nodes)) for one in residual}
+        picked = list_nearest(flow, nodes.difference(*(one.nodes for one in residual)))
+        labels |= {one.end: label_codes(one) for one in picked}
+        folded |= {one.end: one.nodes for one in picked}
         turned = find_turned(flow, nodes)
         labels |= {node: label_turned(flow, node) for node in turned}
         inner = {one for own in turned.values() for one in own}
@@ -104,7 +113,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         end = next((node for node in copies if flow.carried_from(flow.makers[node][0]) == start), start)
         chart = chart_operations(flow, nodes, end, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, add_halves(flow, count_tables(flow, chart)), nodes)
-        chart = None if chart is None else name_columns(flow, chart, columns)
+        chart = None if chart is None else tell_residual(flow, name_columns(flow, chart, columns), residual)
     if chart is None:
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
@@ -178,6 +187,24 @@ def is_fixed(flow: Flow, node: Node) -> bool:
         and any(maker is not None for maker in flow.makers[place])
         and not any(record.role == "parameter" for one in made for record in flow.steps[one].inputs)
     )
+
+
+def label_residual(flow: Flow, one: Residual) -> str:
+    """What a box is called in which rows are told by codes several times, by what is done each time."""
+    before, behind = ([label_step(flow, node) for node in nodes] for nodes in one.turn)
+    return f"{len(one.picked)} TIMES: {'; '.join((*before, label_codes(one.picked[0]), *behind))}"
+
+
+def tell_residual(flow: Flow, chart: Chart, residual: Collection[Residual]) -> Chart:
+    """The chart whose boxes of codes of what is left over say so, and what all of it holds."""
+    own = {flow.steps[one.end].id: one for one in residual}
+    nodes = []
+    for node in chart.nodes:
+        held = next((own[step.id] for step in node.steps if step.id in own), None)
+        if held is not None:
+            node = replace(node, told=LEFT_OVER, extra=describe_params(flow, *held.learning))
+        nodes.append(node)
+    return replace(chart, nodes=tuple(nodes))
 
 
 def name_columns(flow: Flow, chart: Chart, columns: Collection[IdColumns]) -> Chart:

@@ -9,6 +9,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
 from xray.story.body.towers import Towering
+from xray.story.branches.others import looks_back
 from xray.story.charts.chart import (
     LEFT_HALF,
     MIDDLE,
@@ -68,7 +69,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         record, own = (record, own) if shared is None else (shared[0], list(dict.fromkeys((*own, *shared[1]))))
         label = "INPUT" if is_worked_out(flow, reader) else label_given(flow, kind, record, reader)
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
-        padded = tell_padded(flow, reader, record)
+        padded = tell_lengthened(flow, reader, record) if kind == "audio" else tell_padded(flow, reader, record)
         below.append(Node(key, label, 0, place, (step,), record, told=(*(() if below else told), *padded)))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
@@ -104,6 +105,18 @@ def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...
     is_behind = given is None and before.shape[:-1] == record.shape[:-1] and before.shape < record.shape
     is_behind = is_behind and str(flow.steps[maker].settings.get("pad", "")).startswith("0x")
     return (f"{before.shape[-1]:,} given, the rest put behind",) if is_behind else ()
+
+
+def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
+    """How long a signal is padded to before what reads it first, in no box (X-Codec).
+
+    A convolution that reads nothing behind a place is told so, and needs rows in front of the first one.
+    """
+    read = next((one for one, _ in flow.given(reader) if one.role != "parameter"), record)
+    before, after = record.shape[-1:], read.shape[-1:]
+    is_same = prod(record.shape) * prod(after) == prod(read.shape) * prod(before)
+    is_told = flow.op(reader) in FINDINGS and looks_back(flow, reader)
+    return (f"padded to {after[0]:,}",) if is_same and before < after and not is_told else ()
 
 
 def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:

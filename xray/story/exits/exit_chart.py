@@ -49,7 +49,7 @@ from xray.story.exits.last_steps import (
 )
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
-from xray.story.exits.nearest_codes import find_nearest
+from xray.story.exits.nearest_codes import find_nearest, label_codes
 from xray.story.exits.other_ways import find_ways, label_ways, lead_ways, list_finer, reach_joining
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.exits.waves import list_waves
@@ -147,7 +147,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         nodes.add(stack)
         labels[stack], folded[stack] = EDGES, own_steps
     if nearest is not None:
-        labels[nearest.end] = f"THE NEAREST OF {nearest.codes:,} CODES"
+        labels[nearest.end] = label_codes(nearest)
         folded[nearest.end] = nearest.nodes
     label = name_bending(flow, behind)
     if heads.steps:

@@ -1,6 +1,6 @@
 """Ribbons and turns between columns that stand beside each other with nothing but an aisle between them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import inf
@@ -26,6 +26,8 @@ TIP, IN_TIP = 12.0, 8.0
 LEAVING, NAME_UNDER, BEND = 33.0, 8.0, 12.0
 """How high above the last frame a ribbon turns aside that leaves it there, how far under its roof its name is, and how
 far before its next bend that ends."""
+OFF = 14.0
+"""How far from the middle of a ribbon its name begins."""
 BESIDE_RIBBON = 9.0
 """How far the middle of a line is from that of a ribbon beside it."""
 BESIDE_SKIP = 0.3
@@ -84,16 +86,38 @@ def draw_links(
     draw_turns(canvas, columns, standing, aisle, [ribbon for route in routes for ribbon in route])
     for ribbon in (ribbon for route in routes for ribbon in route):
         draw_ribbon(canvas, ribbon)
-    named: dict[Name, None] = {}
+    named: dict[Name, tuple[int, float]] = {}
     for way in (one for one in ways if not is_told_above(columns, standing, one, ways)):
         alike = [(one, route) for one, route in zip(ways, routes, strict=True) if is_alike(one, way)]
         aside = (x for _, route in alike for ribbon in route for x, _ in ribbon if x > way.source.box.right)
         lane = min(aside, default=inf)
-        named |= dict.fromkeys(name_way(canvas, columns, standing, way, [one for one, _ in alike], links, lane))
-    for x, y, told, size, on in named:
+        names = name_way(canvas, columns, standing, way, [one for one, _ in alike], links, lane)
+        named |= dict.fromkeys(names, (way.source.column, lane))
+    for x, y, told, size, on in name_once(canvas, named):
         canvas.note(x, y, tuple(words(text, size, "text", "bold") for text in told), on)
     highest = max((y for route in routes for ribbon in route for _, y in ribbon), default=0.0)
     return max(highest, draw_meetings(canvas, columns, standing, links))
+
+
+def name_once(canvas: Canvas, named: Mapping[Name, tuple[int, float]]) -> list[Name]:
+    """Names with their columns and the lanes right of them; those of a column beside each other once.
+
+    Such a name stands before the next ribbon, or behind all where these go left.
+    """
+    groups: dict[tuple[object, ...], list[Name]] = {}
+    for name, (column, _) in named.items():
+        groups.setdefault((column, *name[1:3], name[-1]), []).append(name)
+    found = []
+    for first, *others in map(sorted, groups.values()):
+        if others and named[others[-1]][1] == inf:
+            found.append(others[-1])
+        elif others:
+            room = others[0][0] - first[0] - BEND - OFF
+            size = next((one for one in (LABEL, NOTE) if canvas.text_width(first[2][0], one, "bold") < room), NOTE - 2)
+            found.append((*first[:3], size, first[-1]))
+        else:
+            found.append(first)
+    return found
 
 
 def draw_meetings(
@@ -259,7 +283,7 @@ def name_way(
     told: tuple[str, ...]
     if is_top(way.source, columns, standing):
         told = (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",)
-        return [(box.x + 14, roof_over(box, own) - NAME_UNDER, told, LABEL, "page")]
+        return [(box.x + OFF, roof_over(box, own) - NAME_UNDER, told, LABEL, "page")]
     told = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
     leaving = own.exits[0].boxes.values() if own.exits[0] is not None else ()
     if box in leaving:

@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.story.anatomy.branches import Looking
 from xray.story.attention.sampled import find_points
-from xray.story.body.links import list_products, list_taken_from
+from xray.story.body.links import list_added_behind, list_products, list_taken_from
 from xray.story.branches.distinctions import list_other_scores
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Box
@@ -168,14 +168,20 @@ def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
 
 
 def list_multiplied(column: Column, standing: Standing) -> list[list[tuple[Node, Box]]]:
-    """The boxes of each stage that looks at nothing in which its rows are multiplied with what it did not make."""
+    """The boxes of each stage that looks at nothing in which its rows are multiplied with what it did not make.
+
+    So are those in which more of that is added then. A stage that is one box is led to as that.
+    """
     flow, rows = column.reading.flow, []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
-        alone = (one for one in panel.staging.branches if not isinstance(one.branch, Looking))
-        products = {flow.steps[node].id for one in alone for node in list_products(flow, one)}
-        found = (node for node in panel.chart.nodes if node.key in boxes and {one.id for one in node.steps} & products)
-        rows.append([(node, boxes[node.key]) for node in found])
+        alone = [one for one in panel.staging.branches if not isinstance(one.branch, Looking)]
+        met = {node for one in alone for node in (*list_products(flow, one), *list_added_behind(flow, one))}
+        steps = tuple(flow.steps[node] for node in sorted(met))
+        found = [(node, [one for one in node.steps if one in steps]) for node in panel.chart.nodes if node.key in boxes]
+        if not panel.is_open and len(found) == 1:
+            found = [(found[0][0], [*steps])]
+        rows.append([(replace(node, steps=tuple(own)), boxes[node.key]) for node, own in found if own])
     return [row for row in rows if row]
 
 
