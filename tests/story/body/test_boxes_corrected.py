@@ -68,6 +68,32 @@ class Detector(nn.Module):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
 
 
+class Begun(Detector):
+    """The first boxes are learned, one for each row."""
+
+    def __init__(self):
+        super().__init__(shared=True)
+        self.first, self.begin = nn.Identity(), nn.Parameter(torch.rand(ROWS, 4))
+
+    def forward(self, rows):
+        x, boxes = self.rows(rows), self.begin.sigmoid().expand(BATCH, -1, -1)
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes))
+            boxes = self.correct(boxes, head(x))
+        return self.kinds(x), boxes
+
+
+class Early(Detector):
+    """Boxes of what comes in are handed out too, by the weights that correct boxes behind each layer."""
+
+    def __init__(self):
+        super().__init__(shared=True)
+
+    def forward(self, rows):
+        early = self.heads[0](self.rows(rows))
+        return *super().forward(rows), early
+
+
 class Samples(Detector):
     """What the next layer is told is what a map has at the middle of each box."""
 
@@ -212,13 +238,13 @@ def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_th
         ("SIGMOID", "", ("for the next layer",)),
         ("LINEAR", "", ("135 parameters", "for the next layer")),
     ]
-    assert frame.correcting == 176 + 48
+    assert frame.correcting == 176 + 48 + 135
 
 
 def test_what_corrects_boxes_says_how_many_more_parameters_it_has():
     boxes = compose_poster(record(Detector()), text_width).boxes
 
-    assert "224 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
+    assert "359 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
 
 
 def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
@@ -262,7 +288,7 @@ def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
 
 
 @pytest.mark.parametrize(
-    ("shared", "row", "sets"), [(False, "boxes corrected × 3", 3), (True, "boxes corrected × 3, weights of 1", 1)]
+    ("shared", "row", "sets"), [(False, "boxes corrected × 3", 3), (True, "boxes corrected × 4, weights of 1", 1)]
 )
 def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, sets):
     trace = record(Detector(shared=shared))
@@ -271,6 +297,20 @@ def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, s
 
     assert shares[row] == sets * (176 + 48)
     assert shares["places of boxes"] == 135
+
+
+def test_learned_boxes_are_not_counted_with_what_corrects_them():
+    shares = {name: count for name, _, count in list_shares(read_columns(record(Begun())), 8383, {})}
+
+    assert shares["first boxes"] == 4 * ROWS
+    assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
+    assert shares["places of boxes"] == 135
+
+
+def test_weights_that_corrected_before_the_layers_are_told_to_be_of_one_set():
+    shares = {name: count for name, _, count in list_shares(read_columns(record(Early())), 8383, {})}
+
+    assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
 
 
 def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():

@@ -69,7 +69,7 @@ class Frame:
     what was made before. `params` are those of the layer that is drawn, `most` those
     of the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
     where layers share some, and `whole` those of a block of which a part stands before it. `corrected` is what is done
-    behind the layer to the boxes beside its stream, with so many parameters `correcting` them.
+    behind the layer to the boxes beside its stream, with so many parameters `correcting` and placing them.
     """
 
     group: Group
@@ -226,7 +226,7 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
     own = [one for one in towering.corrections if one.layer in frame.group.layers and one.add is not None]
     if not own or frame.is_compact or not any(panel.is_open for panel in frame.panels):
         return frame
-    learned = sum(count.paths([own[0].nodes]).values())
+    learned = sum(count.paths([own[0].nodes, own[0].places]).values())
     return replace(frame, corrected=chart_correction(flow, own[0]), correcting=learned)
 
 

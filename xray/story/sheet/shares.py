@@ -104,7 +104,7 @@ def list_shares(
         name += f" × {times:,}" if times else ""
         total = sum(fresh.values())
         if common is None:
-            name += tell_again(count.count_new(held_now, fresh), times)
+            name += tell_again(count.count_new(held_now, fresh if total else count.paths(held_now)), times)
             found.append((name, role, total))
         elif sum(common) == total:
             parts = zip((IN_COMMON, OF_THEIR_OWN), common, strict=True)
@@ -136,9 +136,11 @@ def list_shares(
         beside_it = "looked at" if column.towering.tower.looked_at else "conditions"
         add(count, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
-        corrections = column.towering.corrections
+        corrections, boxes = column.towering.corrections, column.towering.tower.boxes
+        add(count, f"{name}first boxes", own, [with_weights(flow, {*one.beside}, ()) for one in corrections[:1]])
+        times = len(boxes.behind) if boxes is not None and boxes.shared and boxes.begun is None else len(corrections)
         corrected = [set(one.steps) for one in corrections]
-        add(count, f"{name}boxes corrected", own, corrected, len(corrected))
+        add(count, f"{name}boxes corrected", own, corrected, times)
         add(count, f"{name}places of boxes", own, [set(one.places) for one in corrections])
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
