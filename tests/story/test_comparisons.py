@@ -12,7 +12,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.charts.chart import Chart, Node, chart_alone
-from xray.story.exits.meeting_chart import list_leading
+from xray.story.exits.meeting_chart import list_leading, tell_boxless
 from xray.story.poster import compose_poster
 from xray.story.regions.links import leads_to
 from xray.story.sheet.columns import read_columns
@@ -459,3 +459,17 @@ def test_a_product_that_chooses_the_rows_of_a_tower_is_drawn_before_that_tower_a
     drawn = {one.name: [node.label for node in one.exit.nodes] for one in columns if one.exit is not None}
     assert drawn["text"] == ["LAST NORM"]
     assert "PRODUCT" in [node.label for node in columns[-1].entrance.nodes]
+
+
+@pytest.mark.parametrize(("left_out", "told"), [({"seen"}, ("past 1 linear layer in no box",)), (set(), ())])
+def test_a_comparison_tells_of_learned_layers_in_no_box_that_lead_to_it(left_out, told):
+    trace = xray.trace(Compares(divided).eval(), torch.tensor([[4, 7, 2], [3, 9, 1]]), torch.rand(2, 3, 8, 12))
+    column = read_columns(trace)[-1]
+    flow = column.reading.flow
+    held = {node for one in column.reading.towers for staging in one.stagings for node in staging.nodes}
+    drawn = {place for place, step in enumerate(flow.steps) if step.path in {"seen", "read", "patches"} - left_out}
+
+    chart = tell_boxless(flow, column.exit, drawn, held)
+
+    (met,) = [node for node in chart.nodes if node.label.startswith("COMPARED")]
+    assert met.told == told

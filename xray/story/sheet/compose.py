@@ -23,6 +23,7 @@ from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
+from xray.story.exits.meeting_chart import tell_boxless
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import count_of_no_data, count_unsaid, find_boxless, list_held_alone, list_undrawn
@@ -65,7 +66,7 @@ def compose_sheet(
     undrawn = list_undrawn(told)
     held = list_held_alone(told, find_unused(trace) or {}, undrawn)
     whole = replace(anatomy(trace), untold=drop_unused(trace, [*undrawn, *held]))
-    columns = [count_undrawn(column, whole.untold) for column in columns]
+    columns = tell_compared([count_undrawn(column, whole.untold) for column in columns])
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
@@ -98,6 +99,18 @@ def list_drawn(columns: Sequence[Column]) -> dict[int, set[str]]:
         nodes = (node for chart in (*charts, phase.exit, phase.condition) if chart is not None for node in chart.nodes)
         held = {step.id for node in nodes if node.key.rstrip(digits) != "given" for step in node.steps}
         found.setdefault(id(phase.reading.flow), set()).update(held)
+    return found
+
+
+def tell_compared(columns: Sequence[Column]) -> list[Column]:
+    """The columns, whose comparisons say how much learned stands in no box between them and what they compare."""
+    drawn, found = list_drawn(columns), []
+    for column in columns:
+        flow, leaving = column.reading.flow, column.exit
+        held = set[int]().union(*(set(staging.nodes) for one in column.reading.towers for staging in one.stagings))
+        boxed = {flow.places[one] for one in drawn[id(flow)]}
+        leaving = None if leaving is None else tell_boxless(flow, leaving, boxed, held)
+        found.append(replace(column, exit=leaving))
     return found
 
 
