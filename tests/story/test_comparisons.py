@@ -12,9 +12,10 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.charts.chart import Chart, Node, chart_alone
-from xray.story.exits.meeting_chart import list_leading, tell_boxless
+from xray.story.exits.meeting_chart import list_leading
 from xray.story.poster import compose_poster
 from xray.story.regions.links import leads_to
+from xray.story.regions.past_boxes import tell_past
 from xray.story.sheet.columns import read_columns
 
 WIDTH, SHARED = 15, 10
@@ -466,10 +467,9 @@ def test_a_comparison_tells_of_learned_layers_in_no_box_that_lead_to_it(left_out
     trace = xray.trace(Compares(divided).eval(), torch.tensor([[4, 7, 2], [3, 9, 1]]), torch.rand(2, 3, 8, 12))
     column = read_columns(trace)[-1]
     flow = column.reading.flow
-    held = {node for one in column.reading.towers for staging in one.stagings for node in staging.nodes}
-    drawn = {place for place, step in enumerate(flow.steps) if step.path in {"seen", "read", "patches"} - left_out}
+    boxed = {"eye", "text", "patches", "words", "seen", "read"} - left_out
+    free = {place for place, step in enumerate(flow.steps) if step.path.split(".")[0] not in boxed}
 
-    chart = tell_boxless(flow, column.exit, drawn, held)
+    (met,) = [one for one in tell_past(flow, column.exit, free).nodes if one.label.startswith("COMPARED")]
 
-    (met,) = [node for node in chart.nodes if node.label.startswith("COMPARED")]
     assert met.told == told

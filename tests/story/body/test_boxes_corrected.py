@@ -11,9 +11,10 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Boxes
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
+from xray.story.regions.past_boxes import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
-from xray.story.sheet.compose import list_drawn, list_told, list_unsaid
+from xray.story.sheet.compose import list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
 
 BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4

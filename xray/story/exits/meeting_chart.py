@@ -6,14 +6,12 @@ from math import prod
 
 from xray.ir.flow.cut_rows import list_cut_parts
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, SCALINGS, SUMS
 from xray.story.body.links import Meetings
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
 from xray.story.charts.operations_chart import spread
 from xray.story.exits.handed_rows import name_rows
-from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH, list_unit_lengths
-from xray.story.wording import plural
 
 
 def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> Chart:
@@ -69,33 +67,6 @@ def label_taken(flow: Flow, node: int) -> str:
         return ""
     shorter = [(some, whole) for some, whole in zip(after, before, strict=True) if some != whole]
     return "{:,} OF {:,} TAKEN".format(*shorter[0]) if len(shorter) == 1 else ""
-
-
-def tell_boxless(flow: Flow, chart: Chart, drawn: Collection[int], held: Collection[int]) -> Chart:
-    """The chart whose comparisons say past how many learned layers in no box they read what is in boxes.
-
-    `drawn` are the steps of all boxes, `held` those of layers. So the maps of PP-DocLayout v3 meet its rows.
-    """
-    nodes = []
-    for node in chart.nodes:
-        made = [maker for step in node.steps for maker in flow.makers[flow.places[step.id]] if maker is not None]
-        free = set(range(len(flow.steps))).difference(drawn, held)
-        way = flow.behind(*made, within=free.__contains__) if is_meeting(node) else ()
-        learned = [one for one in way if flow.steps[one].params and flow.is_leaf(one)]
-        found = sum(flow.op(one) in FINDINGS for one in learned), sum(is_dense(flow, one) for one in learned)
-        told = [plural(count, one) for count, one in zip(found, ("convolution", "linear layer"), strict=True) if count]
-        nodes.append(replace(node, told=(*node.told, f"past {' and '.join(told)} in no box")) if told else node)
-    return replace(chart, nodes=tuple(nodes))
-
-
-def is_meeting(node: Node) -> bool:
-    """Whether a box is one in which towers are compared."""
-    return node.key.startswith(key_meeting(""))
-
-
-def is_dense(flow: Flow, node: int) -> bool:
-    """Whether a step is a linear layer, and no convolution."""
-    return is_linear(flow, node) and flow.op(node) not in FINDINGS
 
 
 def list_leading(flow: Flow, chart: Chart, meeting: int) -> list[str]:
