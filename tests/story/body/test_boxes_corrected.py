@@ -134,6 +134,28 @@ class Kept(Detector):
         return self.kinds(x), boxes
 
 
+class Asking(Looking):
+    """The places are added to what asks alone."""
+
+    def forward(self, x, places):
+        x = self.one(x + self.look(x + places, x))
+        return self.two(x + self.think(x))
+
+
+class Waves(Kept):
+    """Two linear layers read sines and cosines of the boxes that came first, or these and the boxes (LW-DETR)."""
+
+    def __init__(self, *, is_whole=True):
+        super().__init__()
+        self.is_whole, self.layers = is_whole, nn.ModuleList(Asking() for _ in range(DEPTH))
+        wide = 2 * 4 if is_whole else 3 * 4
+        self.places = nn.Sequential(nn.Linear(wide, 11), nn.ReLU(), nn.Linear(11, WIDTH))
+
+    def place(self, boxes):
+        waves = [boxes.sin(), boxes.cos()] if self.is_whole else [boxes.sin(), boxes.cos(), boxes.exp()]
+        return self.places(torch.cat(waves, -1))
+
+
 class Learned(Detector):
     """What boxes were goes through learned numbers before the correction is added: it is no correction of these."""
 
@@ -279,6 +301,15 @@ def test_the_places_that_are_made_of_boxes_are_called_places_in_the_layer():
 
     assert [sum("PLACES" in label for label in some) for some in labels] == [1, 0]
     assert "+ PLACES" in labels[0]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"), [(Waves(), "+ 2 LINEAR LAYERS OF SINES Q"), (Waves(is_whole=False), "ADDED UP Q")]
+)
+def test_a_sum_says_through_what_the_sines_go_that_it_adds(model, told):
+    labels = [node.label for node in draw(model)[1].panels[0].chart.nodes]
+
+    assert labels.count(told) == 1
 
 
 def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():

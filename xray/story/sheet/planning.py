@@ -28,12 +28,13 @@ from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
-from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
+PLACED = re.compile(rf"{ADDED_UP}|\+ [\w ]+ {OF_SINES}")
 COUNTS = re.compile(r"[\d,.]+")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
@@ -237,7 +238,7 @@ def tell_places_of_boxes(flow: Flow, towering: Towering, panel: Panel) -> Panel:
 
     def tell(node: Node) -> Node:
         adds = any(one.id in added for one in node.steps)
-        return replace(node, label=node.label.replace(ADDED_UP, PLACES)) if adds else node
+        return replace(node, label=PLACED.sub(PLACES, node.label)) if adds else node
 
     return replace(panel, chart=replace(panel.chart, nodes=tuple(map(tell, panel.chart.nodes))))
 
