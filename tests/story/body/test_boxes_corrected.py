@@ -50,8 +50,9 @@ class Detector(nn.Module):
 
     def __init__(self, *, shared=False, sides=4, depth=DEPTH):
         super().__init__()
-        self.rows, self.first = nn.Linear(5, WIDTH), nn.Linear(5, sides)
-        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(2 * sides, WIDTH)
+        self.rows, self.layers = nn.Linear(5, WIDTH), nn.ModuleList(Looking() for _ in range(depth))
+        self.first: nn.Module = nn.Linear(5, sides)
+        self.places: nn.Module = nn.Linear(2 * sides, WIDTH)
         own, self.kinds = Head(sides), nn.Linear(WIDTH, 3)
         self.heads = nn.ModuleList(own if shared else Head(sides) for _ in range(depth))
 
