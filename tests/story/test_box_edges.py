@@ -1,4 +1,4 @@
-"""Edges of boxes at the end of a model: half of a size less and more than a middle, in one box where that is proven."""
+"""Boxes at the end of a model: their edges, half of a size around a middle, and numbers changed in place."""
 
 import pytest
 import torch
@@ -82,3 +82,28 @@ def test_edges_of_boxes_stand_in_one_box(model):
 )
 def test_what_is_no_half_of_a_size_on_both_sides_is_no_edge(model):
     assert EDGES not in labels_of(model)
+
+
+class Moved(Finder):
+    """Numbers of other rows are added to the first two of four, where these stand (Conditional DETR)."""
+
+    def __init__(self, *, sides=2):
+        super().__init__()
+        self.points, self.moved = nn.Linear(WIDTH, sides), sides
+
+    def forward(self, x):
+        points = self.points(x)
+        for layer in self.layers:
+            x = layer(x)
+        sides = self.sides(x)
+        sides[..., : self.moved] += points
+        return self.kinds(x), sides.sigmoid()
+
+
+@pytest.mark.parametrize(("sides", "told"), [(2, "ADDED UP IN 2 OF 4 NUMBERS"), (4, "ADDED UP")])
+def test_numbers_that_change_where_they_stand_are_told_to_be_some_of_a_row(sides, told):
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(Moved(sides=sides), torch.zeros(2, 5, WIDTH)))
+    (added,) = [node for node in column.exit.nodes if node.label.startswith("ADDED UP")]
+
+    assert (added.label, added.record.shape) == (told, (2, 5, 4))

@@ -68,6 +68,16 @@ class Orders(Detector):
         return scores - scores.mT, self.classes(x)
 
 
+class OrdersOnce(Detector):
+    """The same, of each pair one score alone (PP-DocLayout v3)."""
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        asks, answers = self.before(x).chunk(2, dim=-1)
+        scores = asks @ answers.mT / 8
+        return scores.masked_fill(torch.ones(scores.shape[1:]).tril().bool(), -1e4), self.classes(x)
+
+
 class Letters(Reader):
     """Three heads of one layer each (MGP-STR)."""
 
@@ -216,3 +226,11 @@ def test_no_way_to_a_head_goes_through_what_is_written_over_the_frame():
     ]
     assert len(notes) > 1
     assert not crossing
+
+
+@pytest.mark.parametrize(("kind", "told"), [(OrdersOnce, 1), (Detector, 0)])
+def test_scores_of_pairs_that_are_pushed_down_at_the_end_are_told(kind, told):
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(kind(AttentionPart(), FeedForwardPart()).eval(), rows()))
+
+    assert [node.label for node in column.exit.nodes].count("SOME PUSHED FAR DOWN") == told

@@ -11,9 +11,10 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Boxes
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
+from xray.story.regions.past_boxes import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
-from xray.story.sheet.compose import list_drawn, list_told, list_unsaid
+from xray.story.sheet.compose import list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
 
 BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4
@@ -49,8 +50,9 @@ class Detector(nn.Module):
 
     def __init__(self, *, shared=False, sides=4, depth=DEPTH):
         super().__init__()
-        self.rows, self.first = nn.Linear(5, WIDTH), nn.Linear(5, sides)
-        self.layers, self.places = nn.ModuleList(Looking() for _ in range(depth)), nn.Linear(2 * sides, WIDTH)
+        self.rows, self.layers = nn.Linear(5, WIDTH), nn.ModuleList(Looking() for _ in range(depth))
+        self.first: nn.Module = nn.Linear(5, sides)
+        self.places: nn.Module = nn.Linear(2 * sides, WIDTH)
         own, self.kinds = Head(sides), nn.Linear(WIDTH, 3)
         self.heads = nn.ModuleList(own if shared else Head(sides) for _ in range(depth))
 
@@ -66,6 +68,32 @@ class Detector(nn.Module):
 
     def correct(self, boxes, delta):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
+
+
+class Begun(Detector):
+    """The first boxes are learned, one for each row."""
+
+    def __init__(self):
+        super().__init__(shared=True)
+        self.first, self.begin = nn.Identity(), nn.Parameter(torch.rand(ROWS, 4))
+
+    def forward(self, rows):
+        x, boxes = self.rows(rows), self.begin.sigmoid().expand(BATCH, -1, -1)
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes))
+            boxes = self.correct(boxes, head(x))
+        return self.kinds(x), boxes
+
+
+class Early(Detector):
+    """Boxes of what comes in are handed out too, by the weights that correct boxes behind each layer."""
+
+    def __init__(self):
+        super().__init__(shared=True)
+
+    def forward(self, rows):
+        early = self.heads[0](self.rows(rows))
+        return *super().forward(rows), early
 
 
 class Samples(Detector):
@@ -105,6 +133,28 @@ class Kept(Detector):
             x = layer(x, places)
             boxes = self.correct(boxes, head(x))
         return self.kinds(x), boxes
+
+
+class Asking(Looking):
+    """The places are added to what asks alone."""
+
+    def forward(self, x, places):
+        x = self.one(x + self.look(x + places, x))
+        return self.two(x + self.think(x))
+
+
+class Waves(Kept):
+    """Two linear layers read sines and cosines of the boxes that came first, or these and the boxes (LW-DETR)."""
+
+    def __init__(self, *, is_whole=True):
+        super().__init__()
+        self.is_whole, self.layers = is_whole, nn.ModuleList(Asking() for _ in range(DEPTH))
+        wide = 2 * 4 if is_whole else 3 * 4
+        self.places = nn.Sequential(nn.Linear(wide, 11), nn.ReLU(), nn.Linear(11, WIDTH))
+
+    def place(self, boxes):
+        waves = [boxes.sin(), boxes.cos()] if self.is_whole else [boxes.sin(), boxes.cos(), boxes.exp()]
+        return self.places(torch.cat(waves, -1))
 
 
 class Learned(Detector):
@@ -212,13 +262,13 @@ def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_th
         ("SIGMOID", "", ("for the next layer",)),
         ("LINEAR", "", ("135 parameters", "for the next layer")),
     ]
-    assert frame.correcting == 176 + 48
+    assert frame.correcting == 176 + 48 + 135
 
 
 def test_what_corrects_boxes_says_how_many_more_parameters_it_has():
     boxes = compose_poster(record(Detector()), text_width).boxes
 
-    assert "224 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
+    assert "359 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
 
 
 def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
@@ -254,6 +304,15 @@ def test_the_places_that_are_made_of_boxes_are_called_places_in_the_layer():
     assert "+ PLACES" in labels[0]
 
 
+@pytest.mark.parametrize(
+    ("model", "told"), [(Waves(), "+ 2 LINEAR LAYERS OF SINES Q"), (Waves(is_whole=False), "ADDED UP Q")]
+)
+def test_a_sum_says_through_what_the_sines_go_that_it_adds(model, told):
+    labels = [node.label for node in draw(model)[1].panels[0].chart.nodes]
+
+    assert labels.count(told) == 1
+
+
 def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
     column, _ = draw(Detector())
 
@@ -262,7 +321,7 @@ def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
 
 
 @pytest.mark.parametrize(
-    ("shared", "row", "sets"), [(False, "boxes corrected × 3", 3), (True, "boxes corrected × 3, weights of 1", 1)]
+    ("shared", "row", "sets"), [(False, "boxes corrected × 3", 3), (True, "boxes corrected × 4, weights of 1", 1)]
 )
 def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, sets):
     trace = record(Detector(shared=shared))
@@ -271,6 +330,20 @@ def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, s
 
     assert shares[row] == sets * (176 + 48)
     assert shares["places of boxes"] == 135
+
+
+def test_learned_boxes_are_not_counted_with_what_corrects_them():
+    shares = {name: count for name, _, count in list_shares(read_columns(record(Begun())), 8383, {})}
+
+    assert shares["first boxes"] == 4 * ROWS
+    assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
+    assert shares["places of boxes"] == 135
+
+
+def test_weights_that_corrected_before_the_layers_are_told_to_be_of_one_set():
+    shares = {name: count for name, _, count in list_shares(read_columns(record(Early())), 8383, {})}
+
+    assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
 
 
 def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():

@@ -121,6 +121,30 @@ def test_a_linear_layer_of_the_queries_is_not_drawn_again_as_one_of_the_keys():
     assert "LINEAR K" not in named
 
 
+class Beside(nn.Module):
+    """What another linear layer makes of sines stands beside each head's queries, and so do keys (Conditional DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(6))
+
+    def forward(self, x):
+        grid = torch.arange(PLACES * WIDTH).view(1, PLACES, WIDTH).sin().expand(2, -1, -1)
+        made = [one(of) for one, of in zip(self.linear[:5], (x, grid, x, grid, x), strict=True)]
+        query, own, key, places, value = (one.unflatten(-1, (HEADS, -1)) for one in made)
+        query, key = torch.cat([query + own, own], -1), torch.cat([key, places], -1)
+        query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+        found = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+        return x + self.linear[5](found.transpose(1, 2).flatten(2))
+
+
+def test_a_linear_layer_beside_the_queries_is_told():
+    _, named = lay_out(Beside)
+
+    assert "LINEAR BESIDE Q" in named
+    assert "SIDE BY SIDE Q" not in named
+
+
 class Pooled(Scaled):
     """Heads of queries are channels of a map again while places become fewer (SAM 2)."""
 

@@ -106,14 +106,25 @@ def test_rows_of_a_table_that_all_layers_read_are_named_and_are_no_attentions(is
     assert told.get("around layers") == (f"{2 * WIDTH:,}" if is_shared else None)
 
 
-class Asked(nn.Module):
-    """Learned rows are added to zeros in each layer, which look at words behind their first attention (DETR)."""
+class Placing(Layer):
+    """The same, with a linear layer of its own that makes its places of those it is given."""
 
     def __init__(self):
         super().__init__()
+        self.place = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, places):
+        return super().forward(x, self.place(places))
+
+
+class Asked(nn.Module):
+    """Learned rows are added to zeros in each layer, which look at words behind their first attention (DETR)."""
+
+    def __init__(self, kind):
+        super().__init__()
         self.words, self.asks = nn.Embedding(12, WIDTH), nn.Parameter(torch.rand(1, 4, WIDTH))
         self.reader = nn.ModuleList(handwritten.Layer(WIDTH, make_attention(), norm="before") for _ in range(2))
-        self.layers = nn.ModuleList(Layer() for _ in range(3))
+        self.layers = nn.ModuleList(kind() for _ in range(3))
         self.looks = nn.ModuleList(handwritten.Layer(WIDTH, make_attention(), norm="before") for _ in range(3))
 
     def forward(self, ids):
@@ -130,8 +141,9 @@ def make_attention():
     return handwritten.Attention(WIDTH, 3)
 
 
-def test_a_layer_that_no_data_has_come_to_so_far_serves_no_others():
-    columns = read_columns(xray.trace(Asked().eval(), torch.arange(10).view(2, 5)))
+@pytest.mark.parametrize("kind", [Layer, Placing])
+def test_a_layer_that_no_data_has_come_to_so_far_serves_no_others(kind):
+    columns = read_columns(xray.trace(Asked(kind).eval(), torch.arange(10).view(2, 5)))
 
     flow, towering = columns[-1].reading.flow, columns[-1].towering
     assert towering.tower.layers == 6

@@ -112,6 +112,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         beside = {node for node in part.nodes if is_linear(flow, node)}
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
+    if part.kind == "beside" and joins_layers(flow, part):
+        return f"LINEAR BESIDE {letters}"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
@@ -166,6 +168,14 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
         return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def joins_layers(flow: Flow, part: Part) -> bool:
+    """Whether a part puts beside its rows what other linear layers give (Conditional DETR's queries)."""
+    joins = [node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE]
+    made = [flow.carried_from(maker) for node in joins[:1] for maker in flow.makers[node]]
+    layers = [one for one in made[1:] if one is not None and one != made[0] and is_linear(flow, one)]
+    return len(layers) == len(made[1:]) > 0
 
 
 def reads_unnormed(flow: Flow, part: Part) -> bool:

@@ -37,6 +37,7 @@ from xray.story.passages.learned_steps import label_times, list_bias, list_of_on
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
+from xray.story.streams.put_back import find_changed_in_place
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})
@@ -380,6 +381,9 @@ def make_node(
     )
     if end != node:
         label, steps = f"{label}, CUT TO {flow.output(end).shape[-1]:,}", (*steps, *steps_at(flow, end))
+    if (put := find_changed_in_place(flow, node)) is not None:
+        some, numbers = flow.output(node).shape[-1], flow.output(put).shape[-1]
+        label, end, steps = f"{label} IN {some:,} OF {numbers:,} NUMBERS", put, (*steps, *steps_at(flow, put))
     if (real := find_real(flow, node)) != node and node not in labels:
         end, steps = real, (*steps, *steps_at(flow, real))
     if attends(flow, group) and (laid := find_laid(flow, node)) != node:

@@ -36,6 +36,7 @@ from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_out import chart_levels
 from xray.story.exits.handed_rows import ALL, find_rows, hold_twins, label_pieces
 from xray.story.exits.last_steps import (
+    PUSHED_DOWN,
     adds_earlier,
     find_last,
     find_maker_in,
@@ -46,6 +47,7 @@ from xray.story.exits.last_steps import (
     list_begun,
     list_beside_each_other,
     list_worked_behind,
+    read_written,
 )
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
@@ -63,6 +65,7 @@ from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
+from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 from xray.story.streams.put_back import list_put_back
 
 
@@ -125,6 +128,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = padded
         elif earlier := label_earlier(flow, node, nodes) or label_places(flow, node):
             labels[node] = earlier
+        elif pushes_down(flow, node):
+            labels[node] = PUSHED_DOWN
         elif flow.op(node) == "index" and cuts_rows(flow, node):
             labels[node] = label_cut_rows(flow, node)
         elif cut := label_cut_into(flow, node) or label_every(flow, node):
@@ -180,6 +185,12 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart
+
+
+def pushes_down(flow: Flow, node: int) -> bool:
+    """Whether a step makes some of the numbers that it reads so low that a softmax leaves nothing of them."""
+    written = read_written(flow, node) if flow.op(node) in FILLS else None
+    return written is not None and written <= NO_WEIGHT and node in list_reading_data(flow)
 
 
 def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | None:

@@ -35,6 +35,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
 JOINING = SIDE_BY_SIDE | {"stack"}
+PUSHED_DOWN = "SOME PUSHED FAR DOWN"
 
 
 def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | None:
@@ -357,8 +358,9 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
         return "ROWS WEIGHED, ADDED UP"
     written = read_written(flow, end)
     if written is not None:
-        some = "NONE" if flow.steps[end].settings.get("listed") == 0 else "SOME"
-        return f"{some} PUSHED FAR DOWN" if written <= NO_WEIGHT else f"{some} SET TO {written:g}"
+        none = flow.steps[end].settings.get("listed") == 0
+        told = PUSHED_DOWN if written <= NO_WEIGHT else f"SOME SET TO {written:g}"
+        return told.replace("SOME", "NONE") if none else told
     every = takes_every(flow, end)
     if every:
         return f"1 OF EVERY {every:,} ROWS"

@@ -7,6 +7,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    CURVES,
     FINDINGS,
     GRIDS,
     LOOKUPS,
@@ -27,6 +28,7 @@ from xray.story.recognition.scored_parts import FILLINGS
 
 ADDED_UP = "ADDED UP"
 """What a sum is called of which nothing more is known; where more is, these words make room for it."""
+OF_SINES = "OF SINES"
 PUTTING = PLACING | FILLINGS | {"mul", "div", "detach", "copy_"}
 """What a table goes through besides: its rows are laid into others, be they resized for each image (SigLIP 2)."""
 PICTURE = len(("batch", "channels", "height", "width"))
@@ -81,14 +83,29 @@ def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nod
 def name_addition(flow: Flow, node: int, stream: int | None) -> str:
     """What a sum is called that makes the rows of queries or keys: by the places that it adds to a stream, if any.
 
-    Or by learned rows that go through a linear layer of its own first (the queries of Conditional DETR).
+    Or by learned rows that go through a linear layer of its own first (the queries of Conditional DETR), or by linear
+    layers that read sines (of boxes in LW-DETR).
     """
     places = label_places(flow, node, stream)
     if places:
         return places
     found = (find_projected_rows(flow, maker, stream) for maker in flow.makers[node])
     rows = next((one.shape[-2] for one in found if one is not None), 1)
+    layers = max((count_of_sines(flow, maker) for maker in flow.makers[node] if maker != stream), default=0)
+    if rows == 1 and layers:
+        return f"+ {f'{layers} LINEAR LAYERS' if layers > 1 else 'LINEAR'} {OF_SINES}"
     return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else ADDED_UP
+
+
+def count_of_sines(flow: Flow, maker: int | None) -> int:
+    """Through how many linear layers, be they bent, sines and cosines go that are laid side by side; 0 for all else."""
+    layers, here = 0, flow.carried_from(maker)
+    while here is not None and is_linear(flow, here):
+        layers, here = layers + 1, flow.carried_from(flow.makers[here][0], CARRYING | CURVES)
+    laid = CARRYING | SIDE_BY_SIDE | {"stack"}
+    way = flow.behind(here, most=MOST_BESIDE, ends=lambda one: flow.op(one) not in laid)
+    made = {flow.op(one) for one in way} - laid
+    return layers if made == {"sin", "cos"} else 0
 
 
 def label_places(flow: Flow, node: int, stream: int | None = None) -> str:

@@ -5,7 +5,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 from math import sqrt
-from string import digits
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
@@ -34,6 +33,7 @@ from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients,
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
+from xray.story.regions.past_boxes import list_drawn, tell_boxless
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
@@ -65,7 +65,7 @@ def compose_sheet(
     undrawn = list_undrawn(told)
     held = list_held_alone(told, find_unused(trace) or {}, undrawn)
     whole = replace(anatomy(trace), untold=drop_unused(trace, [*undrawn, *held]))
-    columns = [count_undrawn(column, whole.untold) for column in columns]
+    columns = tell_boxless([count_undrawn(column, whole.untold) for column in columns])
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):
@@ -86,19 +86,6 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
         nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
         nodes |= list_drawn_once(phase)
     return list(told.values())
-
-
-def list_drawn(columns: Sequence[Column]) -> dict[int, set[str]]:
-    """The steps that stand in boxes of each pass, by their ids; what is given to a box belongs to its reader."""
-    found: dict[int, set[str]] = {}
-    for phase in (phase for column in columns for phase in column.phases):
-        panels = [panel for frame in phase.frames for panel in frame.panels if panel.is_open]
-        charts = [*(panel.chart for panel in panels), *(frame.bridge for frame in phase.frames), phase.entrance]
-        charts += [frame.corrected for frame in phase.frames]
-        nodes = (node for chart in (*charts, phase.exit, phase.condition) if chart is not None for node in chart.nodes)
-        held = {step.id for node in nodes if node.key.rstrip(digits) != "given" for step in node.steps}
-        found.setdefault(id(phase.reading.flow), set()).update(held)
-    return found
 
 
 def list_around(columns: Sequence[Column], unused: Mapping[str, int]) -> tuple[Untold, ...]:

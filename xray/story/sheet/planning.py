@@ -28,12 +28,13 @@ from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
-from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count, list_parts
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
+PLACED = re.compile(rf"{ADDED_UP}|\+ [\w ]+ {OF_SINES}")
 COUNTS = re.compile(r"[\d,.]+")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
@@ -69,7 +70,7 @@ class Frame:
     what was made before. `params` are those of the layer that is drawn, `most` those
     of the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
     where layers share some, and `whole` those of a block of which a part stands before it. `corrected` is what is done
-    behind the layer to the boxes beside its stream, with so many parameters `correcting` them.
+    behind the layer to the boxes beside its stream, with so many parameters `correcting` and placing them.
     """
 
     group: Group
@@ -226,7 +227,7 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
     own = [one for one in towering.corrections if one.layer in frame.group.layers and one.add is not None]
     if not own or frame.is_compact or not any(panel.is_open for panel in frame.panels):
         return frame
-    learned = sum(count.paths([own[0].nodes]).values())
+    learned = sum(count.paths([own[0].nodes, own[0].places]).values())
     return replace(frame, corrected=chart_correction(flow, own[0]), correcting=learned)
 
 
@@ -237,7 +238,7 @@ def tell_places_of_boxes(flow: Flow, towering: Towering, panel: Panel) -> Panel:
 
     def tell(node: Node) -> Node:
         adds = any(one.id in added for one in node.steps)
-        return replace(node, label=node.label.replace(ADDED_UP, PLACES)) if adds else node
+        return replace(node, label=PLACED.sub(PLACES, node.label)) if adds else node
 
     return replace(panel, chart=replace(panel.chart, nodes=tuple(map(tell, panel.chart.nodes))))
 

@@ -104,7 +104,7 @@ def list_shares(
         name += f" × {times:,}" if times else ""
         total = sum(fresh.values())
         if common is None:
-            name += tell_again(count.count_new(held_now, fresh), times)
+            name += tell_again(count.count_new(held_now, fresh if total else count.paths(held_now)), times)
             found.append((name, role, total))
         elif sum(common) == total:
             parts = zip((IN_COMMON, OF_THEIR_OWN), common, strict=True)
@@ -136,9 +136,11 @@ def list_shares(
         beside_it = "looked at" if column.towering.tower.looked_at else "conditions"
         add(count, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
-        corrections = column.towering.corrections
+        corrections, boxes = column.towering.corrections, column.towering.tower.boxes
+        add(count, f"{name}first boxes", own, [with_weights(flow, {*one.beside}, ()) for one in corrections[:1]])
+        times = len(boxes.behind) if boxes is not None and boxes.shared and boxes.begun is None else len(corrections)
         corrected = [set(one.steps) for one in corrections]
-        add(count, f"{name}boxes corrected", own, corrected, len(corrected))
+        add(count, f"{name}boxes corrected", own, corrected, times)
         add(count, f"{name}places of boxes", own, [set(one.places) for one in corrections])
         add(count, f"{name}around layers", own, [{*around}])
         beside = nodes_beside(columns, column.reading) | around
@@ -252,21 +254,24 @@ def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
 
 
 def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
-    """The steps that read learned numbers of no module for several of a tower's layers, with all on the way to these.
+    """The steps that read learned numbers of no module for several of a tower's layers, and what these are till then.
 
     So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
+    What makes something else of them for one layer alone is that layer's (Conditional DETR).
     """
     stagings, found = [staging for layer in towering.layers for staging in layer], set[int]()
     inner = frozenset[int]().union(*(joint.region.inner for staging in stagings for joint in staging.joints))
     data = list_reading_data(flow) | inner  # be it that no data has come to a layer so far (MaskFormer's first one)
     layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
-    for place, step in enumerate(flow.steps):
-        is_given = any(record.role == "parameter" for record in step.inputs)
-        if not flow.is_leaf(place) or step.params or not is_given or place in data:
-            continue
-        way = set(flow.ahead(place, within=lambda one: one not in data))
+    starts = [
+        place
+        for place, step in enumerate(flow.steps)
+        if flow.is_leaf(place) and not step.params and place not in data and reads_weights(flow, place)
+    ]
+    for node in flow.ahead(*starts, within=lambda one: one not in data):
+        way = set(flow.ahead(node, within=lambda one: one not in data))
         met = {reader for one in way for reader in flow.readers.get(one, ())} & data
-        found |= way if sum(not met.isdisjoint(layer) for layer in layers) > 1 else set()
+        found |= {node} if sum(not met.isdisjoint(layer) for layer in layers) > 1 else set()
     return frozenset(found)
 
 

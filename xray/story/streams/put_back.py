@@ -2,6 +2,7 @@
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, PLACING
+from xray.ir.kinds import is_in_place
 
 PICKS = frozenset({"index", "masked_select", "index_select"})
 PUTS = PLACING | {"masked_scatter", "masked_scatter_"}
@@ -32,3 +33,17 @@ def puts_back(flow: Flow, place: int, made: int) -> bool:
         return False
     behind = flow.behind(rows, within=lambda one: one > stream)
     return any(flow.op(one) in PICKS and flow.makers[one][0] == stream for one in behind)
+
+
+def find_changed_in_place(flow: Flow, node: int) -> int | None:
+    """The step behind which some numbers of each row stand changed among the others: `x[..., :2] += y`; or None."""
+    makers, readers = flow.makers[node], [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    put, cut = next(iter(readers), None), next(iter(makers), None)
+    if put is None or cut is None or flow.op(put) != "index_put_" or {*flow.makers[put]} != {node}:
+        return None
+    if not is_in_place(flow.op(node)) or flow.op(cut) != "index":
+        return None
+    whole, part = flow.output(put).shape, flow.output(cut).shape
+    index = {str(flow.steps[one].settings.get("index", "")) for one in (put, cut)}
+    is_some = whole[:-1] == part[:-1] and part[-1:] < whole[-1:]
+    return put if len(index) == 1 and is_some and flow.steps[cut].inputs[0].shape == whole else None
