@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_models import describe_bending
 
 
 class Ends(nn.Module):
@@ -475,3 +476,26 @@ def test_scores_of_the_rows_of_all_sequences_at_once_come_out_for_each_place():
     head = xray.anatomy(xray.trace(model, torch.tensor([[1, 2, 3], [4, 5, 6]]))).head
 
     assert (head.kind, head.size) == ("numbers", 7)
+
+
+class Scores(Ends):
+    """A score for each of 12 words; its rows are multiplied by a number before the last layer, or the scores behind."""
+
+    def __init__(self, rows, scores):
+        super().__init__(out=lambda x: x * rows, choose=lambda made: made * scores)
+        self.head = nn.Linear(WIDTH, 12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores", "told"),
+    [
+        (0.25, 1, "The rows that the last layer reads are multiplied by 0.25."),
+        (1, 3, "The scores of the words are multiplied by 3."),
+        (0.25, 3, "The rows that the last layer reads are multiplied by 0.25. The scores of the words are multiplied by 3."),
+        (1, 1, ""),
+    ],
+)
+def test_rows_times_a_number_before_the_last_layer_are_told_as_rows_and_not_as_scores(rows, scores, told):
+    whole = xray.anatomy(xray.trace(Scores(rows, scores), torch.tensor(((1, 2, 3), (4, 5, 6)))))
+
+    assert describe_bending(whole) == told
