@@ -478,6 +478,9 @@ def test_scores_of_the_rows_of_all_sequences_at_once_come_out_for_each_place():
     assert (head.kind, head.size) == ("numbers", 7)
 
 
+OF_ROWS, OF_SCORES = "The rows that the last layer reads are multiplied by", "The scores of the words are multiplied by"
+
+
 class Scores(Ends):
     """A score for each of 12 words; its rows are multiplied by a number before the last layer, or the scores behind."""
 
@@ -489,9 +492,9 @@ class Scores(Ends):
 @pytest.mark.parametrize(
     ("rows", "scores", "told"),
     [
-        (0.25, 1, "The rows that the last layer reads are multiplied by 0.25."),
-        (1, 3, "The scores of the words are multiplied by 3."),
-        (0.25, 3, "The rows that the last layer reads are multiplied by 0.25. The scores of the words are multiplied by 3."),
+        (0.25, 1, f"{OF_ROWS} 0.25."),
+        (1, 3, f"{OF_SCORES} 3."),
+        (0.25, 3, f"{OF_ROWS} 0.25. {OF_SCORES} 3."),
         (1, 1, ""),
     ],
 )

@@ -267,7 +267,7 @@ def decoder_only(c, *stages, final, parts=(), groups=None, tied=None, causal=Tru
 
 
 def head_of(c, tied, rows_scale=None):
-    """What scores every word, the scores multiplied or capped as the configuration says, or its rows by `rows_scale`."""
+    """What scores every word, the scores multiplied or capped as the configuration says, or its rows are."""
     caps = ("final_logit_softcapping", "output_logit_soft_cap", "logits_soft_cap")
     cap = next((found for name in caps if (found := getattr(c, name, None))), None)
     return Head("vocabulary", c.vocab_size, tied, getattr(c, "logit_scale", None), cap, rows_scale)

@@ -331,7 +331,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     fixed(
         "station of a convolution",
-        "Each place is mixed with places next to it.",
+        "Each place is mixed with places near it.",
         lambda one: isinstance(one, Convolution) and not one.causal,
     ),
     Sentence("station of a projection", describe_projection),
