@@ -52,6 +52,29 @@ def test_a_stage_of_another_name_is_not_told_to_have_the_same_boxes():
     assert [node.extra for node in closed.chart.nodes] == ["3 heads of 4"]
 
 
+class Masked(AttentionPart):
+    """Attention whose mask hides all but so many places before each."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 3, -1)).permute(2, 0, 3, 1, 4)
+        near = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().triu(1 - self.seen)
+        made = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=near)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+def test_a_window_that_a_mask_makes_changes_no_box():
+    panels = read_panels(*(part for seen in (3, 3, PLACES) for part in (Masked(seen), FeedForwardPart())))
+    looks = [one for one in panels if one.staging.stage.branches[0].part == "attention"]
+
+    assert [one.staging.stage.branches[0].window for one in looks] == [3, None]
+    assert [one.is_open for one in looks] == [True, False]
+    assert [node.extra for node in looks[1].chart.nodes] == [f"3 heads of 4; boxes as at {looks[0].station}"]
+
+
 def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_one():
     parts = [part for _ in range(2) for part in (AttentionPart(), FeedForwardPart(bend=nn.ReLU))]
     panels = read_panels(*parts, AttentionPart(), Merging(), AttentionPart(), FeedForwardPart(bend=nn.ReLU))

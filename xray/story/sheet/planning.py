@@ -11,6 +11,7 @@ from operator import itemgetter
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
+from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
 from xray.story.body.layers import Mask, list_masks
@@ -322,7 +323,13 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
 
 
 def describe_boxes(staging: Staging, chart: Chart) -> tuple[object, ...]:
-    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common."""
+    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
+
+    A window that a mask alone makes changes no box (Gemma 2).
+    """
+    if any(node.surface == "mask" for node in chart.nodes):
+        seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
+        staging = replace(staging, stage=replace(staging.stage, branches=tuple(seen)))
     return name_stage(staging), *((node.key, node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
 
 
