@@ -9,6 +9,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import describe_bending
+from xray.story.sheet.columns import read_columns
 
 
 class Ends(nn.Module):
@@ -502,3 +503,12 @@ def test_rows_times_a_number_before_the_last_layer_are_told_as_rows_and_not_as_s
     whole = xray.anatomy(xray.trace(Scores(rows, scores), torch.tensor(((1, 2, 3), (4, 5, 6)))))
 
     assert describe_bending(whole) == told
+
+
+@pytest.mark.parametrize("factor", [None, 3.0])
+def test_the_first_layer_is_a_block_of_its_own_be_words_multiplied_before_it(factor):
+    (column,) = read_columns(xray.trace(Ends(factor), torch.tensor([[1, 2, 3]])))
+    first = column.frames[0].panels[0]
+
+    assert first.block is not None
+    assert first.block.path == "layers.0"

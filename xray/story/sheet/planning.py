@@ -345,12 +345,14 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
     """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none.
 
     A layer may join other rows to those of the stream before its first sum (OmDet); what only moves the stream may
-    stand before the first (CPM-Ant).
+    stand before the first (CPM-Ant), and what the first sum reads of it too stands before them all (Gemma's factor).
     """
     nodes = set().union(*(staging.nodes for staging in layer))
-    every = (node for staging in layer for one in staging.branches for node in one.region.inner)
-    inner = [node for node in every if flow.op(node) not in CARRYING]
     first = layer[0].joints[0]
+    shared = (node for node in flow.makers[first.add] if node in first.region.inner and node != first.region.end)
+    begun = next(shared, None) or -1
+    every = (node for staging in layer for one in staging.branches for node in one.region.inner if node > begun)
+    inner = [node for node in every if flow.op(node) not in CARRYING]
     shape = flow.output(first.add).shape
     before = shape if first.stream is None else flow.output(first.stream).shape
     found: int | None = None
