@@ -1,7 +1,7 @@
 """Stages that stand as one box: at which station their like is open, and which have no like and are open themselves."""
 
 import torch
-from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart
+from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart, TanhGated
 from story.charts.test_closed_biases import PLACES as SIX
 from story.charts.test_closed_biases import WithBias
 from torch import nn
@@ -73,6 +73,16 @@ def test_a_window_that_a_mask_makes_changes_no_box():
     assert [one.staging.stage.branches[0].window for one in looks] == [3, None]
     assert [one.is_open for one in looks] == [True, False]
     assert [node.extra for node in looks[1].chart.nodes] == [f"3 heads of 4; boxes as at {looks[0].station}"]
+
+
+def test_a_stage_that_lacks_a_box_of_another_one_tells_which():
+    gated = [part for _ in range(2) for part in (AttentionPart(), TanhGated(FeedForwardPart()))]
+    panels = read_panels(*gated, AttentionPart(), FeedForwardPart())
+    thinks = [one for one in panels if one.staging.stage.branches[0].part == "feed_forward"]
+
+    assert [one.is_open for one in thinks] == [True, False]
+    (node,) = thinks[1].chart.nodes
+    assert node.extra == f"d_ff 17; boxes as at {thinks[0].station} without × TANH OF A LEARNED NUMBER"
 
 
 def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_one():

@@ -1,6 +1,5 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,7 +10,6 @@ from operator import itemgetter
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
-from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
 from xray.story.body.layers import Mask, list_masks
@@ -24,18 +22,17 @@ from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, na
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.sheet.counting import Count, list_parts
+from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
-COUNTS = re.compile(r"[\d,.]+")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
 
@@ -136,7 +133,7 @@ def plan_frames(
     drawn = {layer for number in kept for layer in groups[number].layers}
     opened: dict[int, set[int]] = {}
     seen: list[frozenset[str]] = []
-    kinds: dict[tuple[int, int], tuple[object, ...]] = {}
+    kinds: dict[tuple[int, int], Boxes] = {}
     for number in [number for number in order if number in kept]:
         for place, chart in enumerate(charts[number]):
             keys = frozenset(map(name_kind, chart.nodes))
@@ -167,7 +164,7 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
-            like = stations.get(kinds[number, place])
+            like = tell_like(kinds[number, place], stations)
             chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
@@ -320,17 +317,6 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
         met = [node for node in outside if flow.steps[node].path in again or node in read]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
-
-
-def describe_boxes(staging: Staging, chart: Chart) -> tuple[object, ...]:
-    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
-
-    A window that a mask alone makes changes no box (Gemma 2).
-    """
-    if any(node.surface == "mask" for node in chart.nodes):
-        seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
-        staging = replace(staging, stage=replace(staging.stage, branches=tuple(seen)))
-    return name_stage(staging), *((node.key, node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
 
 
 def name_kind(node: Node) -> str:
