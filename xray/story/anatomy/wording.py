@@ -419,6 +419,7 @@ def describe_attention(branch: Attention) -> str:
         branch.rotary_slowed and f"the slowest {branch.rotary_slowed:g} times slower",
         branch.turn_length and f"turned to {branch.turn_length:.4g} times the length",
         branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
+        branch.values_turned and "values turned too",
         branch.turned_by_head and "turned by head",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
