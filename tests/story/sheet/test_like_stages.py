@@ -1,5 +1,6 @@
 """Stages that stand as one box: at which station their like is open, and which have no like and are open themselves."""
 
+import pytest
 import torch
 from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart, TanhGated
 from story.charts.test_closed_biases import PLACES as SIX
@@ -8,6 +9,7 @@ from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.stand_ins import join_labels
 
 PLACES, JOINED = 10, 2
 
@@ -83,6 +85,20 @@ def test_a_stage_that_lacks_a_box_of_another_one_tells_which():
     assert [one.is_open for one in thinks] == [True, False]
     (node,) = thinks[1].chart.nodes
     assert node.extra == f"d_ff 17; boxes as at {thinks[0].station} without × TANH OF A LEARNED NUMBER"
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["ROTATE Q", "ROTATE K"], "ROTATE Q and K"),
+        (["REPEAT K ×2", "REPEAT V ×2"], "REPEAT K and V ×2"),
+        (["ROTATE Q", "NORM K"], "ROTATE Q and NORM K"),
+        (["MASK"], "MASK"),
+        (["LAYER NORM", "ROTATE"], "LAYER NORM and ROTATE"),
+    ],
+)
+def test_boxes_that_are_missing_have_what_they_are_called_in_common(labels, told):
+    assert join_labels(labels) == told
 
 
 def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_one():

@@ -99,7 +99,15 @@ def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
     more = {station: list_more(own, other) for other, station in stations.items() if other.name == own.name}
     near = {station: labels for station, labels in more.items() if 0 < len(labels) <= MOST_MISSING}
     station = min(near, key=lambda one: len(near[one]), default=None)
-    return "" if station is None else (BOXES_AS_AT + WITHOUT).format(station=station, labels=join_words(near[station]))
+    return "" if station is None else (BOXES_AS_AT + WITHOUT).format(station=station, labels=join_labels(near[station]))
+
+
+def join_labels(labels: Sequence[str]) -> str:
+    """What boxes are called, in one: two that differ by one word have the others in common (ROTATE Q and K)."""
+    words = [label.split() for label in labels]
+    pairs = list(zip(*words, strict=True)) if len({len(one) for one in words}) == 1 else []
+    is_near = [len({*pair}) > 1 for pair in pairs].count(True) == 1 and len(words) > 1
+    return " ".join(join_words(list(dict.fromkeys(pair))) for pair in pairs) if is_near else join_words(labels)
 
 
 def list_more(own: Boxes, other: Boxes) -> list[str]:
