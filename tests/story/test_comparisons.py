@@ -180,10 +180,24 @@ class ComparesLearned(Compares):
         return self.shorten(self.read(read[:, 0])) @ self.shorten(self.seen(seen[:, 0])).t() * self.scale
 
 
+class ComparesMoved(Compares):
+    """Rows of both that are compared, times a number that is learned, and another one is added (SigLIP, PE-AV)."""
+
+    def __init__(self, shorten):
+        super().__init__(shorten)
+        self.bias = nn.Parameter(torch.tensor([-3.0]))
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        met = self.shorten(self.read(read[:, 0])) @ self.shorten(self.seen(seen[:, 0])).t()
+        return met * self.scale + self.bias
+
+
 SCALED = {
     Compares: "scaled by e to a learned number",
     ComparesLearned: "scaled by a learned number",
     ComparesFixed: "scaled",
+    ComparesMoved: "scaled by a learned number, another added",
 }
 
 
@@ -195,7 +209,7 @@ def test_what_two_towers_make_together_has_the_colour_of_neither_and_tells_what_
     (box,) = [one for one in boxes if text_of(one).startswith("COMPARED WITH THE VISION TOWER")]
     words = [text_of(one) for one in boxes]
     assert box.on == "card"
-    assert re.findall("scale[a-z ]*[a-z]", text_of(box)) == [told]
+    assert re.findall("scale[a-z, ]*[a-z]", text_of(box)) == [told]
     assert "between towers" in words
     assert sum(one == "What leaves the tower is compared with another's." for one in words) == 1
 

@@ -8,6 +8,8 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_models import describe_bending
+from xray.story.sheet.columns import read_columns
 
 
 class Ends(nn.Module):
@@ -475,3 +477,38 @@ def test_scores_of_the_rows_of_all_sequences_at_once_come_out_for_each_place():
     head = xray.anatomy(xray.trace(model, torch.tensor([[1, 2, 3], [4, 5, 6]]))).head
 
     assert (head.kind, head.size) == ("numbers", 7)
+
+
+OF_ROWS, OF_SCORES = "The rows that the last layer reads are multiplied by", "The scores of the words are multiplied by"
+
+
+class Scores(Ends):
+    """A score for each of 12 words; its rows are multiplied by a number before the last layer, or the scores behind."""
+
+    def __init__(self, rows, scores):
+        super().__init__(out=lambda x: x * rows, choose=lambda made: made * scores)
+        self.head = nn.Linear(WIDTH, 12)
+
+
+@pytest.mark.parametrize(
+    ("rows", "scores", "told"),
+    [
+        (0.25, 1, f"{OF_ROWS} 0.25."),
+        (1, 3, f"{OF_SCORES} 3."),
+        (0.25, 3, f"{OF_ROWS} 0.25. {OF_SCORES} 3."),
+        (1, 1, ""),
+    ],
+)
+def test_rows_times_a_number_before_the_last_layer_are_told_as_rows_and_not_as_scores(rows, scores, told):
+    whole = xray.anatomy(xray.trace(Scores(rows, scores), torch.tensor(((1, 2, 3), (4, 5, 6)))))
+
+    assert describe_bending(whole) == told
+
+
+@pytest.mark.parametrize("factor", [None, 3.0])
+def test_the_first_layer_is_a_block_of_its_own_be_words_multiplied_before_it(factor):
+    (column,) = read_columns(xray.trace(Ends(factor), torch.tensor([[1, 2, 3]])))
+    first = column.frames[0].panels[0]
+
+    assert first.block is not None
+    assert first.block.path == "layers.0"

@@ -174,4 +174,4 @@ def udop(c):
     layers = (group(2, c.d_model, pre("rms", ahead), pre("rms", ask), pre("rms", think)),)
     answer = tower(c, "decoder", "ids", True, words(c), layers, "rms")
     links = (memory("encoder", "decoder"),)
-    return network(page, answer, links=links, head=Head("vocabulary", c.vocab_size, True, c.d_model**-0.5))
+    return network(page, answer, links=links, head=Head("vocabulary", c.vocab_size, True, rows_scale=c.d_model**-0.5))

@@ -1,7 +1,9 @@
 """Rows that a mask names, and that are set to 0 between the sublayers of each layer (Gemma 3n's sounds)."""
 
+import pytest
 import torch
-from story.body.test_mistaken import BATCH, PLACES, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from story.body.test_mistaken import BATCH, HEADS, PLACES, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from torch.nn import functional
 
 
 class Clearing(Reader):
@@ -44,3 +46,28 @@ def test_numbers_of_places_that_are_no_mask_set_no_row_to_0():
 
     assert not any(stage.cleared for group in tower.groups for stage in group.stages)
     assert not any("SET TO 0" in node.label for node in draw(*clears(hides=False)))
+
+
+class Blind(AttentionPart):
+    """Attention behind which some rows are set to a number, or some of the numbers of each row."""
+
+    def __init__(self, value, *, whole):
+        super().__init__()
+        self.value, self.whole = value, whole
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).permute(2, 0, 3, 1, 4)
+        made = self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2))
+        hidden = torch.arange(PLACES)[:, None] > 2 if self.whole else torch.arange(x.shape[-1]) > 2
+        return x + made.masked_fill(hidden, self.value)
+
+
+@pytest.mark.parametrize(
+    ("value", "whole", "told"),
+    [(0.0, True, "ROWS OF A MASK SET TO 0"), (1.5, True, "ROWS OF A MASK SET TO 1.5"), (0.0, False, "MASKED FILL")],
+)
+def test_rows_that_a_mask_sets_to_a_number_are_told_as_that(value, whole, told):
+    model = Reader(*(part for _ in range(2) for part in (Blind(value, whole=whole), FeedForwardPart())))
+    labels = {node.label for node in draw(model, rows())}
+
+    assert {one for one in labels if "SET TO" in one or "FILL" in one} == {told}

@@ -46,6 +46,12 @@ def turn_as_complex(x, angles):
     return torch.view_as_real(turned).flatten(-2)
 
 
+def turn_by_matrices(x, angles):
+    """Each pair times a matrix of 2 × 2 (Perception Encoder, PE-AV)."""
+    matrices = torch.stack((angles.cos(), -angles.sin(), angles.sin(), angles.cos()), -1).unflatten(-1, (2, 2))
+    return (x.unflatten(-1, (-1, 1, 2)) * matrices).sum(-1).flatten(-2)
+
+
 def turn_none(x, angles):
     """Neighbours meet, whose angles are those of numbers half a row apart."""
     angles = angles.repeat(1, 2)
@@ -76,6 +82,7 @@ TURNS = {
     "neighbours": turn_neighbours,
     "brought": turn_neighbours_brought_into_halves,
     "complex": turn_as_complex,
+    "matrices": turn_by_matrices,
 }
 
 

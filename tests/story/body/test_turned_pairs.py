@@ -11,6 +11,7 @@ from xray import anatomy
 from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sentences.of_attentions import describe_rotary
 
 
 class TurnedPart(nn.Module):
@@ -73,6 +74,34 @@ class HalvesPart(TurnedPart):
     def swap_halves(self, rows):
         first, second = rows.chunk(2, dim=-1)
         return torch.cat((-second, first), dim=-1)
+
+
+class ValuesPart(HalvesPart):
+    """Turns values as it turns queries and keys (CLVP)."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k, v = (one * tables.cos() + self.swap_halves(one) * tables.sin() for one in (q, k, v))
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+@pytest.mark.parametrize(
+    ("parts", "turned", "told"),
+    [
+        ((HalvesPart, HalvesPart), [None], "queries and keys are turned by their place."),
+        ((ValuesPart, ValuesPart), [True], "queries, keys and values are turned by their place."),
+        ((HalvesPart, ValuesPart), [None, True], "queries and keys, in some of them values too, are turned by"),
+    ],
+)
+def test_that_values_are_turned_too_is_told(parts, turned, told):
+    model = Stilled(1.0, 0.1)
+    model.look = nn.ModuleList(part() for part in parts)
+    whole = anatomy(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert [one.values_turned for one in whole.towers[0].branches if isinstance(one, Attention)] == turned
+    assert told in describe_rotary(whole)
 
 
 class Angled(Turned):

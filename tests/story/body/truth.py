@@ -266,11 +266,11 @@ def decoder_only(c, *stages, final, parts=(), groups=None, tied=None, causal=Tru
     return network(text, head=head_of(c, tied))
 
 
-def head_of(c, tied, scale=None):
-    """What scores every word, the scores multiplied or capped as the configuration says."""
+def head_of(c, tied, rows_scale=None):
+    """What scores every word, the scores multiplied or capped as the configuration says, or its rows are."""
     caps = ("final_logit_softcapping", "output_logit_soft_cap", "logits_soft_cap")
     cap = next((found for name in caps if (found := getattr(c, name, None))), None)
-    return Head("vocabulary", c.vocab_size, tied, scale or getattr(c, "logit_scale", None), cap)
+    return Head("vocabulary", c.vocab_size, tied, getattr(c, "logit_scale", None), cap, rows_scale)
 
 
 def encoder_only(c, *stages, final, parts=(), groups=None, causal=False, tied=True):

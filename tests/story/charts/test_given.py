@@ -32,8 +32,8 @@ class Scaled(nn.Module):
         return self.layers(self.enter((past_values - middle) / torch.sqrt(spread + 1e-5)))
 
 
-def entrance_of(model, given) -> Chart:
-    (column,) = read_columns(xray.trace(model.eval(), given))
+def entrance_of(model, *given) -> Chart:
+    (column,) = read_columns(xray.trace(model.eval(), *given))
     assert column.entrance is not None
     return column.entrance
 
@@ -89,6 +89,26 @@ def test_ids_that_a_model_puts_behind_those_that_came_in_are_told(more, told):
     chart = entrance_of(Lengthened(more), torch.arange(14).view(2, 7))
 
     assert next((node.label, node.told) for node in chart.nodes) == ("TOKEN IDS", told)
+
+
+class Marked(Lengthened):
+    """Ids in front of which a sign is put, and another behind the last that is no 0; or a mask tells where (CLVP)."""
+
+    def forward(self, input_ids, also=None):
+        ids = functional.pad(input_ids, (self.more, 0), value=30)
+        last = (ids != 0).sum(1, keepdim=True) if also is None else also
+        ids = functional.pad(ids, (0, self.more)).masked_fill(torch.arange(7 + 2 * self.more) == last, 29)
+        return self.layers(self.words(ids))
+
+
+@pytest.mark.parametrize(
+    ("more", "also", "told"),
+    [(1, None, ("worked out of 7 given",)), (0, None, ()), (1, torch.tensor([[3], [5]]), ())],
+)
+def test_ids_among_which_a_model_puts_others_say_of_how_many_they_were_worked_out(more, also, told):
+    chart = entrance_of(Marked(more), torch.arange(14).view(2, 7), *([] if also is None else [also]))
+
+    assert chart.node("given").told == told
 
 
 def test_what_is_made_of_a_shape_alone_is_no_box():

@@ -7,6 +7,8 @@ from story.charts.test_fused_heads import Fused
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 
@@ -54,7 +56,11 @@ class Dilated(nn.Module):
 )
 def test_how_far_apart_convolutions_read_is_said_of_all_layers(apart, told):
     model = nn.Sequential(nn.Conv1d(1, WIDTH, 7, padding=3), *map(Dilated, apart))
-    (column,) = read_columns(xray.trace(model, torch.ones(2, 1, 40)))
+    trace = xray.trace(model, torch.ones(2, 1, 40))
+    (column,) = read_columns(trace)
 
     labels = [node.label for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
     assert [label for label in labels if label.startswith("CONVOLUTION 3")] == [told]
+    sentences = {"Convolutions mix places near each other.", "Each place is mixed with places near it."}
+    lines = ("".join(run.text for run in line) for box in compose_poster(trace, text_width).boxes for line in box.lines)
+    assert {line for line in lines if line.startswith(("Convolutions", "Each place is"))} == sentences

@@ -648,7 +648,7 @@ LOADS = {"few": (3, 0, 5), "many": (1, 2) * 64, "not kept": ()}
 OF_LOADS = {"load of experts": {"few", "many"}}
 PASTS = {"as it is": (), "pooled": ("layer norm", "linear", "amax")}
 OF_PASTS = {"past a sublayer": {"pooled"}}
-ADDED = {"one": AddedRows(9, 2, 1, frozenset({9})), "many": AddedRows(9, 2, 12, frozenset({9}))}
+ADDED = {"one": AddedRows(9, 2, 1, frozenset({9})), "many": AddedRows(9, 2, 12, frozenset({9}), left_off=True)}
 OF_ADDED = {"rows beside": {"one", "many"}}
 OTHER_ROWS = {
     "one thinks": OtherRows(1, False, ("feed-forward",)),

@@ -118,8 +118,8 @@ def test_an_anatomy_tells_a_factor_of_each_head_that_no_row_changes():
     ("causal", "told"),
     [
         ([True], "Convolutions of layers mix each place with those just before it."),
-        ([None], "Convolutions mix neighbouring places."),
-        ([True, None], "Convolutions mix neighbouring places."),
+        ([None], "Convolutions mix places near each other."),
+        ([True, None], "Convolutions mix places near each other."),
     ],
 )
 def test_convolutions_that_all_look_back_alone_are_told_as_such(causal, told):

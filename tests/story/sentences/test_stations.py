@@ -30,7 +30,7 @@ SET = "Every place looks back, never ahead; sliding_window = 9 is set"
 @pytest.mark.parametrize(
     ("others", "told"),
     [
-        ({"causal": True}, f"{SET}, in 2 of 5 layers."),
+        ({"causal": True}, f"{SET}, in 2 of 5 layers; in the others it looks back, never ahead."),
         ({"causal": True, "sliding_window": 9, "heads": 3}, f"{SET}."),  # told in the same words
         ({"causal": True, "source": "encoder"}, f"{SET}."),  # another kind of stage
     ],
@@ -61,8 +61,27 @@ def test_what_layers_without_a_window_do_is_not_said_of_some_where_the_others_do
 
     alone = describe_station(tower, PLAIN)
     assert describe_stage(tower, groups[0].stages[0]) == f"Every place looks back, never ahead. {alone}"
-    windowed = "Every place looks back at no more than 9 places, in 1 of 3 layers."
+    windowed = (
+        "Every place looks back at no more than 9 places, in 1 of 3 layers; in the others it looks back, never ahead."
+    )
     assert describe_stage(tower, groups[1].stages[0]) == f"{windowed} {alone}"
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        (((0, 2), (1,)), "; in the other it looks at every other"),
+        (((0,), (1, 2)), "; in the others it looks at every other"),
+        (((0,), (1,), (2,)), ""),  # two others
+    ],
+)
+def test_what_places_do_in_layers_without_a_window_is_told_where_it_is_one_thing(groups, told) -> None:
+    looks = [replace(FALSE, causal=False, window=7), replace(FALSE, causal=False), replace(FALSE, causal=True)]
+    whole = [Group(own, (Stage((one,), False, None),)) for own, one in zip(groups, looks, strict=False)]
+    tower = replace(make_tower(FALSE), groups=tuple(whole))
+
+    some = f"in {len(groups[0])} of {tower.layers} layers"
+    assert describe_stage(tower, whole[0].stages[0]) == f"Every place looks at no more than 7 places, {some}{told}."
 
 
 def test_a_window_that_each_layer_has_beside_an_attention_without_one_is_not_said_of_some() -> None:

@@ -1,13 +1,15 @@
 """Stages that stand as one box: at which station their like is open, and which have no like and are open themselves."""
 
+import pytest
 import torch
-from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart
+from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart, TanhGated
 from story.charts.test_closed_biases import PLACES as SIX
 from story.charts.test_closed_biases import WithBias
 from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.stand_ins import join_labels
 
 PLACES, JOINED = 10, 2
 
@@ -50,6 +52,53 @@ def test_a_stage_of_another_name_is_not_told_to_have_the_same_boxes():
     (closed,) = (one for one in panels if not one.is_open and one.staging.stage.branches[0].part == "attention")
 
     assert [node.extra for node in closed.chart.nodes] == ["3 heads of 4"]
+
+
+class Masked(AttentionPart):
+    """Attention whose mask hides all but so many places before each."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen = seen
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(-1, (3, 3, -1)).permute(2, 0, 3, 1, 4)
+        near = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril().triu(1 - self.seen)
+        made = nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=near)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+def test_a_window_that_a_mask_makes_changes_no_box():
+    panels = read_panels(*(part for seen in (3, 3, PLACES) for part in (Masked(seen), FeedForwardPart())))
+    looks = [one for one in panels if one.staging.stage.branches[0].part == "attention"]
+
+    assert [one.staging.stage.branches[0].window for one in looks] == [3, None]
+    assert [one.is_open for one in looks] == [True, False]
+    assert [node.extra for node in looks[1].chart.nodes] == [f"3 heads of 4; boxes as at {looks[0].station}"]
+
+
+def test_a_stage_that_lacks_a_box_of_another_one_tells_which():
+    gated = [part for _ in range(2) for part in (AttentionPart(), TanhGated(FeedForwardPart()))]
+    panels = read_panels(*gated, AttentionPart(), FeedForwardPart())
+    thinks = [one for one in panels if one.staging.stage.branches[0].part == "feed_forward"]
+
+    assert [one.is_open for one in thinks] == [True, False]
+    (node,) = thinks[1].chart.nodes
+    assert node.extra == f"d_ff 17; boxes as at {thinks[0].station} without × TANH OF A LEARNED NUMBER"
+
+
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        (["ROTATE Q", "ROTATE K"], "ROTATE Q and K"),
+        (["REPEAT K ×2", "REPEAT V ×2"], "REPEAT K and V ×2"),
+        (["ROTATE Q", "NORM K"], "ROTATE Q and NORM K"),
+        (["MASK"], "MASK"),
+        (["LAYER NORM", "ROTATE"], "LAYER NORM and ROTATE"),
+    ],
+)
+def test_boxes_that_are_missing_have_what_they_are_called_in_common(labels, told):
+    assert join_labels(labels) == told
 
 
 def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_one():

@@ -291,8 +291,8 @@ class Head:
     """What is made of the stream in the end; `tied` where it uses the table of the words.
 
     "numbers" are of each place, and what they are scores of is not known: classes, or words of another table.
-    `scale` is the number by which they are multiplied, be it before the last layer or behind it, `cap` the one that
-    they cannot pass (c·tanh(score / c)).
+    `scale` is the number by which they are multiplied, `cap` the one that they cannot pass (c·tanh(score / c)), and
+    `rows_scale` the number by which the rows are multiplied that the last layer reads (T5).
     """
 
     kind: Literal["vocabulary", "classes", "numbers", "none"]
@@ -300,6 +300,7 @@ class Head:
     tied: bool | None = None
     scale: float | None = None
     cap: float | None = None
+    rows_scale: float | None = None
 
 
 @dataclass(frozen=True)

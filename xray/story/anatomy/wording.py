@@ -191,9 +191,10 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
     if head is not None and head.kind != "none":
         tied = {True: "uses the table of the words", False: "weights of its own", None: ""}[head.tied]
         what = f"{head.kind}{f' {head.size:,}' if head.size else ''}"
+        rows = head.rows_scale and f"rows times {head.rows_scale:.4g}"
         scaled = head.scale and f"times {head.scale:.4g}"
         capped = head.cap and f"capped at {head.cap:g}"
-        yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied, scaled, capped)
+        yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied, rows, scaled, capped)
     for what, parts in (("not placed", anatomy.untold), ("unused", anatomy.unused)):
         for part in parts[:MOST_UNTOLD]:
             yield what, f"{part.path}, {count(part.params, 'parameter')}"
@@ -419,6 +420,7 @@ def describe_attention(branch: Attention) -> str:
         branch.rotary_all_slowed and f"all {branch.rotary_all_slowed:g} times slower",
         branch.turn_length and f"turned to {branch.turn_length:.4g} times the length",
         branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
+        branch.values_turned and "values turned too",
         branch.turned_by_head and "turned by head",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",

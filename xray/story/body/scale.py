@@ -80,15 +80,19 @@ def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
     return kept[0], kept[1] if "tanh" not in map(flow.op, kept[1]) or find_cap(flow, kept[1]) else []
 
 
-def read_bending(flow: Flow, head: int) -> tuple[float | None, float | None]:
-    """By what number the scores of a head are multiplied, and the one that they cannot pass; None where there is none.
+def read_bending(flow: Flow, head: int) -> tuple[float | None, float | None, float | None]:
+    """By what number the scores of a head are multiplied, which they cannot pass, and by what its rows are multiplied.
 
-    What is multiplied before the bend and back behind it is the cap's own.
+    None where there is none. What is multiplied before the bend and back behind it is the cap's own.
     """
     before, behind = list_bendings(flow, head)
-    factors = [factor for node in (*before, *behind) if (factor := read_factor(flow, node)) is not None]
-    scale = prod(factors)
-    return None if isclose(scale, 1, rel_tol=1e-6) else scale, find_cap(flow, behind)
+    return read_product(flow, behind), find_cap(flow, behind), read_product(flow, before)
+
+
+def read_product(flow: Flow, nodes: Collection[int]) -> float | None:
+    """By what number steps multiply, all of them together; None where that leaves all as it is."""
+    product = prod(factor for node in nodes if (factor := read_factor(flow, node)) is not None)
+    return None if isclose(product, 1, rel_tol=1e-6) else product
 
 
 def find_tanh_gate(flow: Flow, end: int, nodes: Collection[int]) -> int | None:

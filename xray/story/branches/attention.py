@@ -156,6 +156,7 @@ def describe_attention(
         rotary_slowed=read_rotary(flow, query, key, "slowed") if positions == "rotary" else None,
         rotary_all_slowed=read_rotary(flow, query, key, "all_slowed") if positions == "rotary" else None,
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
+        values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )

@@ -25,7 +25,7 @@ from xray.story.anatomy.branches import Latent, NormKind
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm, name_norm
-from xray.story.recognition.turning import Pairs, is_rotary, list_complex, list_turned, name_pairs
+from xray.story.recognition.turning import Pairs, is_rotary, list_products, list_turned, name_pairs
 from xray.story.recognition.value_shapes import number
 
 MOST_BEHIND = 60
@@ -276,8 +276,7 @@ def count_turned_at_all(flow: Flow, side: Side) -> int | None:
 
 def read_rotary(flow: Flow, query: Side, key: Side, setting: str) -> float | None:
     """A setting of the angles by which queries and keys are turned; None where there are several, or none is known."""
-    ways = ((side, [*list_turned(flow, side.nodes), *list_complex(flow, side.nodes)]) for side in (query, key))
-    steps = [step for side, turned in ways for _, step in list_made(flow, side, turned)]
+    steps = [step for side in (query, key) for _, step in list_made(flow, side, list_products(flow, side.nodes))]
     found = {value for step in steps if isinstance(value := step.settings.get(setting), int | float)}
     return float(found.pop()) if len(found) == 1 else None
 

@@ -50,6 +50,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors, name_norm
+from xray.story.recognition.scored_parts import FILLS
 from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 from xray.story.wording import plural
@@ -144,6 +145,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in ("pow", "pow_"):
         power = flow.steps[node].settings.get("arg1", flow.steps[node].settings.get("other"))
         return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
+    if fills_rows(flow, node):
+        return f"ROWS OF A MASK SET TO {flow.steps[node].settings['value']:g}"
     if op == "where" or list_one_of_two(flow, node):
         return "ONE OR THE OTHER"
     if op in ("addcmul", "addcmul_"):
@@ -169,6 +172,13 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in RECURRENT:
         return label_recurrence(flow, node)
     return ALIKE.get(op, op.strip("_").replace("_", " ")).upper()
+
+
+def fills_rows(flow: Flow, node: int) -> bool:
+    """Whether a step sets all numbers of the rows that a mask names to one number (Idefics)."""
+    given, made = flow.steps[node].inputs, flow.output(node).shape
+    is_of_rows = len(given) == len(("rows", "mask")) and given[1].shape[-2:] == (*made[-2:-1], 1) != made[-2:]
+    return flow.op(node) in FILLS and is_of_rows and isinstance(flow.steps[node].settings.get("value"), int | float)
 
 
 def label_recurrence(flow: Flow, node: int) -> str:

@@ -41,7 +41,6 @@ from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.norms import Norm, name_norm
 from xray.story.sentences.of_parts import (
     ADDS_BIAS,
-    BOXES_AS_AT,
     FIRST_READ,
     LOOKED_UP,
     describe_added,
@@ -232,16 +231,16 @@ def moves(flow: Flow, node: int) -> bool:
     return flow.op(node) in CARRYING | DROPOUTS or any(node in steps for steps in together)
 
 
-def chart_closed(flow: Flow, staging: Staging, whole: Chart, like: int | None = None) -> Chart:
+def chart_closed(flow: Flow, staging: Staging, whole: Chart, like: str = "") -> Chart:
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it, of its `whole` chart.
 
-    It says at which station one stands with the very same boxes that is open, where there is such a one: it is `like`.
+    It says at which station one stands with the same boxes that is open, where there is such a one: in words, `like`.
     """
     add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
     end = add if staging.rejoined is None else staging.rejoined.join
     many = len(list_convolutions(flow, staging))
     words_of = [describe_sizes(branch, is_alone=many == 1) for branch in staging.stage.branches]
-    words_of += [] if like is None else [BOXES_AS_AT.format(station=like)]
+    words_of += [like]
     node = Node(
         "closed",
         label,

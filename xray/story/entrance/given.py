@@ -99,8 +99,10 @@ def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...
         count = own.shape[-1]
         return (f"{count:,} given, behind {record.shape[-1] - count:,} that are always the same",)
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
-    if maker is None or flow.op(maker) not in PADDINGS or record.role != "ids":
+    if maker is None or record.role != "ids":
         return ()
+    if flow.op(maker) not in PADDINGS:
+        return tell_worked_out(flow, maker, record)
     before, given = next(flow.given(maker))
     is_behind = given is None and before.shape[:-1] == record.shape[:-1] and before.shape < record.shape
     is_behind = is_behind and str(flow.steps[maker].settings.get("pad", "")).startswith("0x")
@@ -117,6 +119,15 @@ def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str,
     is_same = prod(record.shape) * prod(after) == prod(read.shape) * prod(before)
     is_told = flow.op(reader) in FINDINGS and looks_back(flow, reader)
     return (f"padded to {after[0]:,}",) if is_same and before < after and not is_told else ()
+
+
+def tell_worked_out(flow: Flow, maker: int, record: TensorRecord) -> tuple[str, ...]:
+    """Of how many ids of each row all were worked out, where fewer came in and nothing else did (CLVP)."""
+    steps = {maker, *flow.behind(maker)}
+    shapes = {one.shape for node in steps for one, made in flow.given(node) if made is None}
+    (shape,) = shapes if len(shapes) == 1 else ((),)
+    is_longer = len(shape) > 1 and shape[:-1] == record.shape[:-1] and shape < record.shape
+    return (f"worked out of {shape[-1]:,} given",) if is_longer else ()
 
 
 def is_held(flow: Flow, step: Step, record: TensorRecord, reader: int) -> bool:

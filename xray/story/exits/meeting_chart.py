@@ -149,9 +149,18 @@ def make_meeting(flow: Flow, key: str, label: str, meeting: int, drawn: Collecti
     ]
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
     steps = [place for place in steps if place not in drawn]
+    return Node(
+        key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), tell_scaled(flow, steps), surface="ghost"
+    )
+
+
+def tell_scaled(flow: Flow, steps: Sequence[int]) -> str:
+    """What is done with all that a product gives: by what it is scaled, and that a learned number is added (SigLIP)."""
     scales = [node for node in steps if flow.op(node) in SCALINGS]
     scaled = next(filter(None, (name_learned_factor(flow, node) for node in scales)), "scaled" if scales else "")
-    return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), scaled, surface="ghost")
+    is_moved = any(flow.op(node) in SUMS and find_learned_factor(flow, node) is not None for node in steps)
+    added = "another added" if "learned" in scaled else "a learned number added"
+    return ", ".join(filter(None, (scaled, added if is_moved else "")))
 
 
 def name_learned_factor(flow: Flow, scale: int) -> str:
@@ -164,7 +173,7 @@ def name_learned_factor(flow: Flow, scale: int) -> str:
 
 
 def find_learned_factor(flow: Flow, scale: int) -> tuple[int, ...] | None:
-    """The last step of those that make one factor of a step of one learned number, none where it is that itself."""
+    """The last of the steps that make one learned number out of which a step scales or adds; none if bare."""
     for record, maker in flow.given(scale):
         ends = (
             [record]

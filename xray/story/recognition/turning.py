@@ -46,6 +46,12 @@ def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
     return found
 
 
+def list_products(flow: Flow, own: Collection[int]) -> list[int]:
+    """The products with tables that turn rows in any way: by sums, as complex numbers, or by a matrix for each pair."""
+    pairs = [flow.makers[node][0] for node in own if turns_pairs(flow, node)]
+    return [*list_turned(flow, own), *list_complex(flow, own), *(one for one in pairs if one is not None)]
+
+
 def list_complex(flow: Flow, own: Collection[int]) -> list[int]:
     """The products of complex numbers, each of them a pair of a row, with a table: these turn rows too (Llama 4)."""
     found = []

@@ -59,7 +59,14 @@ def describe_rotary(anatomy: Anatomy) -> str:
     lengths = list_rotary(anatomy, lambda branch: branch.turn_length)
     long = spell_values({f"{length:.4g}": lengths[length] for length in sorted(lengths)})
     how += f" What is turned becomes {long} times as long." if long else ""
-    return "" if some is None else f"Rotary places{some}: {there}queries and keys are turned by their place{but}.{how}"
+    return "" if some is None else f"Rotary places{some}: {there}{tell_what_turns(anatomy)} by their place{but}.{how}"
+
+
+def tell_what_turns(anatomy: Anatomy) -> str:
+    """Whether values are turned as queries and keys are, be it in all attentions with rotary places or in some."""
+    values = {bool(branch.values_turned) for branch in attentions(anatomy) if branch.positions == "rotary"}
+    told = {frozenset({True}): "queries, keys and values are turned", frozenset({False}): "queries and keys are turned"}
+    return told.get(frozenset(values), "queries and keys, in some of them values too, are turned")
 
 
 def describe_waves(anatomy: Anatomy) -> str:

@@ -186,11 +186,13 @@ def describe_blocks(anatomy: Anatomy) -> str:
 
 def describe_bending(anatomy: Anatomy) -> str:
     head = anatomy.head
-    if head is None or not (head.scale or head.cap):
+    if head is None:
         return ""
+    rows = f"The rows that the last layer reads are multiplied by {head.rows_scale:.4g}." if head.rows_scale else ""
     capped = f"cannot pass {head.cap:g}, by tanh" if head.cap else ""
     scaled = f"are multiplied by {head.scale:.4g}" if head.scale else ""
-    return f"The scores of the words {' and '.join(filter(None, (scaled, capped)))}."
+    bent = " and ".join(filter(None, (scaled, capped)))
+    return " ".join(filter(None, (rows, bent and f"The scores of the words {bent}.")))
 
 
 def describe_untold(anatomy: Anatomy) -> str:

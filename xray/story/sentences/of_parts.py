@@ -17,7 +17,7 @@ HELD_CAP = "at a number that is held"
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"
 ADDS_BIAS = "{bias} added to scores: {counted}"
 """Beside an attention that is drawn as one box, where its scores are added to with weights of its own (SAM)."""
-BOXES_AS_AT = "boxes as at {station}"
+BOXES_AS_AT, WITHOUT = "boxes as at {station}", " without {labels}"
 GIVEN_ROWS = "of another tensor: {shape}"
 MADE_OF, BY_ATTENTION = "made of {row} of each sequence", "worked out by attention"
 """Beside a box of rows that are worked out of a stream and put beside it (X-CLIP)."""
@@ -332,14 +332,18 @@ def spell_load(counts: Sequence[int]) -> str:
 OF_LOADS: tuple[Sentence[Sequence[int]], ...] = (Sentence("load of experts", spell_load),)
 """What is said above the bars of experts."""
 
+
+def spell_rows_beside(added: AddedRows) -> str:
+    further = f"; {'this goes' if added.count == 1 else 'these go'} no further" if added.left_off else ""
+    return f"the stream comes by with {plural(added.count, 'row')} beside it{further}"
+
+
 OF_PASTS: tuple[Sentence[Sequence[str]], ...] = (
     Sentence("past a sublayer", lambda names: f"the stream comes by through {', '.join(names)}" if names else ""),
 )
 """What is said of a sum to which the stream does not come as it was."""
 
-OF_ADDED: tuple[Sentence[AddedRows], ...] = (
-    Sentence("rows beside", lambda added: f"the stream comes by with {plural(added.count, 'row')} beside it"),
-)
+OF_ADDED: tuple[Sentence[AddedRows], ...] = (Sentence("rows beside", spell_rows_beside),)
 """What is said of a sum to which the stream comes with more rows than it had."""
 
 OF_SOURCES: tuple[Sentence[int | None], ...] = (

@@ -124,7 +124,7 @@ def describe_convolutions(anatomy: Anatomy) -> str:
     back = {one.causal is True for one in branches(anatomy) if isinstance(one, Convolution)}
     if back == {True}:
         return "Convolutions of layers mix each place with those just before it."
-    return "Convolutions mix neighbouring places." if back else ""
+    return "Convolutions mix places near each other." if back else ""
 
 
 def describe_fourier(anatomy: Anatomy) -> str:

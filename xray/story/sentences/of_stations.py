@@ -29,6 +29,8 @@ from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.anatomy.wording import describe_points, spell_curve, spell_pool
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
+EACH_PLACE, OTHERS = "Every place ", ("the other it", "the others it")
+
 
 def describe_station(tower: Tower, branch: Branch) -> str:
     """What happens at the station of a branch; no more than is proven."""
@@ -65,9 +67,17 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
             narrow = (one for stage in alike for one in stage.branches if sees_fewer(one, windowed[text]))
             fewer += group.count * (text not in told and any(describe_station(tower, one) in told for one in narrow))
         if len(counts) > 1 and counts[text] < tower.layers:
-            few = f"; at fewer in {fewer} of these" if fewer else ""
+            few = f"; at fewer in {fewer} of these" if fewer else tell_others(tower, counts, text)
             found[number] = f"{text.removesuffix('.')}, in {counts[text] + fewer} of {tower.layers} layers{few}."
     return " ".join(found)
+
+
+def tell_others(tower: Tower, counts: Counter[str], text: str) -> str:
+    """What each place does in all layers where it does not do what a text says, if that is one thing."""
+    others = [other for other in counts if other != text]
+    if len(others) != 1 or counts.total() != tower.layers or not others[0].startswith(EACH_PLACE):
+        return ""
+    return f"; in {OTHERS[counts[others[0]] > 1]} {others[0].removeprefix(EACH_PLACE).removesuffix('.')}"
 
 
 def sees_fewer(branch: Branch, other: Branch) -> bool:
@@ -331,7 +341,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     fixed(
         "station of a convolution",
-        "Each place is mixed with places next to it.",
+        "Each place is mixed with places near it.",
         lambda one: isinstance(one, Convolution) and not one.causal,
     ),
     Sentence("station of a projection", describe_projection),

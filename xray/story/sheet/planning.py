@@ -23,19 +23,18 @@ from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, na
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count, list_parts
+from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
 PLACED = re.compile(rf"{ADDED_UP}|\+ [\w ]+ {OF_SINES}")
-COUNTS = re.compile(r"[\d,.]+")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
 
@@ -136,7 +135,7 @@ def plan_frames(
     drawn = {layer for number in kept for layer in groups[number].layers}
     opened: dict[int, set[int]] = {}
     seen: list[frozenset[str]] = []
-    kinds: dict[tuple[int, int], tuple[object, ...]] = {}
+    kinds: dict[tuple[int, int], Boxes] = {}
     for number in [number for number in order if number in kept]:
         for place, chart in enumerate(charts[number]):
             keys = frozenset(map(name_kind, chart.nodes))
@@ -167,7 +166,7 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
-            like = stations.get(kinds[number, place])
+            like = tell_like(kinds[number, place], stations)
             chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
@@ -322,11 +321,6 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     return frozenset(found)
 
 
-def describe_boxes(staging: Staging, chart: Chart) -> tuple[object, ...]:
-    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common."""
-    return name_stage(staging), *((node.key, node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
-
-
 def name_kind(node: Node) -> str:
     """What a node is, whatever its sizes are; moves that only lay rows out anew are all of one kind."""
     is_move = node.key.startswith(("heads", "tail", "cut")) or (
@@ -339,12 +333,14 @@ def find_block(flow: Flow, layer: Layer) -> Step | None:
     """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none.
 
     A layer may join other rows to those of the stream before its first sum (OmDet); what only moves the stream may
-    stand before the first (CPM-Ant).
+    stand before the first (CPM-Ant), and what the first sum reads of it too stands before them all (Gemma's factor).
     """
     nodes = set().union(*(staging.nodes for staging in layer))
-    every = (node for staging in layer for one in staging.branches for node in one.region.inner)
-    inner = [node for node in every if flow.op(node) not in CARRYING]
     first = layer[0].joints[0]
+    shared = (node for node in flow.makers[first.add] if node in first.region.inner and node != first.region.end)
+    begun = next(shared, None) or -1
+    every = (node for staging in layer for one in staging.branches for node in one.region.inner if node > begun)
+    inner = [node for node in every if flow.op(node) not in CARRYING]
     shape = flow.output(first.add).shape
     before = shape if first.stream is None else flow.output(first.stream).shape
     found: int | None = None

@@ -1,12 +1,32 @@
-"""What stands on the sheet for a step without a box: its like in the layer that is drawn, or what a block holds."""
+"""What stands on the sheet for steps without a box: their like in what is drawn in full, or what a block holds."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from xray.ir.flow.dataflow import Flow
+from xray.story.anatomy.branches import Attention
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
+from xray.story.charts.chart import Chart
+from xray.story.charts.stage_names import name_stage
 from xray.story.compare.marks import Mark
+from xray.story.sentences.of_parts import BOXES_AS_AT, WITHOUT
+from xray.story.wording import join_words
+
+COUNTS = re.compile(r"[\d,.]+")
+MOST_MISSING = 2
+"""So many boxes may be missing of a stage that is told to be like another one."""
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common."""
+
+    name: str
+    keys: tuple[str, ...]
+    said: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
 class StandIns:
@@ -61,3 +81,41 @@ def list_own(staging: Staging) -> list[int]:
     inner = (node for one in staging.branches for node in one.region.inner)
     norms = (node for norm in staging.norms for node in norm.nodes)
     return sorted({*inner, *norms, *(joint.add for joint in staging.joints)})
+
+
+def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
+    """What the boxes of a stage say; a window that a mask alone makes changes none of them (Gemma 2)."""
+    if any(node.surface == "mask" for node in chart.nodes):
+        seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
+        staging = replace(staging, stage=replace(staging.stage, branches=tuple(seen)))
+    said = tuple((node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
+    return Boxes(name_stage(staging), tuple(node.key for node in chart.nodes), said)
+
+
+def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
+    """At which station boxes stand that are the same, or but one or two more; "" where none are."""
+    if own in stations:
+        return BOXES_AS_AT.format(station=stations[own])
+    more = {station: list_more(own, other) for other, station in stations.items() if other.name == own.name}
+    near = {station: labels for station, labels in more.items() if 0 < len(labels) <= MOST_MISSING}
+    station = min(near, key=lambda one: len(near[one]), default=None)
+    return "" if station is None else (BOXES_AS_AT + WITHOUT).format(station=station, labels=join_labels(near[station]))
+
+
+def join_labels(labels: Sequence[str]) -> str:
+    """What boxes are called, in one: two that differ by one word have the others in common (ROTATE Q and K)."""
+    words = [label.split() for label in labels]
+    pairs = list(zip(*words, strict=True)) if len({len(one) for one in words}) == 1 else []
+    is_near = [len({*pair}) > 1 for pair in pairs].count(True) == 1 and len(words) > 1
+    return " ".join(join_words(list(dict.fromkeys(pair))) for pair in pairs) if is_near else join_words(labels)
+
+
+def list_more(own: Boxes, other: Boxes) -> list[str]:
+    """What boxes are called that others have more than some do, in order; none where these are not among them."""
+    left, more = [*own.said], list[str]()
+    for said in other.said:
+        if left and said == left[0]:
+            left.pop(0)
+        else:
+            more.append(said[0])
+    return [] if left else more
