@@ -221,8 +221,13 @@ def label_lookup(flow: Flow, node: int) -> str:
 
 
 def shifts_ids(flow: Flow, lookup: int) -> bool:
-    """Whether the ids of a lookup are such as came in, with one of several numbers added to each that were there."""
+    """Whether the ids of a lookup are such as came in, with one of several numbers added to each that were there.
+
+    Some ids may stay as they came (Kyutai's speech to text).
+    """
     shift = flow.carried_from(next(iter(flow.makers[lookup]), None), CARRYING)
+    if shift is not None and flow.op(shift) == "where":
+        shift = next((one for one in flow.makers[shift] if one is not None and flow.op(one) in SUMS), None)
     given = list(flow.given(shift)) if shift is not None and flow.op(shift) in SUMS else []
     if len(given) != 2 or any(record.role != "ids" for record, _ in given):
         return False
