@@ -26,7 +26,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
-from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
+from xray.story.entrance.entry_labels import LOOKUP, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
 from xray.story.entrance.inputs import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
@@ -35,6 +35,7 @@ from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_ro
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import list_laid, list_weighed
+from xray.story.passages.channels import MASKED
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.ordered_rows import label_regrouped, list_in_turn, read_regrouping

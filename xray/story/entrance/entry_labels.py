@@ -42,7 +42,7 @@ from xray.story.passages.added_places import (
     learned_source,
     name_places,
 )
-from xray.story.passages.channels import find_channels, find_channels_ahead
+from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
@@ -57,7 +57,6 @@ RESIZING = {"interpolate": "RESIZED", **dict.fromkeys(GRIDS, "SAMPLED")}
 WAYS = {"bicubic": "BICUBICALLY", "bilinear": "BILINEARLY"}
 FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
 LOOKUP = "TABLE LOOKUP"
-MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
 FEW_ROWS = 8
 """A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
