@@ -5,7 +5,9 @@ import torch
 from story.charts.test_operations_chart import PLACES, WIDTH, labels_of, rows
 from torch import nn
 
-from xray.story.charts.operation_labels import MASKED
+import xray
+from xray.story.passages.channels import MASKED
+from xray.story.sheet.columns import read_columns
 
 TURNS = 3
 
@@ -32,6 +34,46 @@ def test_rows_that_a_mask_multiplies_turn_by_turn_are_no_state():
     labels = labels_of(Masked(TURNS), rows(), torch.tensor([PLACES, 3]))
 
     assert labels == ["CONVOLUTION 3", "ADDED UP", MASKED] * TURNS
+
+
+class Adapted(nn.Module):
+    """Two feed-forwards, the second of the rows alone that have one id, or whose mask says so (X-MOD's languages)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+        self.out = nn.ModuleList(nn.Linear(WIDTH, wide) for wide in (19, 11))
+        self.back = nn.ModuleList(nn.Linear(wide, WIDTH) for wide in (19, 11))
+
+    def forward(self, x, kinds):
+        x = x + self.back[0](self.out[0](self.norms[0](x)).relu())
+        x, mask = self.norms[1](x), kinds if kinds.dtype == torch.bool else kinds == 3
+        found = torch.zeros_like(x)
+        found[mask] = self.back[1](self.out[1](x[mask]).relu())
+        return x + found
+
+
+class Languages(nn.Module):
+    """Layers that are told the kind of each sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Adapted() for _ in range(3))
+
+    def forward(self, x, kinds):
+        for layer in self.layers:
+            x = layer(x, kinds)
+        return x
+
+
+@pytest.mark.parametrize(("kinds", "told"), [([3, 3], "ROWS WHERE KINDS = 3"), ([True, False], "ROWS OF A MASK")])
+def test_rows_that_are_chosen_for_a_feed_forward_and_put_back_have_boxes(kinds, told):
+    (column,) = read_columns(xray.trace(Languages().eval(), rows(), torch.tensor(kinds)))
+    charts = [panel.chart for frame in column.frames for panel in frame.panels]
+
+    labels = [[node.label for node in chart.nodes] for chart in charts]
+    assert [told, "LINEAR + ReLU", "LINEAR", "PUT BACK, 0 ELSEWHERE"] in [one[:4] for one in labels]
+    assert ["LAYER NORM", "LINEAR + ReLU", "LINEAR"] in [one[:3] for one in labels]
 
 
 class Several(nn.Module):
