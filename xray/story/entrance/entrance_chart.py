@@ -35,6 +35,7 @@ from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_ro
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.passages.added_places import list_laid, list_weighed
+from xray.story.passages.bridges import label_heads
 from xray.story.passages.channels import MASKED
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
@@ -215,7 +216,7 @@ def label_resampler(one: Resampler) -> str:
     """How many rows of its own an attention looks at how many others with."""
     learned = "LEARNED " if one.trained is not False else ""
     rows = f"ONE {learned}ROW LOOKS" if one.rows == 1 else f"{one.rows:,} {learned}ROWS LOOK"
-    return f"{rows} AT {one.seen:,}"
+    return f"{rows} AT {one.seen:,}{label_heads(one.heads)}"
 
 
 def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
