@@ -164,7 +164,7 @@ def tell_first_rows(flow: Flow, chart: Chart) -> Chart:
         if step is None or len(made) != 1 or made[0] is None or flow.op(made[0]) not in ZEROS:
             return node
         name = f" OF {step.path.rpartition('.')[2].replace('_', ' ').upper()}" if step.module else ""
-        return replace(node, label=f"{node.label}, ROW 0{name}")
+        return replace(node, label=f"ROW 0{name}" if name and node.label == LOOKUP else f"{node.label}, ROW 0{name}")
 
     return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 
