@@ -654,6 +654,25 @@ def test_a_product_with_the_table_of_words_says_so_and_gives_scores_for_each_row
     assert (node.label, node.extra, node.record.shape, node.record.axes[-1]) == told
 
 
+class Twice(Reader):
+    """Two linear layers of the same rows, which are no words (AIMv2)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.ways = nn.LayerNorm(WIDTH), nn.ModuleList(nn.Linear(WIDTH, 23) for _ in range(2))
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        return tuple(way(x) for way in self.ways)
+
+
+def test_layers_of_the_same_rows_score_no_words_where_none_came_in():
+    trace = xray.trace(Twice(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart()).eval(), rows())
+
+    told = [run.text for box in compose_poster(trace, text_width).boxes for line in box.lines for run in line]
+    assert "vocab " not in told
+
+
 class Scored(Reader):
     """A norm behind all layers, and a score for each of its rows; what is normalised may be handed out too."""
 
