@@ -636,7 +636,41 @@ def test_a_head_by_the_table_of_words_that_the_layers_look_at_says_so(is_one):
 
     told = [run.text for box in compose_poster(trace, text_width).boxes for line in box.lines for run in line]
     assert ("The table of the words is also the last layer" in " ".join(told)) == is_one
+    assert ("vocab " in told) == is_one
     assert xray.anatomy(trace).head.tied is (True if is_one else None)
+
+
+@pytest.mark.parametrize(
+    ("is_one", "told"),
+    [
+        (True, ("LINEAR TO VOCABULARY", "same weights as the table of the words", (2, 5, 11), "vocab")),
+        (False, ("LINEAR", "165 parameters", (10, 11), "")),
+    ],
+)
+def test_a_product_with_the_table_of_words_says_so_and_gives_scores_for_each_row(is_one, told):
+    (column,) = read_columns(xray.trace(ScoresByTable(is_one).eval(), torch.arange(14).view(2, 7) % 11))
+    node = column.exit.nodes[-1]
+
+    assert (node.label, node.extra, node.record.shape, node.record.axes[-1]) == told
+
+
+class Twice(Reader):
+    """Two linear layers of the same rows, which are no words (AIMv2)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.norm, self.ways = nn.LayerNorm(WIDTH), nn.ModuleList(nn.Linear(WIDTH, 23) for _ in range(2))
+
+    def forward(self, x, kind=None):
+        x = self.norm(super().forward(x, kind))
+        return tuple(way(x) for way in self.ways)
+
+
+def test_layers_of_the_same_rows_score_no_words_where_none_came_in():
+    trace = xray.trace(Twice(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart()).eval(), rows())
+
+    told = [run.text for box in compose_poster(trace, text_width).boxes for line in box.lines for run in line]
+    assert "vocab " not in told
 
 
 class Scored(Reader):

@@ -202,7 +202,7 @@ def test_a_learned_row_that_is_a_query_as_it_is_multiplies_as_no_linear_layer():
     reading = read_pass(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)).passes[0])
     chart = chart_exit(reading.flow, reading.towers[0], ())
 
-    assert [node.label for node in chart.nodes] == [f"ONE LEARNED ROW LOOKS AT {PLACES}"]
+    assert [node.label for node in chart.nodes] == [f"ONE LEARNED ROW LOOKS AT {PLACES} WITH 2 HEADS"]
 
 
 class Prepared(nn.Module):

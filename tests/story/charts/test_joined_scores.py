@@ -117,6 +117,30 @@ def test_learned_rows_that_are_weighed_are_no_values():
     assert not [node.label for node in chart.nodes if "OTHER" in node.label]
 
 
+class OfAllSequences(WithRowsOfPlaces):
+    """The same, where heads of all sequences are one axis."""
+
+    def cut(self, rows):
+        return super().cut(rows).flatten(0, 1)
+
+    def forward(self, x, far):
+        normed = self.norm(x)
+        query, key, value = (self.cut(way(normed)) for way in (self.query, self.key, self.value))
+        weights = (query @ key.transpose(1, 2)).softmax(-1)
+        found = weights @ value
+        found = found + weights.roll(1, -1) @ nn.functional.pad(self.apart, (0, 0, 0, 1))
+        return x + self.out(found.unflatten(0, (len(x), HEADS)).transpose(1, 2).flatten(2))
+
+
+def test_heads_of_all_sequences_are_counted_by_the_queries_where_more_is_weighed_than_values():
+    model = Model(both=True)
+    model.looks = nn.ModuleList(OfAllSequences(both=True) for _ in range(2))
+    trace = xray.trace(model.eval(), torch.randn(2, LEN, WIDTH), torch.randn(2, FAR, WIDTH))
+
+    (tower,) = xray.anatomy(trace).towers
+    assert {branch.heads for branch in tower.branches if hasattr(branch, "heads")} == {HEADS}
+
+
 def test_no_formula_is_written_where_more_is_weighed_than_values(chart):
     (other,) = [node for node in chart.nodes if node.key == "joined"]
     (more,) = [node for node in chart.nodes if node.label.startswith("+ OTHER WEIGHTS")]

@@ -551,6 +551,7 @@ LEAVING = {
     "nothing": Leaving((), None),
     "signal": Leaving((), None, is_signal=True),
     "no head": Leaving((), Head("none")),
+    "chance": Leaving((), Head("none"), by_chance=True),
     "scores": Leaving((), VOCABULARY),
     "scores of some": Leaving((), VOCABULARY, vocab=100_000),
     "classes": Leaving((), Head("classes", 7)),
@@ -582,8 +583,18 @@ OF_EXITS = {
     "leaves as more places": {"as more places"},
     "leaves nowhere": {"read by nothing"},
     "leaves when changed": {"changed once more"},
+    "leaves by chance": {"chance"},
     "leaves": {
-        *("nothing", "no head", "softmax alone", "signal", "compared", "compared with two", "read by nothing"),
+        *(
+            "nothing",
+            "no head",
+            "chance",
+            "softmax alone",
+            "signal",
+            "compared",
+            "compared with two",
+            "read by nothing",
+        ),
         *("with what is beside", "as more places", "to meet maps", "changed once more"),
     },
 }

@@ -114,3 +114,23 @@ def test_so_many_are_made_of_each_place_where_none_is_lost_again(step, said):
     told = " ".join(lines_of(compose_poster(xray.trace(Raising(step).eval(), torch.arange(14).view(2, 7)), text_width)))
     assert said in told
     assert ("have been made" in told) == bool(said)
+
+
+class Sounding(Reader):
+    """Rows that become a signal by convolutions, with numbers drawn by chance, or without (VITS)."""
+
+    def __init__(self, by_chance: bool):
+        super().__init__(3)
+        self.by_chance, self.sound = by_chance, nn.Conv1d(WIDTH, 5, 3, padding=1)
+
+    def leave(self, x):
+        chance = torch.randn_like(x) if self.by_chance else torch.ones_like(x)
+        return self.sound((x + x.exp() * chance).mT)
+
+
+@pytest.mark.parametrize("by_chance", [True, False])
+def test_numbers_drawn_by_chance_that_go_into_what_leaves_are_told(by_chance):
+    trace = xray.trace(Sounding(by_chance).eval(), torch.arange(14).view(2, 7))
+    told = " ".join(lines_of(compose_poster(trace, text_width)))
+
+    assert ("What leaves the tower, with numbers drawn by chance." in told) == by_chance

@@ -59,12 +59,15 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("none")
     if len(shape) == 3 and last.tower.causal and any(rows and rows % size == 0 for rows in vocabs):
         return None  # a part of the table that the ids are from: words of one kind (CSM), or classes
+    tied = works_with_table(flow, head)
+    if tied:
+        return Head("vocabulary", size, tied, *read_bending(flow, head))
     pooled = len(flow.output(last.chains[-1].end).shape) > 2
     if len(shape) == 3 and last.tower.reads in ("ids", "audio"):
         # of each place: classes, letters, or words of a table that is another
-        return Head("numbers", size, works_with_table(flow, head))
+        return Head("numbers", size)
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    return Head(kind, size, works_with_table(flow, head)) if len(shape) == 2 and pooled else None
+    return Head(kind, size) if len(shape) == 2 and pooled else None
 
 
 def scores_words(flow: Flow, node: int, vocab: int | None) -> bool:
@@ -139,7 +142,7 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
 
 
 def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
-    """Whether a head was recorded to multiply by a table that ids are looked up in (Perceiver)."""
+    """Whether a head was recorded to multiply by a whole table that ids are looked up in (Perceiver)."""
     tables = {step.path for step in flow.steps if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs)}
     weights = [
         flow.steps[place] for place in flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS)

@@ -224,9 +224,17 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
             return width // d_v
     if len(scores) == 4:
         return scores[1]
-    return (
-        1 if len(scores) == 3 and len(flow.output(site.weighted_sum).shape) == 3 and site.output is not None else None
-    )
+    if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
+        return None
+    return 1 if site.output is not None else count_cut_queries(flow, site)
+
+
+def count_cut_queries(flow: Flow, site: Site) -> int | None:
+    """How many heads queries were cut into before those of all sequences became one axis (VITS); None of no such."""
+    rows, end = flow.steps[site.query.nodes[0]].inputs[0].shape if site.query.nodes else (), site.query.end.shape
+    heads, rest = divmod(end[0], rows[0] if len(rows) == len(("batch", "rows", "width")) else end[0])
+    laid = {flow.output(node).shape for node in site.query.nodes}
+    return heads if heads > 1 and not rest and (end[0] // heads, heads, *end[1:]) in laid else None
 
 
 def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:

@@ -14,6 +14,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.branches.operands import Side
+from xray.story.passages.channels import is_comparison
 from xray.story.passages.held_factors import is_given, list_fed
 from xray.story.recognition.between import Region, read_sizes
 from xray.story.recognition.lengths import divides_by_length
@@ -291,6 +292,8 @@ def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         for maker in flow.makers[node]:
             if maker is None or flow.op(maker) not in SCALINGS or flow.output(maker).shape != flow.output(node).shape:
                 continue
+            if any(is_comparison(flow, one) for one in flow.makers[maker]):
+                continue  # a mask of what counts, by which nothing decays (VITS)
             for before in map(flow.carried_from, flow.makers[maker]):
                 if before in length and flow.output(before).shape == flow.output(node).shape:
                     count = max(count, length[before] + 1)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
 from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Anatomy
 from xray.story.charts.chart import Chart
@@ -63,7 +63,17 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         tuple(link.source for link in anatomy.links if (link.kind, link.target) == ("met", column.name)),
         bool(charts) and all(leads_nowhere(column.reading.flow, chart) for chart in charts),
         bool(charts) and all(changes_again(column, chart) for chart in charts),
+        any(draws_by_chance(column, chart) for chart in charts),
     )
+
+
+def draws_by_chance(column: Column, chart: Chart) -> bool:
+    """Whether numbers that are drawn by chance behind the last layer go into boxes of an exit (VITS)."""
+    flow = column.reading.flow
+    boxed = {flow.places[step.id] for node in chart.nodes for step in node.steps if step.id in flow.places}
+    behind = range(column.towering.last_layer + 1, len(flow.steps))
+    drawn = [node for node in behind if flow.op(node) in CHANCE and flow.output(node).is_float and node not in boxed]
+    return not boxed.isdisjoint(flow.ahead(*drawn))
 
 
 def leads_nowhere(flow: Flow, chart: Chart) -> bool:

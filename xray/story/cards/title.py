@@ -130,6 +130,6 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     if scored.codes > 1:
         return [*found, ("vocab", "tgt_vocab", f"{scored.codes:,} × {scored.words:,}")]
     are_others = bool(scored.words) and scored.words != tower.vocab
-    add("vocab", "tgt_vocab", [scored.words if are_others else tower.vocab] if tower.vocab else [])
+    add("vocab", "tgt_vocab", [scored.words if are_others else tower.vocab])
     add("ids", "other", [tower.vocab] if are_others and tower.vocab else [])
     return found

@@ -28,7 +28,7 @@ from xray.story.branches.others import longest_chain
 from xray.story.charts.alike_runs import Turn, find_kept, find_runs
 from xray.story.charts.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
-from xray.story.passages.channels import gates_channels, spreads_both
+from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.ordered_rows import shifts_places, takes_in_order
@@ -204,6 +204,7 @@ def list_notable(
     turns = {flow.steps[one].location for one in (*loop, *(one for own in folded.values() for one in own))}
     levels = [is_substance, is_bend, pools, partial(meets_alone, turns=turns), joint, changes_each]
     levels.append(lambda flow, node, _: adds_up_rows(flow, node))
+    levels.append(lambda flow, node, _: masks_places(flow, node))
     known = {node: tuple(sorted(group, reverse=True)) for node, group in (normed | dict(folded)).items()}
     known |= {loop[-1]: tuple(reversed(loop))} if loop else {}
     found: list[dict[int, tuple[int, ...]]] = []

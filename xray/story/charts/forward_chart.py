@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, ZEROS
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.wording import label_activation
@@ -18,16 +18,19 @@ from xray.story.charts.chart import (
     Chart,
     Edge,
     Node,
+    add_above,
     describe_params,
     draw_inner_norm,
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
+from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
 from xray.story.passages.bridges import ROWS_BESIDE
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
+from xray.story.recognition.value_shapes import number
 
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
@@ -157,7 +160,35 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         )
     )
     edges.append(Edge(top, "contract"))
-    return Chart(tuple(name_clamps(flow, node, nodes) for node in drawn), tuple(edges), feet, "contract")
+    chart = Chart(tuple(name_clamps(flow, node, nodes) for node in drawn), tuple(edges), feet, "contract")
+    return draw_chosen(flow, chart, wide[0], last)
+
+
+def draw_chosen(flow: Flow, chart: Chart, wide: int, last: int) -> Chart:
+    """The chart with boxes of the rows that a mask chooses, and of these put into zeros (X-MOD's languages)."""
+    place = data_input(flow, wide)
+    taken = None if place is None else flow.carried_from(flow.makers[wide][place], CARRYING - {"index"})
+    readers = flow.readers.get(last, ())
+    if taken is None or flow.op(taken) != "index" or len(readers) != 1 or flow.op(readers[0]) not in PLACING:
+        return chart
+    (put,), begin = readers, flow.carried_from(flow.makers[readers[0]][0])
+    mask, masks = flow.makers[taken][-1], [record.dtype == "bool" for record in flow.steps[taken].inputs[1:]]
+    if masks != [True] or mask not in flow.makers[put] or begin is None or flow.op(begin) not in ZEROS:
+        return chart
+    first = Node("chosen", label_chosen(flow, mask), 0, BROAD, steps_at(flow, taken), flow.output(taken))
+    above = chart.raised(1)
+    edges = (*(Edge(first.key, foot) for foot in above.feet), *above.edges)
+    whole = Chart((first, *above.nodes), edges, (first.key,), above.head)
+    return add_above(whole, Node("put", "PUT BACK, 0 ELSEWHERE", 0, BROAD, steps_at(flow, put), flow.output(put)))
+
+
+def label_chosen(flow: Flow, mask: int | None) -> str:
+    """What rows are called that a mask chooses, by the id that they have, where that came in."""
+    given = [] if mask is None else list(flow.given(mask))
+    name = name_argument(flow, given[0][0]) if len(given) == 1 and given[0][1] is None else ""
+    wanted = None if mask is None or flow.op(mask) != "eq" else number(flow.steps[mask])
+    known = bool(name) and wanted is not None
+    return f"ROWS WHERE {name.replace('_', ' ').upper()} = {wanted:g}" if known else "ROWS OF A MASK"
 
 
 def name_clamps(flow: Flow, node: Node, within: Collection[int]) -> Node:

@@ -31,7 +31,7 @@ from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.inputs import label_noise, list_noise_sum
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
-from xray.story.passages.channels import find_channels, find_channels_ahead, gates_channels
+from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead, gates_channels, masks_places
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
@@ -163,6 +163,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return label_forced(flow, forced) if forced else label_noise(flow, node) or ADDED_UP
     if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
+    if masks_places(flow, node):
+        return MASKED
     if op in SCALINGS:
         if list_own_sum(flow, node):
             return "÷ ITS OWN SUM" + label_more(flow, node)

@@ -222,7 +222,8 @@ def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], ow
 def label_bent(flow: Flow, node: int, times: tuple[int, ...], owner: Collection[int]) -> str:
     """What a step is called, with the number by which what it gives is multiplied, or which that cannot pass."""
     capped = name_cap(flow, sorted((node, *times))) if times else ""
-    return capped or f"{label_step(flow, node, owner)}{label_times(flow, times)}"
+    comma = "," * (flow.op(node) in SUMS and bool(times))
+    return capped or f"{label_step(flow, node, owner)}{comma}{label_times(flow, times)}"
 
 
 def with_held(flow: Flow, node: int, drawn: Collection[int]) -> tuple[int, ...]:
@@ -370,8 +371,9 @@ def make_node(
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
     is_whole |= are_alike(flow, group)
     bias = list_bias(flow, node) if describe_params(flow, node) else ()
-    times = list_times(flow, node) if flow.op(node) in CURVES and node not in labels else ()
+    times = list_times(flow, node) if flow.op(node) in CURVES | SUMS and node not in labels else ()
     apart = {*owner}.difference(group)
+    times = () if flow.op(node) in SUMS and not apart.isdisjoint(times) else times
     held = (*with_held(flow, node, apart), *bias)
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))

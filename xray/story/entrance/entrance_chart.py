@@ -27,7 +27,7 @@ from xray.story.charts.drawn_steps import is_substance
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
-from xray.story.entrance.entry_labels import LOOKUP, MASKED, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
+from xray.story.entrance.entry_labels import LOOKUP, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
 from xray.story.entrance.given import add_given
 from xray.story.entrance.inputs import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
@@ -37,6 +37,8 @@ from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.exits.nearest_codes import Residual, find_residual_codes, label_codes, list_nearest
 from xray.story.passages.added_places import list_laid, list_weighed
+from xray.story.passages.bridges import label_heads
+from xray.story.passages.channels import MASKED
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.ordered_rows import label_regrouped, list_in_turn, read_regrouping
@@ -171,7 +173,7 @@ def tell_first_rows(flow: Flow, chart: Chart) -> Chart:
         if step is None or len(made) != 1 or made[0] is None or flow.op(made[0]) not in ZEROS:
             return node
         name = f" OF {step.path.rpartition('.')[2].replace('_', ' ').upper()}" if step.module else ""
-        return replace(node, label=f"{node.label}, ROW 0{name}")
+        return replace(node, label=f"ROW 0{name}" if name and node.label == LOOKUP else f"{node.label}, ROW 0{name}")
 
     return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 
@@ -241,7 +243,7 @@ def label_resampler(one: Resampler) -> str:
     """How many rows of its own an attention looks at how many others with."""
     learned = "LEARNED " if one.trained is not False else ""
     rows = f"ONE {learned}ROW LOOKS" if one.rows == 1 else f"{one.rows:,} {learned}ROWS LOOK"
-    return f"{rows} AT {one.seen:,}"
+    return f"{rows} AT {one.seen:,}{label_heads(one.heads)}"
 
 
 def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:

@@ -42,7 +42,7 @@ from xray.story.passages.added_places import (
     learned_source,
     name_places,
 )
-from xray.story.passages.channels import find_channels, find_channels_ahead
+from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
@@ -57,7 +57,6 @@ RESIZING = {"interpolate": "RESIZED", **dict.fromkeys(GRIDS, "SAMPLED")}
 WAYS = {"bicubic": "BICUBICALLY", "bilinear": "BILINEARLY"}
 FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
 LOOKUP = "TABLE LOOKUP"
-MASKED = "× ONE NUMBER FOR EACH PLACE"
 OF_ROWS = len(("batch", "rows", "width"))
 FEW_ROWS = 8
 """A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
@@ -221,8 +220,13 @@ def label_lookup(flow: Flow, node: int) -> str:
 
 
 def shifts_ids(flow: Flow, lookup: int) -> bool:
-    """Whether the ids of a lookup are such as came in, with one of several numbers added to each that were there."""
+    """Whether the ids of a lookup are such as came in, with one of several numbers added to each that were there.
+
+    Some ids may stay as they came (Kyutai's speech to text).
+    """
     shift = flow.carried_from(next(iter(flow.makers[lookup]), None), CARRYING)
+    if shift is not None and flow.op(shift) == "where":
+        shift = next((one for one in flow.makers[shift] if one is not None and flow.op(one) in SUMS), None)
     given = list(flow.given(shift)) if shift is not None and flow.op(shift) in SUMS else []
     if len(given) != 2 or any(record.role != "ids" for record, _ in given):
         return False

@@ -7,9 +7,9 @@ from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, TURNS
 from xray.ir.trace import Step
-from xray.story.body.ends import scores_words
+from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_cap, name_times, read_factor
@@ -19,11 +19,12 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     add_above,
+    count_given,
     describe_params,
     steps_at,
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.operation_labels import find_laid, label_step
 from xray.story.charts.operations_chart import are_alike, chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
@@ -66,7 +67,10 @@ from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
+from xray.story.sentences.of_parts import SAME_AS_WORDS, describe_own_beside
 from xray.story.streams.put_back import list_put_back
+
+TO_WORDS = "LINEAR TO VOCABULARY"
 
 
 def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart | None:
@@ -116,8 +120,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     modulation = () if towering.final is None else list_modulation(flow, towering.final)
     gathered = find_end(flow, towering.chains[-1].joints[-1].mixing, end)
     for node in nodes:
-        if is_linear(flow, node) and scores_words(flow, node, towering.tower.vocab):
-            labels[node] = "LINEAR TO VOCABULARY"
+        if is_linear(flow, node) and (scores_words(flow, node, towering.tower.vocab) or works_with_table(flow, node)):
+            labels[node] = TO_WORDS
         elif is_loss(flow, node):
             labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
         elif node == gathered:
@@ -138,7 +142,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = label_behind(flow, (node,), began)
         elif flow.steps[node].error is not None:
             to_words = flow.steps[node].settings.get("out_features") == towering.tower.vocab
-            labels[node] = "LINEAR TO VOCABULARY" if to_words else label_step(flow, node)
+            labels[node] = TO_WORDS if to_words else label_step(flow, node)
     before, behind = list_bendings(flow, top) if is_linear(flow, top) and loss is None else ([], [])
     for node in before:
         own = ", ".join(filter(None, (labels.get(node), name_bending(flow, [node]))))
@@ -167,6 +171,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left
     chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
+    chart = replace(chart, nodes=tuple(name_words(tell_table(flow, node)) for node in chart.nodes))
     chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)
     chart = lead_ways(flow, lead_brought(flow, without_told(chart), brought), ways)
@@ -308,6 +313,30 @@ def name_bending(flow: Flow, nodes: Sequence[int]) -> str:
     if isclose(factor, 1, rel_tol=1e-6):
         return ""
     return name_times(factor)
+
+
+def tell_table(flow: Flow, node: Node) -> Node:
+    """The box of a product with the table of the words, no module's own, as it says so, and as its rows are laid out.
+
+    So are they by sequences, which it worked on all at once (Perceiver).
+    """
+    first = flow.places.get(node.steps[0].id) if node.label == TO_WORDS and node.steps else None
+    if first is None or flow.steps[first].params or not works_with_table(flow, first):
+        return node
+    turns = [one for one in flow.makers[first] if one is not None and flow.op(one) in TURNS]
+    places = [flow.places[step.id] for step in node.steps]
+    laid = find_laid(flow, max(places)) if is_cut_in_rows(flow, first) else max(places)
+    own = sum(count_given(flow.steps[one]) for one in places)
+    steps = steps_at(flow, *dict.fromkeys((*places, *turns, laid)))
+    return replace(node, extra=describe_own_beside(SAME_AS_WORDS, own), steps=steps, record=flow.output(laid))
+
+
+def name_words(node: Node) -> Node:
+    """A box that gives a score for every word, the last axis of which is named for that."""
+    axes = () if node.record is None or node.label != TO_WORDS else node.record.axes
+    if node.record is None or axes[-1:] != ("",):
+        return node
+    return replace(node, record=replace(node.record, axes=(*axes[:-1], "vocab")))
 
 
 def show_given(node: Node) -> Node:

@@ -33,7 +33,7 @@ from xray.story.recognition.between import (
     works_on_weights,
 )
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.recognition.resamplers import count_rows
+from xray.story.recognition.resamplers import count_heads_at, count_rows
 from xray.story.streams.put_beside import RowsBeside, find_rows_beside, list_left_behind
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.wording import plural, spell_steps
@@ -280,14 +280,12 @@ def label_looking(flow: Flow, site: Site) -> str:
     rows, seen = count_rows(flow, site, site.query), count_rows(flow, site, site.key)
     if rows is None or seen is None:
         return "ATTENTION"
-    heads = count_heads_at(flow, site)
-    return f"{rows:,} PLACES LOOK AT {seen:,}" + (f" WITH {plural(heads, 'head').upper()}" if heads else "")
+    return f"{rows:,} PLACES LOOK AT {seen:,}{label_heads(count_heads_at(flow, site))}"
 
 
-def count_heads_at(flow: Flow, site: Site) -> int | None:
-    """How many heads an attention has, where what they find has an axis for them."""
-    shape = flow.output(site.weighted_sum).shape
-    return shape[1] if len(shape) == len(("batch", "heads", "places", "d_v")) else None
+def label_heads(heads: int | None) -> str:
+    """With how many heads an attention that is one box looks, where that is known."""
+    return f" WITH {plural(heads, 'head').upper()}" if heads else ""
 
 
 def end_of_site(site: Site) -> int:

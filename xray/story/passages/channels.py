@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CURVES,
+    DIVISIONS,
     DROPOUTS,
     FINDINGS,
     NORMS,
@@ -16,13 +17,16 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.turns import read_turn
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.scored_parts import is_given
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
 FEWEST_AXES = len(("batch", "channels", "place"))
 KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | {"normalize"}
 """What leaves the channels where they are, or moves them in a way that can be followed."""
+MASKED = "× ONE NUMBER FOR EACH PLACE"
+"""What is said where rows are multiplied by a mask: what is no place becomes 0."""
 BETWEEN_0_AND_1 = frozenset({"sigmoid", "sigmoid_", "hardsigmoid", "hardsigmoid_"})
 
 
@@ -41,6 +45,29 @@ def find_channels(flow: Flow, place: int) -> int | None:
         way.append(here)
         here = step_back(flow, here)
     return None
+
+
+def masks_places(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by one number for each place that came in, or was worked out of no data.
+
+    Or that says what is so, be it worked out of data: how long they are (VITS).
+    """
+    given = list(flow.given(node)) if flow.op(node) in SCALINGS - DIVISIONS else []
+    axis = find_channels(flow, node) if len(given) == 2 else None
+    if axis is None or flow.output(node).shape[axis] == 1:
+        return False
+    shape = list(flow.output(node).shape)
+    shape[axis] = 1
+    masks = [maker for record, maker in given if [*record.shape] == shape and record.role != "parameter"]
+    return len(masks) == 1 and (
+        masks[0] not in list_reading_data(flow) or is_given(flow, masks[0]) or is_comparison(flow, masks[0])
+    )
+
+
+def is_comparison(flow: Flow, maker: int | None) -> bool:
+    """Whether numbers are 1 where something is so, and 0 elsewhere."""
+    root = flow.carried_from(maker)
+    return root is not None and flow.output(root).dtype == "bool"
 
 
 def find_channels_ahead(flow: Flow, place: int) -> int | None:

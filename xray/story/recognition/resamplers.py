@@ -12,13 +12,17 @@ from xray.ir.flow.softmax_axis import read_equation
 
 @dataclass(frozen=True)
 class Resampler:
-    """An attention of learned rows: its steps, the last of them, how many rows ask, and how many are looked at."""
+    """An attention of learned rows: its steps, the last of them, how many rows ask, and how many are looked at.
+
+    `heads` is None where these have no axis of their own.
+    """
 
     nodes: tuple[int, ...]
     end: int
     rows: int
     seen: int
     trained: bool | None
+    heads: int | None = None
 
 
 def find_resamplers(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> tuple[Resampler, ...]:
@@ -38,7 +42,7 @@ def find_resamplers(flow: Flow, nodes: Collection[int], stops: Collection[int]) 
             inside = list_own(site) & {*nodes, *site.query.nodes}
             end = next(node for node in (site.output, *reversed(site.concat), site.weighted_sum) if node in inside)
             trained = None if None in learned else all(learned)
-            found.append(Resampler(tuple(sorted(inside)), end, rows, seen, trained))
+            found.append(Resampler(tuple(sorted(inside)), end, rows, seen, trained, count_heads_at(flow, site)))
     return tuple(found)
 
 
@@ -65,6 +69,12 @@ def count_rows(flow: Flow, site: Site, way: Way) -> int | None:
         mine = [size for letter, size in zip(own[::-1], shape[::-1], strict=False) if letter in alone]
         return mine[0] if len(mine) == 1 else None
     return shape[-2 if is_first else -1] if len(shape) > 1 and flow.op(site.scores) != "einsum" else None
+
+
+def count_heads_at(flow: Flow, site: Site) -> int | None:
+    """How many heads an attention has, where what they find has an axis for them."""
+    shape = flow.output(site.weighted_sum).shape
+    return shape[1] if len(shape) == len(("batch", "heads", "places", "d_v")) else None
 
 
 def read_learned(flow: Flow, nodes: Collection[int]) -> set[bool | None]:

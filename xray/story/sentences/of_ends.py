@@ -22,7 +22,8 @@ class Leaving:
     `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared,
     `is_joined` that what is made beside the tower is put to it, `times` how many places transposed convolutions make of
     each, and `met` are the towers whose maps meet those of this one. It `is_lost` where nothing reads what is made
-    last, and the model does not hand it out, and `goes_on` where more is worked out of it that no box tells of.
+    last, and the model does not hand it out, and `goes_on` where more is worked out of it that no box tells of. It is
+    `by_chance` where numbers that were drawn so behind the layers go into it.
     """
 
     ops: tuple[str, ...]
@@ -37,6 +38,7 @@ class Leaving:
     met: tuple[str, ...] = ()
     is_lost: bool = False
     goes_on: bool = False
+    by_chance: bool = False
 
 
 @dataclass(frozen=True)
@@ -268,6 +270,11 @@ OF_EXITS: tuple[Sentence[Leaving], ...] = (
         "leaves when changed",
         "Made of what the tower gives; it leaves changed once more.",
         lambda leaving: leaving.goes_on and has_no_head(leaving),
+    ),
+    fixed(
+        "leaves by chance",
+        "What leaves the tower, with numbers drawn by chance.",
+        lambda leaving: leaving.by_chance and has_no_head(leaving),
     ),
     fixed("leaves", "What leaves the tower.", lambda leaving: has_no_head(leaving)),
 )

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import sqrt
+from math import inf, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
@@ -267,7 +267,7 @@ def count_scored(columns: Sequence[Column]) -> tuple[tuple[str, Scored], ...]:
     records = [(one.name, node.record) for one in columns if one.exit is not None for node in one.exit.nodes]
     found = {(name, one.shape[-1]) for name, one in records if one is not None and one.axes[-1:] == ("vocab",)}
     alike = [(one, size) for one in columns if one.exit for size in list_alike(one.reading.flow, one.exit)]
-    found |= {(one.name, size) for one, size in alike if size > (one.towering.tower.vocab or size) * LEAST_SAID}
+    found |= {(one.name, size) for one, size in alike if size > (one.towering.tower.vocab or inf) * LEAST_SAID}
     known = [one for one in found if [name for name, _ in found].count(one[0]) == 1 and one[0] not in dict(cut)]
     return (*cut, *sorted((name, Scored(size)) for name, size in known))
 
