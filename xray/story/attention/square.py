@@ -33,11 +33,10 @@ from xray.story.charts.chart import (
     Node,
     Place,
     count_given,
-    describe_dropout,
     describe_params,
-    list_dropouts,
     steps_at,
 )
+from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
 from xray.story.sentences.of_parts import HELD_CAP, OF_SINES, ONE_TABLE, PIECES, describe_box, tell_origin
