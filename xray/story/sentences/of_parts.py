@@ -15,6 +15,8 @@ Part = Branch | Norm | None
 HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"
+SHARED_NUMBERS = "of {parameters} that {many:,} attentions share"
+"""Beside a box of what is added to scores, and made of a table before all layers (MPNet, SEW-D)."""
 ADDS_BIAS = "{bias} added to scores: {counted}"
 """Beside an attention that is drawn as one box, where its scores are added to with weights of its own (SAM)."""
 BOXES_AS_AT = "boxes as at {station}"
