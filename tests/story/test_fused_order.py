@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import xray
+from xray.story.anatomy.branches import Attention
 from xray.story.sentences.of_attentions import describe_fused
 
 D_K = WIDTH // HEADS
@@ -51,5 +52,6 @@ def test_the_order_in_a_fused_layer_is_known(cut, order):
     found = xray.anatomy(xray.trace(model, torch.rand(BATCH, PLACES, 7)))
 
     branch = found.towers[0].branches[0]
+    assert isinstance(branch, Attention)
     assert (branch.fused, branch.fused_by) == ("qkv", order)
     assert ("head by head" in describe_fused(found)) == (order == "head")
