@@ -78,7 +78,7 @@ def test_what_is_joined_is_called_by_the_axis_that_grows(model, told, untold):
     labels = labels_of(model)
 
     assert told in labels
-    assert untold not in labels
+    assert not any(label.startswith(untold) for label in labels)
 
 
 class Series(Joined):

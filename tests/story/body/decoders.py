@@ -158,7 +158,7 @@ def starcoder2(c):
 
 @family("PersimmonForCausalLM", "persimmon:176, 300", num_hidden_layers=2)
 def persimmon(c):
-    attend = attention(c, qk_norm=True, qk_norm_kind="layer", fused="qkv")
+    attend = attention(c, qk_norm=True, qk_norm_kind="layer", fused="qkv", fused_by="head")
     return decoder_only(c, pre("layer", attend), pre("layer", plain(c)), final="layer")
 
 
@@ -233,7 +233,7 @@ def gpt_bigcode(c):
 
 @family("GPTNeoXForCausalLM", "gpt_neox:169, 228", num_hidden_layers=2)
 def gpt_neox(c):
-    return decoder_only(c, pre("layer", attention(c, fused="qkv"), plain(c)), final="layer")
+    return decoder_only(c, pre("layer", attention(c, fused="qkv", fused_by="head"), plain(c)), final="layer")
 
 
 @family("GPTJForCausalLM", "gptj:71, 383", num_hidden_layers=2)
@@ -245,7 +245,9 @@ def gptj(c):
 @family("CodeGenForCausalLM", "codegen:61, 225", num_hidden_layers=2)
 def codegen(c):
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
-    return decoder_only(c, pre("layer", attention(c, kernel="plain", fused="qkv"), think), final="layer")
+    return decoder_only(
+        c, pre("layer", attention(c, kernel="plain", fused="qkv", fused_by="group"), think), final="layer"
+    )
 
 
 @family(
@@ -266,7 +268,7 @@ def gpt_neo(c):
 
 @family("BloomForCausalLM", "bloom:166, 344")
 def bloom(c):
-    attend = attention(c, positions="alibi", fused="qkv", kernel="plain")
+    attend = attention(c, positions="alibi", fused="qkv", fused_by="head", kernel="plain")
     think = plain(c, d_ff=4 * c.hidden_size, activation="gelu tanh")
     return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer", parts=("norm",))
 

@@ -61,14 +61,14 @@ def hunyuan_v1_dense(c):
 @family("GPTNeoXJapaneseForCausalLM", "gpt_neox_japanese:136, 310", named=True, **TWO)
 def gpt_neox_japanese(c):
     think = plain(c, d_ff=c.intermediate_multiple_size * c.hidden_size)
-    attend = attention(c, fused="qkv", kernel="plain")
+    attend = attention(c, fused="qkv", fused_by="head", kernel="plain")
     return decoder_only(c, pre("layer", attend), pre("layer", think), final="layer")
 
 
 @family("FuyuForCausalLM", "fuyu:243; persimmon:176, 300", named=True, text_config={"model_type": "persimmon", **TWO})
 def fuyu(c):
     read = c.text_config
-    attend, think = attention(read, qk_norm=True, qk_norm_kind="layer", fused="qkv"), plain(read)
+    attend, think = attention(read, qk_norm=True, qk_norm_kind="layer", fused="qkv", fused_by="head"), plain(read)
     shown = (f"projection {read.hidden_size}",)  # of the numbers of each patch (line 119)
     found = decoder_only(read, pre("layer", attend), pre("layer", think), final="layer", tied=False, parts=shown)
     return replace(found, towers=tuple(replace(one, among="image") for one in found.towers))

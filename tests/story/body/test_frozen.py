@@ -10,6 +10,7 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_ends import describe_places
 
 VOCAB, PLACES, WIDTH, HEADS = 61, 5, 12, 3
 SAID = "Learned places are added."
@@ -95,3 +96,13 @@ def forget_training(trace):
         return replace(step, inputs=inputs, outputs=outputs, trained=None)
 
     return replace(trace, passes=tuple(replace(one, steps=tuple(map(forget, one.steps))) for one in trace.passes))
+
+
+@pytest.mark.parametrize(
+    ("freeze", "told"),
+    [(frozen_places, "Places of a fixed table are added."), (frozen, "Places are added.")],
+)
+def test_places_of_a_table_that_does_not_learn_are_called_so(freeze, told):
+    (tower,) = anatomy(record_places(freeze, looks_up=True)).towers
+
+    assert describe_places(tower) == told

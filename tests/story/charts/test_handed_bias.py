@@ -6,6 +6,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart, rows
 from torch import nn
 
 import xray
+from xray.story.sentences.of_parts import SHARED_NUMBERS
 from xray.story.sheet.columns import read_columns
 
 LAYERS, FAR = 3, 9
@@ -58,6 +59,7 @@ def draw_bias(model):
 
 
 TOLD = (f"its table is looked up once, for {LAYERS} attentions",)
+SHARED = (SHARED_NUMBERS.format(parameters=f"{FAR * HEADS} parameters", many=LAYERS),)
 OWN = WIDTH * HEADS + HEADS
 
 
@@ -67,7 +69,7 @@ OWN = WIDTH * HEADS + HEADS
         (1, True, FAR * HEADS + OWN, TOLD),
         (1, False, FAR * HEADS, TOLD),
         (LAYERS, True, FAR * HEADS + OWN, ()),
-        (0, True, OWN, ()),
+        (0, True, OWN, SHARED),
     ],
 )
 def test_a_table_of_the_first_layer_counts_there_and_says_for_how_many_it_is(tables, gated, params, told):
@@ -75,3 +77,10 @@ def test_a_table_of_the_first_layer_counts_there_and_says_for_how_many_it_is(tab
 
     assert bias.extra == f"{params} parameters"
     assert bias.told == told
+
+
+def test_a_table_before_all_layers_is_told_in_the_box_of_what_is_added():
+    trace = xray.trace(Stack(0, gated=False).eval(), rows())
+
+    told = [node.told for node in read_columns(trace)[0].frames[0].panels[0].chart.nodes if "BIAS" in node.label]
+    assert told == [SHARED]

@@ -51,5 +51,5 @@ def test_rows_that_are_turned_are_told_so_in_one_box(count, label):
 def test_waves_that_are_added_to_rows_are_places_still():
     entrance, labels = list_labels(Turned(WIDTH, added=True))
 
-    assert labels[-1] == "+ PLACES"
+    assert labels[-1] == "+ SINES OF PLACES"
     assert any(part.part == "positions" for part in entrance)

@@ -74,6 +74,7 @@ DROPOUTS = frozenset(
         "alpha_dropout",
         "feature_dropout",
         "dropout1d",
+        "stable_dropout",
         "stochastic_depth",
         "drop_path",
     ]

@@ -50,7 +50,7 @@ class Attention(Looking):
     `source` is "self", `ANOTHER_ROW`, `FORMER_ROWS` or the name of the tower that is looked at, `beside` that of one
     whose keys and values stand beside those of the stream itself (joint attention). `window` is how many places each
     query sees at most, `kernel` the name of the fused operation that computed it, "plain" where every product was a
-    step of its own.
+    step of its own. `fused_by` says that what makes all three has them in turn for each "head", or "group" of heads.
     `cap` is the number that scores cannot pass (c·tanh(score / c)), `inner_norm` normalises what the heads found before
     the last linear layer. `qk_norm_over` says what `qk_norm` normalises: each "head" by itself, d_k numbers, or the
     "width" of all heads of a row at once, `qk_norm_kind` by which norm. `rolled` says, where places are cut into
@@ -116,6 +116,7 @@ class Attention(Looking):
     gate: bool | None = None
     gate_curve: str | None = None
     fused: Literal["qkv", "kv"] | None = None
+    fused_by: Literal["head", "group"] | None = None
     kernel: str | None = None
     causal: bool | None = None
     beside: str | None = None

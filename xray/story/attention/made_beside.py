@@ -140,6 +140,32 @@ def count_readers(flow: Flow, made: Collection[int]) -> int:
     return sum(map(is_added, list_sites(flow))) if tables else 0
 
 
+def list_shared(flow: Flow, site: Site, part: Scored, made: Collection[int]) -> tuple[tuple[int, ...], int]:
+    """The steps with learned numbers that serve what several attentions add to their scores, and how many these are.
+
+    They read no data, and are none of those `made` in the branch itself: a table before all layers (MPNet), or the norm
+    of one (SEW-D).
+    """
+    data = list_reading_data(flow)
+    own = {*site.scored, *site.value.nodes, *made}
+    starts = (maker for node in (*part.nodes, *made) for maker in flow.makers[node] if maker not in own)
+    found = [node for node in flow.behind(*starts, within=lambda one: one not in data) if flow.is_leaf(node)]
+    shared = tuple(sorted(node for node in found if node not in made and reads_learned(flow, node)))
+    if not shared or len({flow.steps[node].path for node in shared}) > 1:
+        return (), 0
+    reached = {*flow.ahead(*shared, within=lambda one: one not in data)}
+    meeting = {reader for node in reached for reader in flow.readers.get(node, ()) if reader in data}
+
+    def meets(one: Site) -> bool:
+        def ends(node: int) -> bool:
+            return node != one.softmax and node in data and (is_linear(flow, node) or flow.op(node) in SOFTMAXES)
+
+        return not meeting.isdisjoint(flow.behind(one.softmax, most=MOST_BEHIND, ends=ends))
+
+    many = sum(map(meets, list_sites(flow)))
+    return (shared, many) if many > 1 else ((), 0)
+
+
 def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     """What is added to scores is made of; no arguments where queries are made of that too, or an attention found it."""
     own = {*site.scored, *site.query.nodes, *site.key.nodes}

@@ -25,12 +25,11 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     Place,
-    describe_dropout,
     describe_params,
-    list_dropouts,
     steps_at,
     steps_with_block,
 )
+from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.passages.added_places import name_addition
 
 LEFT_TWO: Place = (1 / 3, 0.645)

@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 
 from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
@@ -22,6 +23,7 @@ from xray.story.attention.made_beside import (
     is_gated,
     is_of_sines,
     list_made,
+    list_shared,
 )
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
@@ -33,14 +35,21 @@ from xray.story.charts.chart import (
     Node,
     Place,
     count_given,
-    describe_dropout,
     describe_params,
-    list_dropouts,
     steps_at,
 )
+from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
-from xray.story.sentences.of_parts import HELD_CAP, OF_SINES, ONE_TABLE, PIECES, describe_box, tell_origin
+from xray.story.sentences.of_parts import (
+    HELD_CAP,
+    OF_SINES,
+    ONE_TABLE,
+    PIECES,
+    SHARED_NUMBERS,
+    describe_box,
+    tell_origin,
+)
 from xray.story.wording import plural
 
 SQUARE: Place = (0.46, 0.9)
@@ -288,9 +297,19 @@ def score_node(
         held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)
         made_of += [describe_params(flow, *ways) or (plural(held, "parameter") if held else "")]
         steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
+    serving, attentions = ((), 0) if others or origin.names or many > 1 else list_shared(flow, site, part, made)
+    if serving:
+        given = sum(count_given(step) + count_tables(step) for step in steps_at(flow, *serving))
+        shared = [SHARED_NUMBERS.format(parameters=plural(given, "parameter"), many=attentions)]
+        steps = (*steps, *(step for step in steps_at(flow, *serving) if step not in steps))
     meant = record if not told and lies_over(record, out) else None
     beside_it = filter(None, (", ".join(filter(None, made_of)), *shared))
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=tuple(beside_it))
+
+
+def count_tables(step: Step) -> int:
+    """How many learned numbers a step is given beside those of its own module (the norm of a table in SEW-D)."""
+    return sum(prod(one.shape) for one in step.inputs if one.role == "parameter") if step.params else 0
 
 
 def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:

@@ -6,7 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.story.anatomy.branches import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
 from xray.story.branches.caps import are_unscaled
@@ -117,6 +117,7 @@ def describe_attention(
         gate=gate is not None,
         gate_curve=name_gate_curve(flow, gate),
         fused=name_fusion(query, key, value),
+        fused_by=name_fused_order(flow, query, heads) if name_fusion(query, key, value) == "qkv" else None,
         kernel=name_kernel(flow, site),
         causal=scores.causal if reach is None else reach.ahead == 0,
         beside=beside,
@@ -304,6 +305,35 @@ def name_fusion(query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | N
     if key.last is not None and key.last == value.last and key.end.shape and query.last != key.last:
         return "kv"
     return None
+
+
+def name_fused_order(flow: Flow, query: Side, heads: int | None) -> Literal["head", "group"] | None:
+    """Of what the width of a fused layer is made, where queries, keys and values are not one behind the other in it.
+
+    Then each is cut out behind the first of the axes into which the width is laid: that of the heads (Persimmon), or of
+    groups of them (Falcon, CodeGen).
+    """
+    if query.last is None:
+        return None
+    *before, width = flow.output(query.last).shape
+    axis, readers = len(before), list_leaf_readers(flow, query.last)
+    shape = flow.output(readers[0]).shape if len(readers) == 1 and flow.op(readers[0]) in SHAPING else ()
+    if len(shape) <= axis or [*shape[:axis]] != before or {1, width} & {*shape[axis:]}:
+        return None
+    readers = list_leaf_readers(flow, readers[0])
+    while len(readers) == 1 and flow.op(readers[0]) == "transpose":
+        settings, shape = flow.steps[readers[0]].settings, flow.output(readers[0]).shape
+        swapped = [one % len(shape) for one in (settings.get("dim0"), settings.get("dim1")) if isinstance(one, int)]
+        axis = next((one for one in swapped if one != axis), axis) if axis in swapped else axis
+        readers = list_leaf_readers(flow, readers[0])
+    kept, cuts = shape[: axis + 1], [flow.output(one).shape for one in readers]
+    is_cut = bool(cuts) and all(one[: axis + 1] == kept and prod(one) < prod(shape) for one in cuts)
+    return None if not is_cut else "head" if shape[axis] == heads else "group"
+
+
+def list_leaf_readers(flow: Flow, node: int) -> list[int]:
+    """The innermost steps that read what a step gives."""
+    return [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
 
 
 def name_kernel(flow: Flow, site: Site) -> str | None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.passages.added_places import count_learned, learned_source
@@ -313,25 +313,6 @@ def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
 def count_given(step: Step) -> int:
     """The weights of a step's module, or those that it is given where it is none."""
     return step.params or sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
-
-
-def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
-    """The dropouts right behind some steps, those that drop nothing included."""
-    found = (one for place in places for one in (*flow.readers.get(place, ()), *flow.handed.get(place, ())))
-    return tuple(flow.steps[one] for one in dict.fromkeys(found) if flow.op(one) in DROPOUTS)
-
-
-def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
-    """How much is dropped; where nothing changed, that it did nothing.
-
-    A function that is told to drop none while nothing is learned may be told more while something is (NLLB).
-    """
-    for step in steps:
-        share = step.settings.get("p")
-        if isinstance(share, float) and (share or step.settings.get("training") is not False):
-            idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
-            return f"dropout {share:g}" + (", idle" if idle and share else "")
-    return ""
 
 
 def with_remarks(chart: Chart, part: Part) -> Chart:

@@ -17,7 +17,6 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.others import goes_by_pieces, longest_chain
-from xray.story.charts.alike_runs import tell_run
 from xray.story.charts.chart import (
     Chart,
     Edge,
@@ -32,6 +31,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import find_laid, find_real, label_step, list_written_out, tell_middle
+from xray.story.charts.same_numbers import tell_run
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order

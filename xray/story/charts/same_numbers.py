@@ -1,7 +1,7 @@
-"""What is the same in several places: numbers of layers that one is drawn for, weights that stand in a chart before."""
+"""What is the same in several places: numbers of layers that one is drawn for, weights of charts before, turns."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
@@ -9,12 +9,21 @@ from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.trace import SAME_WEIGHTS, name_weights
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
-from xray.story.charts.chart import Chart, Node
+from xray.story.charts.chart import Chart, Node, describe_params
+from xray.story.charts.operation_labels import label_step
 from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.sentences.of_parts import describe_own_beside
 from xray.story.streams.scaled_streams import list_factors_past
 
 TIMES = re.compile(r"[×÷·] ?([\d.,]*\d(e-?\d+)?|ONE NUMBER)")
+LONGEST, LEAST_TIMES = 2, 3
+"""Of how many boxes a turn is at most, and how often it is at least."""
+EACH_KEPT = ", EACH HANDED ON"
+Group = tuple[int, ...]
+Behind = Mapping[int, Mapping[int, Group]]
+"""What stands in the box of a step behind it."""
+Turn = Behind
+"""The steps of one turn, in order, each with what stands in its box."""
 
 
 def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:
@@ -104,3 +113,45 @@ def list_holders(node: Node) -> frozenset[str]:
     """The paths at which the weights were worked with first that the steps of a box work with."""
     reading = (step for step in node.steps if step.params or any(one.role == "parameter" for one in step.inputs))
     return frozenset(map(name_weights, reading))
+
+
+def find_runs(flow: Flow, drawn: Sequence[int], behind: Behind) -> list[tuple[Group, int]]:
+    """The drawn steps of each run, and how many of them are one turn of it; each reads what the one before gives."""
+    marks = [
+        (label_step(flow, one), flow.output(one).shape, *map(flow.op, behind.get(one, {})), flow.steps[one].module)
+        for one in drawn
+    ]
+    found, at = list[tuple[Group, int]](), 0
+    while at < len(drawn):
+        runs = [(count_turns(flow, drawn[at:], marks[at:], long, behind), long) for long in range(1, LONGEST + 1)]
+        times, long = max(runs, key=lambda one: (one[0] >= LEAST_TIMES, one[0] * one[1], -one[1]))
+        if times >= LEAST_TIMES:
+            found.append((tuple(drawn[at : at + times * long]), long))
+        at += times * long if times >= LEAST_TIMES else 1
+    return found
+
+
+def count_turns(flow: Flow, drawn: Sequence[int], marks: Sequence[object], long: int, behind: Behind) -> int:
+    """How often the first so many of some steps are done, one time behind the other."""
+    here = 0
+    while here < len(drawn) and marks[here] == marks[here % long]:
+        before = (drawn[here - 1], *behind.get(drawn[here - 1], ())) if here else ()
+        makers = flow.makers[drawn[here]]
+        if before and (not makers or flow.carried_from(makers[0]) != max(before)):
+            break
+        here += 1
+    return here // long
+
+
+def find_kept(flow: Flow, run: Group, long: int, held: Collection[int]) -> set[bool]:
+    """Whether what each turn but the last gives is read by others than `held`, all that the box of a run stands for."""
+    ends = [max(own for own in held if own < begin) for begin in run[long::long]]
+    return {any(flow.is_leaf(one) and one not in held for one in flow.readers.get(end, ())) for end in ends}
+
+
+def tell_run(flow: Flow, node: Node, turn: Turn, times: int, *, is_kept: bool) -> Node:
+    """A box that stands for several turns, by what each of them does; its own label is that of the last step."""
+    before = [" + ".join(label_step(flow, part) for part in (one, *behind)) for one, behind in [*turn.items()][:-1]]
+    extra = describe_params(flow, *(flow.places[step.id] for step in node.steps))
+    label = f"{times} TIMES{EACH_KEPT if is_kept else ''}: {'; '.join((*before, node.label))}"
+    return replace(node, label=label, extra=extra)

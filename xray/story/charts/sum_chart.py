@@ -25,11 +25,10 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     chart_alone,
-    describe_dropout,
     describe_params,
-    list_dropouts,
     steps_at,
 )
+from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.same_numbers import list_convolutions
 from xray.story.charts.stage_names import name_stage

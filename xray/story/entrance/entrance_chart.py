@@ -18,12 +18,11 @@ from xray.story.charts.chart import (
     chart_alone,
     chart_learned,
     chart_rows,
-    describe_dropout,
     describe_params,
-    list_dropouts,
     steps_at,
 )
 from xray.story.charts.drawn_steps import is_substance
+from xray.story.charts.dropouts import describe_dropout, list_dropouts, tell_dropped
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
@@ -120,7 +119,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])
         return rows or chart_zeros(flow, start)
-    chart = tell_counting(flow, tell_dropped(flow, towering, chart))
+    chart = tell_counting(flow, tell_dropped_below(flow, towering, chart))
     return tell_first_rows(flow, tell_fixed(flow, chart if has_words else add_given(flow, towering, chart)))
 
 
@@ -134,21 +133,10 @@ def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
     return {*copies, *(node for node in flow.behind(*copies) if node in moved)}
 
 
-def tell_dropped(flow: Flow, towering: Towering, chart: Chart) -> Chart:
+def tell_dropped_below(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     """The chart whose boxes say what share of what they give a dropout before the first layer drops."""
     taking = (one for one in flow.readers.get(towering.start or 0, ()) if flow.is_leaf(one))
-    first = min((one for one in taking if one not in towering.entrance), default=0)
-
-    def tell(node: Node) -> Node:
-        makers = [flow.places[step.id] for step in node.steps]
-        end = next((place for place in makers if flow.output(place) is node.record), makers[0])
-        ways = flow.ahead(end, within=lambda one: one == end or (one in towering.entrance and flow.op(one) in CARRYING))
-        found = list_dropouts(flow, *sorted(ways))
-        dropped = [one for one in found if one.settings.get("p") and flow.places[one.id] < first]
-        told = "" if any(one in node.steps for one in dropped) else describe_dropout(flow, dropped)
-        return replace(node, steps=(*node.steps, *dropped), told=(*node.told, told)) if told else node
-
-    return replace(chart, nodes=tuple(tell(node) if node.steps else node for node in chart.nodes))
+    return tell_dropped(flow, chart, before=min((one for one in taking if one not in towering.entrance), default=0))
 
 
 def tell_fixed(flow: Flow, chart: Chart) -> Chart:

@@ -33,7 +33,7 @@ from xray.story.entrance.cut_rows import (
 )
 from xray.story.entrance.entrance import cuts_patches
 from xray.story.entrance.place_tables import list_fitting
-from xray.story.entrance.tables import looks_up_places, shares_rows, trains
+from xray.story.entrance.tables import PICKING, looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
     adds_to_picture,
     describe_sum,
@@ -89,6 +89,8 @@ def label_entry(flow: Flow, node: int) -> str:
         return MEAN_OF_ROWS if adds_taken_rows(flow, node) else MEAN
     held = {is_learned_row(flow, *one) for one in flow.given(node)} if op in SUMS else set()
     if held == {True, False} and not list_shift(flow, node):
+        if beside := count_rows_beside(flow, node):
+            return f"A LEARNED ROW + ONE OF {beside:,} ROWS"
         what = "NUMBER" if is_one_number(flow, node) else "ROW"
         return f"+ A {what}" if trains(flow, node) is False else f"+ A LEARNED {what}"
     if adds_looked_up(flow, node):
@@ -176,6 +178,19 @@ def is_learned_row(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     return record.role == "parameter" or (len(record.shape) == 1 and learned_source(flow, record, maker) is not None)
 
 
+def count_rows_beside(flow: Flow, node: int) -> int:
+    """Of how many rows of a parameter one is taken to which a step adds a learned row; 0 where that is not so.
+
+    So the row of the class is given a place as those of an image are (ViT-MAE).
+    """
+    picked = [maker for record, maker in flow.given(node) if record.role != "parameter"]
+    maker = picked[0] if len(picked) == 1 else None
+    read = flow.steps[maker].inputs[:1] if maker is not None and flow.op(maker) in PICKING else ()
+    tables = [one.shape for one in read if one.role == "parameter" and one.shape[-1:] == flow.output(node).shape[-1:]]
+    is_one_row = prod(flow.output(node).shape[:-1]) == 1
+    return prod(tables[0][:-1]) if tables and is_one_row and trains(flow, node) else 0
+
+
 def list_joined(flow: Flow, node: int) -> list[int]:
     """How many rows each of some tensors has that a step puts end to end, be there no batch (SAM) or two (SAM 2)."""
     made, given = flow.output(node).shape, flow.steps[node].inputs
@@ -259,7 +274,7 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     if len(rows) != 2 or list(rows).count(1) != 1 or len(shape) < OF_ROWS:
         return ""
     if len(shape) == OF_ROWS or flow.steps[node].inputs[0].shape[1] != shape[1]:
-        return "WITH ONE MORE ROW"
+        return f"WITH ONE MORE ROW {'IN FRONT' if rows[0] == 1 else 'BEHIND'}"
     is_behind = learned[-1] and rows[-1] == 1
     return f"A LEARNED ROW BEHIND EACH {rows[0]:,} ROWS" if is_behind else f"ONE MORE ROW IN EACH OF {shape[1]:,}"
 

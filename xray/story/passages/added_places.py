@@ -16,11 +16,12 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SIDE_BY_SIDE,
     SUMS,
+    WAVES,
 )
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
-from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
+from xray.story.entrance.tables import COUNTING, MOST, MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.known_values import values_of
@@ -142,9 +143,25 @@ def label_row_for_all(flow: Flow, node: int) -> str:
 
 
 def reads_sines(flow: Flow, node: int, maker: int | None) -> bool:
-    """Whether a table of sines is read by a step, or by one that what it adds was picked and moved by."""
+    """Whether what a step adds is sines: of a table that it reads or one that moved it, or worked out of places."""
     ways = flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING | LOOKUPS)
-    return any(flow.steps[one].settings.get("sines") is True for one in (node, *ways))
+    is_held = any(flow.steps[one].settings.get("sines") is True for one in (node, *ways))
+    return is_held or works_out_sines(flow, maker)
+
+
+def works_out_sines(flow: Flow, maker: int | None) -> bool:
+    """Whether rows are sines and cosines, laid side by side, of what was counted out, and of no data (DETR)."""
+    if maker is None:
+        return False
+    laid = {*flow.behind(maker, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING)}
+    begins = {one for node in laid for one in flow.makers[node] if one is not None and flow.output(one).is_float} - laid
+    waves = {one for one in begins or {maker} if flow.op(one) in WAVES}
+    if {flow.op(one) for one in waves} != WAVES or any(flow.op(one) not in FILLINGS for one in begins - waves):
+        return False
+    behind = [*flow.behind(*waves)]
+    given = [record for one in (*laid, *behind) for record, before in flow.given(one) if before is None]
+    is_counted = any(flow.op(one) in COUNTING for one in behind)
+    return is_counted and not any(one.role == "parameter" or (one.is_float and is_given(flow, one)) for one in given)
 
 
 def find_projected_rows(flow: Flow, maker: int | None, stream: int | None = None) -> TensorRecord | None:

@@ -326,7 +326,10 @@ def describe_output_gate(anatomy: Anatomy) -> str:
 
 
 def describe_fused(anatomy: Anatomy) -> str:
-    words = "one linear layer makes Q, K and V at once; each takes its slice."
+    orders = {one.fused_by for one in attentions(anatomy) if one.fused == "qkv"}
+    order = orders.pop() if len(orders) == 1 else None
+    slices = f", {order} by {order}; each takes its slice of every {order}." if order else "; each takes its slice."
+    words = f"one linear layer makes Q, K and V at once{slices}"
     return of_some(anatomy, lambda branch: branch.fused == "qkv", words)
 
 

@@ -120,7 +120,8 @@ def describe_places(tower: Tower) -> str:
     places = part_of(tower, "positions")
     if places is None:
         return ""
-    known = "Sines of places" if places.sines else "Learned places" if places.learned else "Places"
+    held = "Places of a fixed table" if places.learned is False and places.size else "Places"
+    known = "Sines of places" if places.sines else "Learned places" if places.learned else held
     return f"{known} are added."
 
 

@@ -14,6 +14,7 @@ from xray.story.body.together import has_substance
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
+from xray.story.charts.dropouts import tell_dropped_above
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
 from xray.story.charts.same_numbers import tell_chart
@@ -353,6 +354,8 @@ def make_column(
     leaving = add_given(flow, towering, leaving)
     leaving = None if leaving is None else add_tapped(flow, towering.taps, show_handed(flow, leaving))
     leaving = tell_own_width(leaving, towering.tower.d_model)
+    left = towering.end if towering.final is None else towering.last_layer
+    leaving = None if leaving is None else tell_dropped_above(flow, leaving, left)
     wide = any(frame.is_wide for frame in frames)
     detail = WIDE_DETAIL if wide else DETAIL if single else NARROW_DETAIL
     look = Look(*colours, passes, phase_of(flow.one_pass))

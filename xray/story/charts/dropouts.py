@@ -1,0 +1,83 @@
+"""Which boxes say what share of what they give is dropped, be it that nothing is dropped now."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.trace import Step
+from xray.story.charts.chart import Chart, Node
+from xray.story.sentences.of_parts import DROPPED_FIRST
+
+
+def tell_dropped(flow: Flow, chart: Chart, apart: Collection[str] = (), before: int | None = None) -> Chart:
+    """The chart whose boxes say what share of what they give is dropped; not those `apart`, whose rows others read.
+
+    Only dropouts in no box are told, and those `before` a step: of the last step of a box, of its bend, of their views.
+    """
+    own = {node.key: list_own(flow, node) for node in chart.nodes}
+    drawn = {step.id for node in chart.nodes for step in node.steps}
+
+    def tell(node: Node) -> Node:
+        others = {place for key, places in own.items() if key != node.key for place in places}
+        begins = own[node.key] - others
+        ways = flow.ahead(*begins, within=lambda one: one in begins or goes_on(flow, one, others))
+        found = [one for one in list_dropouts(flow, *sorted(ways)) if read_share(one) and one.id not in drawn]
+        dropped = [one for one in found if before is None or flow.places[one.id] < before]
+        told = describe_dropout(flow, dropped)
+        return replace(node, steps=(*node.steps, *dropped), told=(*node.told, told)) if told else node
+
+    return replace(chart, nodes=tuple(node if node.key in apart else tell(node) for node in chart.nodes))
+
+
+def list_own(flow: Flow, node: Node) -> frozenset[int]:
+    """The steps of a box behind which its numbers may be dropped: the one that gives them, and those that work."""
+    places = [flow.places[step.id] for step in node.steps]
+    end = next((place for place in places if flow.output(place) is node.record), next(iter(places), None))
+    return frozenset(
+        place for place in places if place == end or (flow.op(place) not in CARRYING and flow.is_leaf(place))
+    )
+
+
+def goes_on(flow: Flow, node: int, others: Collection[int]) -> bool:
+    """Whether a step moves numbers alone, and stands in none of some other boxes."""
+    return node not in others and flow.op(node) in CARRYING
+
+
+def tell_dropped_above(flow: Flow, chart: Chart, start: int) -> Chart:
+    """The chart above a step with its dropouts; the one box that reads what the step gives says what it drops first."""
+    chart = tell_dropped(flow, chart)
+    dropped = [one for one in list_dropouts(flow, start) if read_share(one)]
+    readers = [one for one in flow.readers.get(start, ()) if flow.is_leaf(one) and flow.steps[one] not in dropped]
+    feet = [node for node in chart.nodes if node.key in chart.feet and node.steps]
+    if not dropped or len(feet) != 1 or any(one < flow.places[dropped[0].id] for one in readers):
+        return chart
+    told = DROPPED_FIRST.format(dropout=describe_dropout(flow, dropped))
+    node = replace(feet[0], steps=(*feet[0].steps, *dropped), told=(*feet[0].told, told))
+    return replace(chart, nodes=tuple(node if one is feet[0] else one for one in chart.nodes))
+
+
+def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
+    """The dropouts right behind some steps, those that drop nothing included."""
+    found = (one for place in places for one in (*flow.readers.get(place, ()), *flow.handed.get(place, ())))
+    return tuple(flow.steps[one] for one in dict.fromkeys(found) if flow.op(one) in DROPOUTS)
+
+
+def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
+    """How much is dropped; where nothing changed, that it did nothing.
+
+    A function that is told to drop none while nothing is learned may be told more while something is (NLLB).
+    """
+    for step in steps:
+        share = read_share(step)
+        if share is not None and (share or step.settings.get("training") is not False):
+            idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
+            return f"dropout {share:g}" + (", idle" if idle and share else "")
+    return ""
+
+
+def read_share(step: Step) -> float | None:
+    """The share of its numbers that a dropout drops, as it is recorded; None where it is not, or whole branches are."""
+    drops_each = step.op.endswith("dropout")
+    share = step.settings.get("p", step.settings.get("drop_prob") if drops_each else None)
+    return float(share) if isinstance(share, int | float) else None
