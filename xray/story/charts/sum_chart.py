@@ -45,6 +45,7 @@ from xray.story.sentences.of_parts import (
     FIRST_READ,
     LOOKED_UP,
     OF_EARLIER,
+    OF_LONGER,
     describe_added,
     describe_box,
     describe_past,
@@ -271,7 +272,8 @@ def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
         heads = plural(branch.heads, "head") if branch.heads else ""
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
         gathered = spell_gathered(branch.gathered) if branch.gathered else ""
-        return ", ".join(filter(None, (heads, gathered, OF_EARLIER * bool(branch.earlier_keys))))
+        others = (OF_EARLIER * bool(branch.earlier_keys), OF_LONGER * bool(branch.longer_keys))
+        return ", ".join(filter(None, (heads, gathered, *others)))
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
