@@ -221,3 +221,22 @@ def test_one_row_has_its_shape_where_it_is_found_and_where_it_leaves():
 
     pool, norm = column.exit.nodes
     assert (pool.record.shape, norm.record.shape) == ((len(rows()), 1, WIDTH), (len(rows()), WIDTH))
+
+
+class HeadOfFirst(HandsOut):
+    """Of what an earlier layer gave the first row goes through a linear layer (CANINE)."""
+
+    def take(self, number, x):
+        return self.earlier[number].wide(x[:, 0])
+
+    def give(self, made, taken, rows):
+        return made, taken[1]
+
+
+def test_what_is_worked_out_of_one_row_of_an_earlier_layer_says_of_which():
+    layers = [part for _ in range(3) for part in (AttentionPart(), FeedForwardPart())]
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(HeadOfFirst(*layers), rows()))
+
+    lane = [node.label for node in column.exit.nodes if node.place[0] > 0.5]
+    assert lane == ["WHAT LAYER 2 GAVE", "LINEAR OF THE FIRST ROW"]

@@ -194,11 +194,12 @@ def deberta_v2(c):
 @family("FunnelForMaskedLM", "funnel:61, 506", block_sizes=[2, 2], num_decoder_layers=1)
 def funnel(c):
     # the second block sees half as many places, which are pooled before it (line 277), by a mask that is pooled as
-    # well; the decoder sees all again
+    # well; its first layer looks at all that there were before (line 570); the decoder sees all again
     sizes = {"heads": c.n_head, "d_k": c.d_head, "positions": "relative", "places_by_rows": True, "kernel": "plain"}
     think = post("layer", plain(c, d_ff=c.d_inner))
     seen, pooled = (post("layer", looks_both_ways(c, **sizes, causal=causal)) for causal in (False, Silent(False)))
-    before, halving, behind = (group(layers, c.d_model, seen, think) for layers in ((0, 1), (2,), (4,)))
+    before, behind = (group(layers, c.d_model, seen, think) for layers in ((0, 1), (4,)))
+    halving = group((2,), c.d_model, post("layer", looks_both_ways(c, **sizes, longer_keys=True)), think)
     groups = (before, halving, group((3,), c.d_model, pooled, think), behind)
     found = encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
     bridges = (Bridge(2, 2, c.d_model, c.d_model),)

@@ -7,10 +7,13 @@ from torch.nn import functional
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.charts.sum_chart import describe_sizes
 from xray.story.facts.kept_keys import measure_growth
+from xray.story.poster import compose_poster
 
 
 class Look(nn.Module):
@@ -76,6 +79,23 @@ def test_keys_of_an_earlier_layer_are_drawn_as_such_and_not_made_anew():
 
     assert {"LINEAR Q", "EARLIER K", "EARLIER V"} <= set(labels)
     assert not {"LINEAR K", "LINEAR V", "HEADS K", "HEADS V"} & set(labels)
+
+
+def test_layers_that_look_with_keys_of_an_earlier_one_say_so_where_layers_are_told_apart():
+    texts = [
+        "".join(run.text for line in box.lines for run in line) for box in compose_poster(record(), text_width).boxes
+    ]
+
+    told = "2–3: self-attention (keys and values of an earlier layer), feed-forward"
+    assert told in " ".join(texts)
+
+
+def test_an_attention_with_keys_of_an_earlier_layer_says_so_where_it_stands_closed():
+    stagings = [layer[0] for layer in read_pass(record().passes[0]).towers[0].layers]
+
+    told = [describe_sizes(staging.branches[0].branch) for staging in stagings]
+    sizes = f"{HEADS} heads of {WIDTH // HEADS}"
+    assert told == [sizes, *[f"{sizes}, keys and values of an earlier layer"] * 2]
 
 
 def test_keys_that_several_layers_read_are_kept_once():

@@ -145,12 +145,14 @@ class FewerWithFirst(nn.Module):
         return torch.cat((x[:, self.row : self.row + 1], self.mix(x.mT).mT), dim=1)
 
 
-@pytest.mark.parametrize(("row", "label"), [(0, "THE STREAM'S FIRST ROW IN FRONT: 1 + 3"), (2, "END TO END")])
-def test_the_first_row_that_goes_past_what_makes_rows_fewer_is_told(row, label):
+@pytest.mark.parametrize(
+    ("row", "cut", "label"), [(0, [], "THE STREAM'S FIRST ROW IN FRONT: 1 + 3"), (2, ["1 OF 6 ROWS"], "END TO END")]
+)
+def test_the_first_row_that_goes_past_what_makes_rows_fewer_is_told(row, cut, label):
     blocks = [AttentionPart(), FeedForwardPart()]
     model = nn.Sequential(*blocks, FewerWithFirst(row), AttentionPart(), FeedForwardPart()).eval()
 
     (column,) = read_columns(xray.trace(model, torch.randn(2, 6, WIDTH)))
 
     charts = [frame.bridge for frame in column.frames if frame.bridge is not None]
-    assert [node.label for chart in charts for node in chart.nodes] == ["CONVOLUTION 2, STEP 2", label]
+    assert [node.label for chart in charts for node in chart.nodes] == [*cut, "CONVOLUTION 2, STEP 2", label]

@@ -64,3 +64,37 @@ def test_heads_of_which_some_rows_go_on_are_whole_and_the_rows_have_a_box():
     shapes = {node.label: node.record.shape for node in column.frames[0].panels[0].chart.nodes}
     assert {shapes[f"HEADS {one}"] for one in "QKV"} == {(BATCH, HEADS, PLACES, D_K)}
     assert {shapes[f"2 OF {PLACES} ROWS {one}"] for one in "QKV"} == {(BATCH, HEADS, 2, D_K)}
+
+
+class LooksInFilledBlocks(nn.Module):
+    """Queries stand in blocks, the last one filled up with zeros; keys have zeros around them (Gemma 3n)."""
+
+    block = 2
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.three = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def fill(self, x, before, behind):
+        front, back = (x.new_zeros(BATCH, count, HEADS, D_K) for count in (before, behind))
+        return torch.cat((front, x, back), dim=1)
+
+    def forward(self, x):
+        query, key, value = (one(self.norm(x)).unflatten(-1, (HEADS, D_K)) for one in self.three)
+        query = self.fill(query * D_K**-0.5, 0, PLACES % self.block)
+        key, value = (self.fill(one, 1, 1 + PLACES % self.block) for one in (key, value))
+        query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+        found = ((query @ key.mT).softmax(-1) @ value).transpose(1, 2)[:, :PLACES]
+        return x + self.out(found.flatten(2))
+
+
+def test_zeros_that_are_put_around_queries_and_keys_are_padding_and_no_scale_or_join():
+    model = nn.Sequential(nn.Linear(7, WIDTH), LooksInFilledBlocks(), FeedForwardPart(), LooksInFilledBlocks())
+
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)))
+    shapes = {node.label: node.record.shape[1] for node in column.frames[0].panels[0].chart.nodes if node.record}
+    filled = PLACES + PLACES % 2
+    assert shapes["Q ÷ √d_k"] == PLACES
+    assert [shapes[f"PAD {one}"] for one in "QKV"] == [filled, filled + 2, filled + 2]
+    assert not [label for label in shapes if label.startswith("JOIN")]

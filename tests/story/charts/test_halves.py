@@ -141,7 +141,60 @@ def test_rows_that_are_repeated_alike_say_how_often(times, label):
     (column,) = read_columns(xray.trace(Alike().eval(), torch.rand(2, 4, WIDTH)))
 
     (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
-    assert [node.label for node in bridge.nodes] == [label, "THE STREAM'S FIRST ROW IN FRONT: 1 + 9"]
+    front = "THE STREAM'S FIRST ROW IN FRONT: 1 + 9"
+    assert [node.label for node in bridge.nodes] == ["ALL ROWS BUT THE FIRST", label, front]
+
+
+def test_rows_that_are_cut_and_padded_between_layers_are_counted_all_the_way():
+    class Cut(Lasts):
+        def forward(self, x):
+            x = self.before(x)
+            more = nn.functional.pad(x[:, 1:].repeat_interleave(2, 1), (0, 0, 0, 5))
+            return self.behind(torch.cat([x[:, :1], more[:, :8]], 1))
+
+    (column,) = read_columns(xray.trace(Cut().eval(), torch.rand(2, 4, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [(node.label, node.record.shape[1]) for node in bridge.nodes] == [
+        ("ALL ROWS BUT THE FIRST", 3),
+        ("EACH OF 3 ROWS 2 TIMES", 6),
+        ("PADDED TO 11 ROWS", 11),
+        ("THE FIRST 8 OF 11 ROWS", 8),
+        ("THE STREAM'S FIRST ROW IN FRONT: 1 + 8", 9),
+    ]
+
+
+def test_a_row_that_is_repeated_alone_says_which_it_is_and_how_often():
+    class Last(Lasts):
+        def forward(self, x):
+            x = self.before(x)
+            return self.behind(torch.cat([x[:, :-1].repeat_interleave(3, 1), x[:, -1:].repeat_interleave(5, 1)], 1))
+
+    (column,) = read_columns(xray.trace(Last().eval(), torch.rand(2, 4, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    ways = {bridge.node(edge.source).label: bridge.node(edge.target).label for edge in bridge.edges}
+    assert ways["ALL ROWS BUT THE LAST"] == "EACH OF 3 ROWS 3 TIMES"
+    assert ways["THE LAST ROW"] == "EACH ROW 5 TIMES"
+
+
+@pytest.mark.parametrize(("pad", "told"), [((1, 2), ["PADDED TO 8 PLACES", "CONVOLUTION 4"]), ((3, 0), None)])
+def test_places_that_are_padded_before_a_convolution_are_counted_where_it_does_not_look_back_alone(pad, told):
+    class Padded(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.pad, self.mix = nn.ConstantPad1d(pad, 0), nn.Conv1d(WIDTH, WIDTH, 4)
+
+        def forward(self, x):
+            x = self.pad(x.mT) if told else nn.functional.pad(x.mT, pad)
+            return self.mix(x).mT
+
+    lasts = Lasts()
+    model = nn.Sequential(lasts.before, Padded(), lasts.behind).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(2, 5, WIDTH)))
+
+    (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
+    assert [node.label for node in bridge.nodes] == (told or ["CONVOLUTION OF THE LAST 4"])
 
 
 def test_a_number_by_which_rows_between_layers_are_multiplied_at_last_is_drawn():

@@ -6,6 +6,9 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.branches import Attention
+from xray.story.charts.sum_chart import describe_sizes
+from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 PLACES = 9
@@ -40,6 +43,20 @@ def test_keys_of_more_rows_than_ask_are_of_the_stream_itself_and_say_how_many():
     assert told == dict.fromkeys(("linear0_k", "linear0_v"), (f"of {PLACES} rows, before these became fewer",))
     assert not chart.memory
     assert {node.surface for node in chart.nodes} == {"own"}
+
+
+def test_an_attention_whose_keys_have_more_rows_than_ask_says_so_in_its_station_and_where_it_stands_closed():
+    layers = (AttentionPart(), FeedForwardPart(), Pooled(), FeedForwardPart())
+    (tower,) = xray.anatomy(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, PLACES, WIDTH))).towers
+    looks = [one for one in tower.branches if isinstance(one, Attention)]
+
+    assert [one.longer_keys for one in looks] == [None, True]
+    assert [describe_station(tower, one) for one in looks] == [
+        "Every place looks at every other.",
+        "Every place looks at all places that there were before these became fewer.",
+    ]
+    sizes = f"{HEADS} heads of {WIDTH // HEADS}"
+    assert describe_sizes(looks[1]) == f"{sizes}, keys and values of the rows before these became fewer"
 
 
 def test_a_pool_between_layers_is_drawn_be_the_rows_not_divided_evenly():

@@ -198,3 +198,46 @@ def test_one_learned_number_behind_a_norm_without_weights_is_not_its_own():
         ("LAYER NORM", ""),
         ("ASINH", ""),
     ]
+
+
+class ToTheSizeOfOthers(nn.Module):
+    """Rows that are made as large as those that they are made of (Gemma 3n's streams)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.other, self.last = (nn.Linear(8, 8) for _ in range(3))
+
+    def forward(self, x):
+        x = self.first(x)
+        size, made = (x**2).mean(-1, keepdim=True) ** 0.5, self.other(x)
+        return self.last(made * size / (made**2).mean(-1, keepdim=True).clamp(min=EPSILON).sqrt())
+
+
+def test_the_size_of_rows_and_its_product_with_others_are_told():
+    chart = chart_of(ToTheSizeOfOthers(), rows(8))
+
+    ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
+    assert ways == {
+        ("LINEAR", "LINEAR"),
+        ("LINEAR", "ROOT MEAN SQUARE dim −1"),
+        ("LINEAR", "RMS NORM, EACH ROW × A NUMBER"),
+        ("ROOT MEAN SQUARE dim −1", "RMS NORM, EACH ROW × A NUMBER"),
+        ("RMS NORM, EACH ROW × A NUMBER", "LINEAR"),
+    }
+    ops = {node.label: {step.op for step in node.steps} for node in chart.nodes}
+    assert {"pow", "mean"} <= ops["ROOT MEAN SQUARE dim −1"]
+    assert "mul" in ops["RMS NORM, EACH ROW × A NUMBER"]
+
+
+def test_a_mean_of_the_numbers_of_rows_that_is_no_norm_has_a_box():
+    told = labels_of(Written(lambda x: x + x.exp().mean(-1, keepdim=True)), rows(8))
+
+    assert told[:3] == ["LINEAR", "EXP", "MEAN dim −1"]
+
+
+def test_a_norm_of_a_product_of_rows_and_numbers_of_rows_is_no_more_than_a_norm():
+    def change(x):
+        x = x * x.exp().mean(-1, keepdim=True)
+        return x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt()
+
+    assert "RMS NORM" in labels_of(Written(change), rows(8))

@@ -63,7 +63,8 @@ class Attention(Looking):
     `other_rows` is True where beside the key of each place stand keys that the stream makes too, but not one for each
     (DeepSeek-V4). `sliding_window` is the setting of its block by this name where this pass cannot show what it does:
     it has fewer places than that, and no mask is recorded that cuts a window. `earlier_keys` is True where keys and
-    values are those that an earlier layer made for itself (Gemma 3n), `chosen_keys` where a mask shows those keys alone
+    values are those that an earlier layer made for itself (Gemma 3n), `longer_keys` where they are of rows that the
+    stream had before these became fewer (Funnel), `chosen_keys` where a mask shows those keys alone
     that have the highest of other scores (the indexer of DeepSeek-V3.2), for which a cache keeps `chosen_kept` numbers
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
     such score is of, where it is of several, `chosen_most` how many keys a place chooses at most, `all_chosen` where no
@@ -132,6 +133,7 @@ class Attention(Looking):
     foreign_queries: bool | None = None
     sliding_window: int | None = None
     earlier_keys: bool | None = None
+    longer_keys: bool | None = None
     chosen_keys: bool | None = None
     chosen_earlier: bool | None = None
     chosen_kept: int | None = None

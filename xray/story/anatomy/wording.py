@@ -439,6 +439,7 @@ def describe_attention(branch: Attention) -> str:
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",
+        branch.longer_keys and "keys of the rows before they became fewer",
         branch.sinks and "sinks",
         branch.gate and f"gated{f' by {branch.gate_curve}' * bool(branch.gate_curve)}",
         branch.fused and f"{branch.fused} in one",

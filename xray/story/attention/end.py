@@ -21,7 +21,8 @@ from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.branches import Attention
 from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import Part, cut_way
-from xray.story.attention.part_names import label_cut, pads
+from xray.story.attention.part_names import label_cut
+from xray.story.attention.runs import pads
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending

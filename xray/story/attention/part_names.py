@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, S
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.wording import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
+from xray.story.attention.runs import pads
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.attention import rolls_places
@@ -102,7 +103,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return "KEPT IN THE CACHE"
         if any(rolls_places(flow, node) for node in part.nodes):
             return "PLACES ROLLED"
-        ops = [flow.op(node).upper() for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)]
+        ops = [
+            "PAD" if pads(flow, node) else "ROLL" for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)
+        ]
         if part.kind == "heads" and not ops and is_cut_into_heads(flow, part):
             return f"HEADS OF {letters}"
         bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
@@ -134,6 +137,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "norm":
         return f"NORM {letters}" if narrow else f"NORM OF {letters}"
+    if part.kind == "bend" and pads(flow, part.nodes[-1]):
+        return f"PAD {letters}"
     if part.kind == "bend":
         kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
         if kernel:
@@ -243,12 +248,6 @@ def label_rows(flow: Flow, part: Part) -> str:
         return "AN AXIS OF 1 TAKEN OFF"
     taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
     return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT FOR"
-
-
-def pads(flow: Flow, node: int) -> bool:
-    """Whether a step puts rows around others, and is not told to put none."""
-    given = flow.steps[node].inputs
-    return flow.op(node) == "pad" and bool(given) and flow.output(node).shape != given[0].shape
 
 
 def count_parts(flow: Flow, part: Part) -> int:

@@ -6,7 +6,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SUMS, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WRITES, ZEROS
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
@@ -126,6 +126,8 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
     step = flow.steps[last]
     if op == "extend":
         return "cache"
+    if pads(flow, last):
+        return "bend"
     if op in JOINS | WRITES:
         if any(0 in record.shape for record in step.inputs) or (op in JOINS and len(step.inputs) == 1):
             return None
@@ -141,6 +143,19 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
     if op in SUMS and any(is_one_row(record) for record in step.inputs):
         return None
     return "rotate" if op in SCALINGS | SUMS else "bend"
+
+
+def pads(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows around others, be they zeros that it is given (Gemma 3n's ear); none is as it was."""
+    given, made = flow.steps[node].inputs, flow.output(node).shape
+    if flow.op(node) == "pad":
+        return bool(given) and made != given[0].shape
+    if flow.op(node) not in SIDE_BY_SIDE:
+        return False
+    begun = [flow.carried_from(maker, CARRYING | REPEATS) for maker in flow.makers[node]]
+    are_zeros = [one is not None and flow.op(one) in ZEROS for one in begun]
+    rows = [one.shape for one, is_zero in zip(given, are_zeros, strict=True) if not is_zero]
+    return any(are_zeros) and len(rows) == 1 and rows[0] != made and rows[0][-1:] == made[-1:]
 
 
 def is_one_row(record: TensorRecord) -> bool:

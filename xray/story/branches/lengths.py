@@ -215,6 +215,21 @@ def count_pooled(flow: Flow, site: Site, key: Side, region: Region) -> int | Non
     return times if is_pooled(flow, site, region) else None  # or one row asks alone
 
 
+def has_longer_keys(flow: Flow, site: Site, sides: Sequence[Side], region: Region) -> bool:
+    """Whether keys and values are of the rows that a stream had before it became the shorter one that asks (Funnel)."""
+    query, *others = sides
+    stream, scores = flow.output(region.end).shape, flow.output(site.scores).shape
+    if not query.is_own or region.start is None or any(one.is_own or len(one.projections) != 1 for one in others):
+        return False
+    read = {flow.carried_from(flow.makers[one.projections[0]][0]) for one in others}
+    (rows, *more) = read
+    if rows is None or more or len(scores) < 2 or len(stream) != len(("batch", "row", "width")):
+        return False
+    before = flow.output(rows).shape
+    are_fewer = before[::2] == stream[::2] and (stream[1], before[1]) == scores[-2:] and stream[1] < before[1]
+    return are_fewer and rows in flow.behind(region.start, within=rows.__le__)
+
+
 def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
     """How many places of the stream become one key, by a convolution or a pool; None where each has its own.
 

@@ -12,6 +12,7 @@ from xray.story.cards.told import Told, draw_card
 from xray.story.charts.stage_names import name_branch
 from xray.story.charts.sum_chart import describe_sizes, spell_kernel
 from xray.story.sentences.of_masks import describe_hidden
+from xray.story.sentences.of_parts import OF_EARLIER
 from xray.story.type_sizes import NOTE
 from xray.story.wording import plural, spell_layers, wrap
 
@@ -118,7 +119,7 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
         + name_kernel(branch, tower)
         + name_places(branch, tower)
         + name_heads(branch, tower)
-        + name_choice(branch)
+        + name_choice(branch, tower)
         + name_window(branch)
         + name_table(branch)
         + name_threshold(branch, tower)
@@ -188,10 +189,13 @@ def name_heads(branch: Branch, tower: Tower) -> str:
     return f" ({', '.join(told)})" if told else ""
 
 
-def name_choice(branch: Branch) -> str:
-    """That an attention looks at keys which an earlier layer chose."""
-    is_other = isinstance(branch, Attention) and branch.chosen_earlier
-    return " (keys of an earlier choice)" if is_other else ""
+def name_choice(branch: Branch, tower: Tower) -> str:
+    """That an attention looks at keys which an earlier layer chose, or made where others make their own (Gemma 3n)."""
+    if not isinstance(branch, Attention):
+        return ""
+    others = {one.earlier_keys for one in tower.branches if isinstance(one, Attention)}
+    made = f" ({OF_EARLIER})" * bool(branch.earlier_keys and len(others) > 1)
+    return " (keys of an earlier choice)" * bool(branch.chosen_earlier) + made
 
 
 def name_window(branch: Branch) -> str:

@@ -4,19 +4,21 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
 from xray.story.body.towers import Towering
+from xray.story.branches.others import looks_back
 from xray.story.charts.between_chart import chart_added, chart_put_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
-from xray.story.entrance.cut_rows import label_cut_rows
+from xray.story.entrance.cut_rows import find_cut as find_cut_axis
+from xray.story.entrance.cut_rows import label_cut_rows, label_longer, label_padded
 from xray.story.entrance.entrance_chart import label_scale
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import Bridging, end_of, find_cut, find_earlier, fold_site, label_bridge
-from xray.story.passages.ordered_rows import fold_repeats, label_counts, name_repeated
-from xray.story.recognition.between import is_scale
+from xray.story.passages.ordered_rows import fold_repeats, label_counts, label_first_row, name_repeated
+from xray.story.recognition.between import is_scale, list_reading_data
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.streams.scaled_streams import find_factor_behind
 from xray.story.wording import spell_layers
@@ -38,8 +40,9 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
     own = [node for node in nodes - found.aside if flow.is_leaf(node)]
-    cuts = [find_cut(flow, found.start, own), *(node for node in found.aside if takes_rows_alone(flow, node))]
-    labels |= {cut: label_cut_rows(flow, cut) for cut in cuts if cut is not None}
+    aside = (node for node in found.aside if takes_rows_alone(flow, node))
+    labels |= {cut: label_cut_rows(flow, cut) for cut in (find_cut(flow, found.start, own), *aside) if cut is not None}
+    labels |= label_counted_otherwise(flow, own)
     labels |= {} if scale is None else {scale: label_scale(flow, scale)}
     end, behind = (found.end, set()) if scale is None else (scale, {scale})
     labels |= label_counts(flow, found.counts)
@@ -53,6 +56,24 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     if chart is None:
         return None
     return tell_readers(flow, towering, tell_moved(flow, lead_counts(flow, chart, found), end), found.aside)
+
+
+def label_counted_otherwise(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
+    """The steps among some that leave rows out or pad these, with what they are called: no other box stands for them.
+
+    The row that goes past what makes others fewer is told where it stands in front of these (Funnel, CANINE).
+    """
+    reading = list_reading_data(flow)
+    own = [node for node in nodes if node in reading and flow.output(node).is_float and flow.steps[node].inputs]
+    past = {flow.makers[node][0] for node in own if label_first_row(flow, node, nodes)}
+    cuts = (node for node in own if flow.op(node) == "index" and find_cut_axis(flow, node) and node not in past)
+    padded = {node: label_padded(flow, node) or label_longer(flow, node) for node in own if not leads_back(flow, node)}
+    return {cut: label_cut_rows(flow, cut) for cut in cuts} | {node: told for node, told in padded.items() if told}
+
+
+def leads_back(flow: Flow, node: int) -> bool:
+    """Whether a convolution reads what a step gives that says itself that it looks back alone."""
+    return any(flow.op(one) in FINDINGS and looks_back(flow, one) for one in flow.readers.get(node, ()))
 
 
 def lead_counts(flow: Flow, chart: Chart, bridging: Bridging) -> Chart:

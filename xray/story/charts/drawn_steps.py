@@ -31,8 +31,9 @@ from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.learned_steps import meets_learned
+from xray.story.passages.norm_factors import find_brought
 from xray.story.passages.ordered_rows import shifts_places, takes_in_order
-from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels
+from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels, takes_last_mean
 from xray.story.recognition.between import PLAIN, is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
 
@@ -194,7 +195,7 @@ def list_notable(
     for node in sorted(inside, reverse=True):
         norm = find_any_norm(flow, node)
         if norm is not None and node not in taken and taken.isdisjoint(norm.nodes):
-            normed[node] = norm.nodes
+            normed[node] = norm.nodes if (times := find_brought(flow, norm)) is None else (*norm.nodes, times)
             taken |= set(norm.nodes) | {one for one in inside if norm.nodes[0] < one < node}
         elif node not in taken and list_shift(flow, node):
             normed[node] = list_shift(flow, node)
@@ -323,7 +324,7 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
     out = flow.output(node)
     is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
-    is_worked_out |= brings_to_scale(flow, node)
+    is_worked_out |= brings_to_scale(flow, node) or takes_last_mean(flow, node)
     return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
 
 

@@ -35,6 +35,7 @@ from xray.story.passages.channels import MASKED, find_channels, find_channels_ah
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
+from xray.story.passages.norm_factors import find_brought
 from xray.story.passages.ordered_rows import ROUNDING, name_order, shifts_places, takes_in_order
 from xray.story.passages.pools import (
     adds_up_rows,
@@ -43,7 +44,10 @@ from xray.story.passages.pools import (
     label_pool,
     lays_neighbours,
     list_means,
+    list_root_mean,
     measures_channels,
+    read_power,
+    takes_last_mean,
     weighs_rows,
 )
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -92,6 +96,8 @@ def name_factors(flow: Flow, norm: Norm) -> str:
     return "".join(", × ONE NUMBER" if one is None else f", {name_times(one)}" for one in factors if one != 1)
 
 
+BY_ROW = ", EACH ROW × A NUMBER"
+"""What stands behind the name of a norm that brings each row to another size than 1, by a number from beside."""
 WEIGHED_FIRST = "× LEARNED NUMBERS + "
 """What stands before the name of a norm that multiplies by its learned numbers before it divides."""
 
@@ -107,7 +113,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         if not kind:
             return label_division(flow, norm)
         first = WEIGHED_FIRST * norm.weighs_first
-        return f"{first}{kind.upper()} NORM{tell_groups(flow, norm)}{twice}{name_factors(flow, norm)}"
+        brought = BY_ROW if find_brought(flow, norm) is not None else ""
+        return f"{first}{kind.upper()} NORM{tell_groups(flow, norm)}{twice}{name_factors(flow, norm)}{brought}"
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"
@@ -124,6 +131,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if adds_up_rows(flow, node):
         many = prod(flow.steps[node].inputs[0].shape) // prod(flow.output(node).shape)
         return "ROWS WEIGHED, ADDED UP" if weighs_rows(flow, flow.makers[node][0]) else f"SUM OF {many:,}"
+    if takes_last_mean(flow, node):
+        return "MEAN dim −1"
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
     if is_pool(flow, node):
@@ -142,9 +151,11 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return "PRODUCT"
     if list_flags(flow, node):
         return label_flags(flow, node)
+    if list_root_mean(flow, node):
+        return "ROOT MEAN SQUARE dim −1"
     if op in ("pow", "pow_"):
-        power = flow.steps[node].settings.get("arg1", flow.steps[node].settings.get("other"))
-        return f"POWER {power:g}" if isinstance(power, int | float) else "POWER"
+        power = read_power(flow, node)
+        return "POWER" if power is None else f"POWER {power:g}"
     if fills_rows(flow, node):
         return f"ROWS OF A MASK SET TO {flow.steps[node].settings['value']:g}"
     if op == "where" or list_one_of_two(flow, node):
@@ -244,6 +255,7 @@ def list_written_out(flow: Flow, node: int) -> tuple[int, ...]:
         or list_own_sum(flow, node)
         or list_flags(flow, node)
         or list_means(flow, node)
+        or list_root_mean(flow, node)
         or list_noise_sum(flow, node)
     )
 

@@ -42,6 +42,8 @@ from xray.story.sentences.of_parts import (
     ADDS_BIAS,
     FIRST_READ,
     LOOKED_UP,
+    OF_EARLIER,
+    OF_LONGER,
     describe_added,
     describe_box,
     describe_past,
@@ -267,7 +269,9 @@ def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
     if isinstance(branch, Attention):
         heads = plural(branch.heads, "head") if branch.heads else ""
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
-        return ", ".join([heads] * bool(heads) + ([spell_gathered(branch.gathered)] if branch.gathered else []))
+        gathered = spell_gathered(branch.gathered) if branch.gathered else ""
+        others = (OF_EARLIER * bool(branch.earlier_keys), OF_LONGER * bool(branch.longer_keys))
+        return ", ".join(filter(None, (heads, gathered, *others)))
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):

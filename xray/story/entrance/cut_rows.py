@@ -3,13 +3,14 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, SPLITS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PADDINGS, PLACING, REPEATS, SIDE_BY_SIDE, SPLITS, ZEROS
 from xray.story.entrance.entrance import pads_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import ORDERS, find_drawn_table, picks_by_chance
 
+LAYERS_OF_PADDING = frozenset({"constant_pad1d", "zero_pad1d"})
 NEAR_BEHIND = 8
 RESHAPES = frozenset({"reshape", "view"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
@@ -117,6 +118,16 @@ def label_padded(flow: Flow, node: int) -> str:
     return f"PADDED TO {made[zeros]:,} {'ROWS' if zeros == -2 else 'COLUMNS'}" if zeros else ""
 
 
+def label_longer(flow: Flow, node: int) -> str:
+    """How many places a series has behind a step that puts more of one number to it, its channels before these."""
+    made, before = flow.output(node).shape, flow.steps[node].inputs[0].shape
+    maker = flow.makers[node][0]
+    is_series = len(made) == 3 and maker is not None and find_channels(flow, maker) == 1
+    is_longer = before[:-1] == made[:-1] and before[-1] < made[-1]
+    is_padding = flow.op(node) in PADDINGS | LAYERS_OF_PADDING
+    return f"PADDED TO {made[-1]:,} PLACES" if is_series and is_longer and is_padding else ""
+
+
 def find_zeros(flow: Flow, node: int) -> int:
     """The axis, from the end, along which a step puts zeros before or behind data alone (UDOP); 0 if there is none."""
     given = list(flow.given(node)) if flow.op(node) == "cat" else []
@@ -176,7 +187,8 @@ def label_cut_rows(flow: Flow, node: int) -> str:
     parts, what = str(flow.steps[node].settings.get("index", "")).split(", "), "PLACE" if along == 2 else "ROW"
     parts = [":"] * (3 - len(parts[1:])) + parts[1:] if parts[0] == "..." else parts
     rows, left = parts[along] if len(parts) > along else "", before - after
-    one = {":1": "FIRST", "0:1": "FIRST", "-1:": "LAST"}.get(rows)
+    rows = rows[rows.startswith("0:") :]
+    one = {":1": "FIRST", "-1:": "LAST"}.get(rows)
     if after == 1 and one is not None:
         return f"THE {one} {what}"
     end = {f"{left}:": "FIRST", f":-{left}": "LAST"}.get(rows)

@@ -7,7 +7,7 @@ from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import FINDINGS, TURNS
 from xray.ir.trace import Step
 from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
@@ -25,7 +25,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operation_labels import find_laid, label_step
-from xray.story.charts.operations_chart import are_alike, chart_operations
+from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
@@ -35,7 +35,7 @@ from xray.story.exits.box_edges import EDGES, find_edges
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
 from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_out import chart_levels
-from xray.story.exits.handed_rows import ALL, find_rows, hold_twins, label_pieces
+from xray.story.exits.handed_rows import hold_twins, label_pieces, tell_pooled
 from xray.story.exits.last_steps import (
     PUSHED_DOWN,
     adds_earlier,
@@ -62,7 +62,6 @@ from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.ordered_rows import label_every
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
-from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
@@ -343,24 +342,6 @@ def show_given(node: Node) -> Node:
     """A step that failed with the shape that it was given."""
     step = node.steps[0] if node.steps else None
     return replace(node, record=next(iter(step.inputs), None)) if step is not None and step.error is not None else node
-
-
-def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
-    """The same, called by which row of the stream it reads, if not all of them go into it; of a join both are told."""
-    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
-    makers = [maker for maker in flow.makers[min(places)] if maker is not None] if places else []
-    is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
-    found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
-    named = {told for told, _ in found}
-    alike = [one for one in places if is_linear(flow, one)] or places  # several, each of a row of its own (SAM)
-    if not named or "" in named or named == {ALL} or are_alike(flow, alike):
-        return node
-    steps = (*node.steps, *steps_at(flow, *(place for _, read in found for place in read)))
-    told = [told for told, _ in found]
-    is_length = node.label.startswith(ITS_LENGTH)
-    of_rows = node.label.replace(ITS_LENGTH, f"{told[0]} {BY_LENGTH}") if is_length else f"{node.label} OF {told[0]}"
-    label = " BESIDE ".join(told) if is_join else of_rows
-    return replace(node, label=label, steps=steps)
 
 
 def without_told(chart: Chart) -> Chart:

@@ -22,6 +22,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operations_chart import SAME_WEIGHTS, chart_operations
 from xray.story.charts.same_numbers import tell_chart
+from xray.story.exits.handed_rows import tell_pooled
 from xray.story.exits.last_steps import reach_behind
 from xray.story.exits.loss_chart import PICKS, is_loss
 from xray.story.exits.several_heads import place_heads, stack_lane
@@ -49,6 +50,7 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
     chart = tell_chart(chart, [(leaving, SAME_WEIGHTS)])
     if chart is None or not chart.is_one_lane:
         return leaving
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, node, last.source) for node in chart.nodes))
     told = describe_elsewhere([tap.layer for tap in working[:-1]])
     label, out = name_given(last.layer), flow.output(last.source)
     first = Node("tapped", label, 0, RIGHT_HALF, steps_at(flow, last.source), out, told=(told,) if told else ())

@@ -6,16 +6,19 @@ from math import prod
 
 from xray.ir.flow.alike_pieces import AlikePieces
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SIDE_BY_SIDE
 from xray.story.body.last_norms import POOLINGS
 from xray.story.body.naming import list_branchings
 from xray.story.body.towers import Towering
 from xray.story.branches.operands import find_normed_before, read_sides
 from xray.story.charts.chart import Chart, Node, steps_at
+from xray.story.charts.operations_chart import are_alike
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import TAKING
 from xray.story.passages.pools import label_pool
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import name_row_of_id
+from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 
 ALL = "ALL ROWS"
 PICTURE = len(("batch", "channels", "height", "width"))
@@ -34,6 +37,24 @@ def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, .
             break
         here = flow.makers[here][0]
     return (ALL if here == end else ""), ()
+
+
+def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
+    """The same, called by which row of the stream it reads, if not all of them go into it; of a join both are told."""
+    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    makers = [maker for maker in flow.makers[min(places)] if maker is not None] if places else []
+    is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
+    found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
+    named = {told for told, _ in found}
+    alike = [one for one in places if is_linear(flow, one)] or places  # several, each of a row of its own (SAM)
+    if not named or "" in named or named == {ALL} or are_alike(flow, alike):
+        return node
+    steps = (*node.steps, *steps_at(flow, *(place for _, read in found for place in read)))
+    told = [told for told, _ in found]
+    is_length = node.label.startswith(ITS_LENGTH)
+    of_rows = node.label.replace(ITS_LENGTH, f"{told[0]} {BY_LENGTH}") if is_length else f"{node.label} OF {told[0]}"
+    label = " BESIDE ".join(told) if is_join else of_rows
+    return replace(node, label=label, steps=steps)
 
 
 def find_weighed_mean(flow: Flow, node: int) -> tuple[int, ...]:

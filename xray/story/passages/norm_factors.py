@@ -5,8 +5,8 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CURVES, NORMS, SCALINGS
-from xray.story.recognition.between import is_linear
-from xray.story.recognition.norms import Norm, is_of_weights
+from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.norms import Norm, is_measure, is_of_weights
 
 
 def list_from_one(flow: Flow, norm: Norm) -> Iterator[bool | None]:
@@ -28,6 +28,21 @@ def is_from_one(flow: Flow, maker: int | None) -> bool | None:
         return False
     adds_one = flow.op(made) in ("add", "add_") and flow.steps[made].settings.get("other") == 1
     return True if adds_one and is_from_one(flow, flow.makers[made][0]) is False else None
+
+
+def find_brought(flow: Flow, norm: Norm) -> int | None:
+    """The step before a norm that multiplies each row by a number of its own from beside, of which the norm tells not.
+
+    So rows are brought to the size of others (Gemma 3n's streams). None where the norm is of the product itself.
+    """
+    times = flow.carried_from(norm.origin)
+    if times is None or flow.op(times) not in SCALINGS or len(flow.makers[times]) != 2:
+        return None
+    made = flow.output(times).shape
+    others = [maker for record, maker in flow.given(times) if record.shape == (*made[:-1], 1)]
+    measured = (maker for node in norm.nodes if is_measure(flow, node) for maker in flow.makers[node])
+    is_apart = times not in flow.behind(*measured, within=lambda place: place >= times)
+    return times if len(others) == 1 and others[0] in list_reading_data(flow) and is_apart else None
 
 
 def list_own_gate(flow: Flow, norm: Norm, within: Collection[int]) -> tuple[int, ...]:

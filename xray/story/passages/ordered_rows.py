@@ -287,7 +287,9 @@ def name_repeated(flow: Flow, node: int) -> str:
     given = flow.steps[node].inputs
     sizes = [pair for pair in zip(given[0].shape, flow.output(node).shape, strict=False) if len({*pair}) > 1]
     rows, made = sizes[0] if len(sizes) == len(given) == 1 else (0, 0)  # a second tensor says how often each is
-    return f"EACH OF {rows:,} ROWS {made // rows:,} TIMES" if rows > 1 and made % rows == 0 else "EACH ROW REPEATED"
+    if not rows or made % rows:
+        return "EACH ROW REPEATED"
+    return f"EACH {f'OF {rows:,} ROWS' if rows > 1 else 'ROW'} {made // rows:,} TIMES"
 
 
 def fold_repeats(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[int, ...]]:

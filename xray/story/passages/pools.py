@@ -7,10 +7,11 @@ from xray.ir.flow.operation_kinds import LENGTHS, SCALINGS
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
 from xray.story.recognition.lengths import is_of_squares
-from xray.story.recognition.norms import MAP
+from xray.story.recognition.norms import MAP, find_norm
 from xray.story.recognition.value_shapes import numbers
 from xray.story.wording import spell_steps
 
+HALF = 0.5
 WAYS = (("avg_pool", "MEAN"), ("max_pool", "MAX"))
 GIVEN_IN_ORDER = {"kernel_size": ("arg1", "other"), "stride": ("arg2",), "padding": ("arg3",), "dilation": ("arg4",)}
 """What the settings of a pool are called where they are given without their names."""
@@ -44,6 +45,32 @@ def adds_up_rows(flow: Flow, node: int) -> bool:
     axes, channels = read_axes(flow, node), None if maker is None else find_channels(flow, maker)
     is_data = flow.output(node).is_float and node in list_reading_data(flow)
     return is_data and channels is not None and len(axes) == 1 and not axes & {0, channels} and before.shape != ()
+
+
+def takes_last_mean(flow: Flow, node: int) -> bool:
+    """Whether a step takes the mean along the last axis, and leaves that with the one number (Gemma 3n's streams)."""
+    if flow.op(node) != "mean" or prod(flow.output(node).shape) < 2 or node not in list_reading_data(flow):
+        return False
+    before, made = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    return len(before) > 2 and made == (*before[:-1], 1) and before[-1] > 1 and not is_pool(flow, node)
+
+
+def list_root_mean(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps of a root of a mean of squares along the last axis, itself last, that is no norm's; else none."""
+    is_root = flow.op(node) == "sqrt" or read_power(flow, node) == HALF
+    mean = flow.makers[node][0] if is_root and flow.makers[node] else None
+    squares = flow.makers[mean][0] if mean is not None and takes_last_mean(flow, mean) else None
+    if mean is None or squares is None or (flow.op(squares) != "square" and read_power(flow, squares) != 2):
+        return ()
+    norms = (find_norm(flow, reader) for reader in flow.readers.get(node, ()))
+    return () if any(norm is not None and node in norm.nodes for norm in norms) else (squares, mean, node)
+
+
+def read_power(flow: Flow, node: int) -> float | None:
+    """The power to which a step raises numbers; None for any other step."""
+    settings = flow.steps[node].settings
+    power = settings.get("arg1", settings.get("other", settings.get("exponent")))
+    return power if flow.op(node) in ("pow", "pow_") and isinstance(power, int | float) else None
 
 
 def weighs_rows(flow: Flow, maker: int | None) -> bool:

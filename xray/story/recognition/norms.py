@@ -141,8 +141,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
     centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
     origin = flow.makers[first][entry]
-    if not tells_of(flow, origin, statistics):
-        return None
+    if not tells_of(flow, origin, statistics) or not (is_scaled or centred):
+        return None  # a mean that is added is no norm's
     spread = {
         maker
         for node in statistics

@@ -299,6 +299,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
+        "looks at more",
+        "Every place looks at all places that there were before these became fewer.",
+        lambda one: isinstance(one, Attention) and one.longer_keys and one.causal is False and not one.partial,
+    ),
+    fixed(
         "looks at all",
         "Every place looks at every other.",
         lambda one: isinstance(one, Attention) and one.causal is False and not one.partial,
