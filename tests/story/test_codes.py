@@ -139,7 +139,8 @@ class LeftOver(nn.Module):
         x = self.lay(x)
         for layer in self.first:
             x = layer(x)
-        left, told = x, 0.0
+        left = x
+        told: torch.Tensor | float = 0.0
         for number, book in enumerate(self.books):
             rows, codes = left, book
             if self.down is not None:

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import FINDINGS
 from xray.story.charts.chart import Chart
 from xray.story.exits.meeting_chart import key_meeting
 from xray.story.recognition.between import is_linear
+from xray.story.sentences.of_parts import PAST
 from xray.story.sheet.columns import Column
 from xray.story.wording import plural
 
@@ -48,7 +49,7 @@ def tell_past(flow: Flow, chart: Chart, free: Collection[int]) -> Chart:
         linear = [one for one in learned if one not in finders and is_linear(flow, one)]
         counts = ((len(finders), "convolution"), (len(linear), "linear layer"))
         told = " and ".join(plural(count, one) for count, one in counts if count)
-        nodes.append(replace(node, told=(*node.told, f"past {told} in no box")) if told else node)
+        nodes.append(replace(node, told=(*node.told, PAST.format(layers=told))) if told else node)
     return replace(chart, nodes=tuple(nodes))
 
 
