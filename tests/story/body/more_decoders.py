@@ -244,6 +244,7 @@ def deepseek_v4(c):
         sinks=True,
         qk_norm=True,
         v_norm=True,
+        values_turned=True,  # line 833
         other_rows=True,
         latent=Silent("of queries"),
     )

@@ -97,7 +97,7 @@ class Attention(Looking):
     Where their angles are laid out otherwise, no pair is turned: `positions` are "waves" then (V-JEPA 2).
     `queries_by_place` tells that a number worked out of each place alone multiplies queries, one for each "place" or
     for each "head" too (Llama 4). `v_norm` is True where values are normalised behind their last linear layer too
-    (Gemma 4), `values_turned` that "rotary" places turn values too (CLVP).
+    (Gemma 4), `values_turned` that "rotary" places turn values too (CLVP, DeepSeek-V4).
     `gate_curve` is the activation by which the numbers of a `gate` are bent before what the heads found is multiplied.
     `cut_by` is by which of several tables `pieces` end, the first is 1, where attentions of one tower read several that
     say the same in this pass (Muse Glimmer's windows, which are as large as an image).
