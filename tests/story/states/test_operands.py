@@ -23,6 +23,8 @@ VALUES = KEYS * TIMES
 class Delta(nn.Module):
     """Rows of a piece are written into a state less what it gives for their keys, all at once (Qwen 3.5)."""
 
+    pads_last = False
+
     def __init__(self):
         super().__init__()
         self.rows = nn.Linear(WIDTH, 2 * KEYS * D_K + VALUES * D_V)
@@ -51,12 +53,15 @@ class Delta(nn.Module):
         value = value.reshape(batch, length, VALUES, D_V)
         strength, fade = self.share(self.strength(x)), nn.functional.softplus(self.fade(x)).neg()
         query, key, value, strength, fade = (one.transpose(1, 2) for one in (query, key, value, strength, fade))
+        if self.pads_last:
+            query, key = self.unit(query) * D_K**-0.5, self.unit(key)
         more, come = -length % PIECE, length
         if more:
             query, key, value = (nn.functional.pad(one, (0, 0, 0, more)) for one in (query, key, value))
             strength, fade = (nn.functional.pad(one, (0, more)) for one in (strength, fade))
             length += more
-        query, key = self.unit(query) * D_K**-0.5, self.unit(key)
+        if not self.pads_last:
+            query, key = self.unit(query) * D_K**-0.5, self.unit(key)
         written, beside = value * strength[..., None], key * strength[..., None]
         query, key, written, beside = (
             one.reshape(batch, VALUES, -1, PIECE, one.shape[-1]) for one in (query, key, written, beside)
@@ -72,6 +77,12 @@ class Delta(nn.Module):
             state = state * self.keep(fade[:, :, piece, -1])[..., None, None] + key[:, :, piece].transpose(-1, -2) @ new
         found = found.reshape(batch, VALUES, length, D_V)[:, :, :come].transpose(1, 2).reshape(batch, come, -1)
         return self.last(found)
+
+
+class PadsLast(Delta):
+    """Queries and keys become of length 1 before their piece is filled."""
+
+    pads_last = True
 
 
 class InTurn(Delta):
@@ -104,8 +115,8 @@ class Bent(Delta):
         return super().solve(system, rows).exp()
 
 
-def read_state(model, pieces):
-    return read_rows(model, pieces * PIECE)
+def read_state(model, pieces, less=0):
+    return read_rows(model, pieces * PIECE - less)
 
 
 def read_rows(model, length):
@@ -115,8 +126,8 @@ def read_rows(model, length):
     return flow, nodes, end, describe_recurrence(flow, nodes)
 
 
-def chart_state(model, pieces):
-    flow, nodes, end, branch = read_state(model, pieces)
+def chart_state(model, pieces, less=0):
+    flow, nodes, end, branch = read_state(model, pieces, less)
     named = name_state_steps(flow, branch, nodes, end)
     chart = chart_operations(flow, nodes, end, named.labels, folded=named.folded, most=named.most)
     return lay_lanes(flow, tell_read(chart), named.lanes)
@@ -386,6 +397,7 @@ def test_what_is_read_of_a_state_of_few_pieces_has_a_box_behind_its_own(pieces, 
 
     assert (state.record.shape, state.told[0]) == ((2, VALUES, D_K, D_V), changed)
     assert read.record.shape == (2, VALUES, pieces, PIECE, D_V)
+    assert read.told == ("what rows of a piece give each other, and what is read of it",)
     assert {source for source, target in ways if target == state.label} == {
         "K ÷ ITS LENGTH",
         "HEADS V",
@@ -398,6 +410,18 @@ def test_what_is_read_of_a_state_of_few_pieces_has_a_box_behind_its_own(pieces, 
         state.label,
     }
     assert {target for source, target in ways if source == read.label} == {"LINEAR"}
+
+
+def test_keys_that_fill_a_piece_lead_to_what_is_read_too():
+    chart = chart_state(PadsLast, 1, less=2)
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+
+    assert {source for source, target in ways if target == "ROWS READ OF IT"} == {
+        "Q ÷ ITS LENGTH, ÷√5",
+        "K ÷ ITS LENGTH",
+        "STATE, HANDED FROM PIECE TO PIECE",
+    }
 
 
 def test_a_state_of_one_piece_of_which_nothing_is_read_has_one_box_with_what_is():

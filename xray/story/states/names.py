@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PADDINGS, PLACING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
@@ -84,6 +84,8 @@ def tell_read(chart: Chart) -> Chart:
 
 def tell_read_node(node: Node, *, is_parted: bool) -> Node:
     """A box with these words, where it is that of such a state; rows that are read of it may be `is_parted`."""
+    if node.label == READ_OF_IT and any(step.op in SUMS for step in node.steps):
+        return replace(node, told=(*node.told, READ_AND_MET))
     if node.label != STATE_BY_PIECES or node.key.startswith("state") or node.record is None:
         return node
     shapes = [record.shape for step in node.steps if step.op in SUMS for record in step.outputs]
@@ -149,7 +151,7 @@ def part_read(flow: Flow, nodes: Collection[int], top: int, inside: Collection[i
     read = {*inside} - own
     if top not in read or own.isdisjoint(maker for node in read for maker in flow.makers[node] if maker is not None):
         return whole
-    own = {node for node in own if flow.op(node) not in CARRYING}  # keys that are only moved are read of both
+    own = {node for node in own if flow.op(node) not in CARRYING | PADDINGS}  # keys that are but moved are read of both
     return {one: (one, *sorted(held - {one}, reverse=True)) for one, held in ((changes[-1], own), (top, read))}
 
 
