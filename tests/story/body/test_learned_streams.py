@@ -16,6 +16,17 @@ class Kept(FeedForwardPart):
         return torch.sigmoid(self.keep / 2) * x + self.back(self.bend(self.wide(self.norm(x))))
 
 
+class Shifted(Kept):
+    """One to which the stream comes shifted by learned numbers before (ZAYA)."""
+
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        return (x + self.shift) * self.keep + self.back(self.bend(self.wide(self.norm(x))))
+
+
 class Both(Kept):
     """One that reads the stream as it was multiplied: that happens before both ways part."""
 
@@ -38,3 +49,9 @@ def test_of_such_a_stream_nobody_says_that_nothing_is_lost():
 
     assert (plain.label, bool(plain.remark)) == ("ADD", True)
     assert (scaled.label, scaled.remark) == ("STREAM × LEARNED NUMBERS, ADD", "")
+
+
+def test_learned_numbers_that_are_added_to_such_a_stream_first_are_told():
+    _, shifted = (node for node in draw(Reader(AttentionPart(), Shifted()), rows()) if node.key == "add")
+
+    assert shifted.label == "STREAM + LEARNED NUMBERS, × LEARNED NUMBERS, ADD"

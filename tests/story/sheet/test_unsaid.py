@@ -48,6 +48,8 @@ def list_texts(between):
         (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 2, sin"),
         (lambda x: (x > 0.5).to(x.dtype), "gt"),
         (lambda x: x.masked_fill(x > 0.5, 0.0), "masked_fill ("),
+        (lambda x: nn.functional.pad(x, (1, 1))[..., 1:-1], "pad ("),
+        (lambda x: nn.functional.pad(x, (0, 0)), ""),
     ],
 )
 def test_what_is_worked_out_and_in_no_box_is_said(between, told):

@@ -37,6 +37,7 @@ from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
+from xray.story.recognition.between import is_shift
 from xray.story.recognition.norms import Norm, name_norm
 from xray.story.sentences.of_parts import (
     ADDS_BIAS,
@@ -51,7 +52,12 @@ from xray.story.sentences.of_parts import (
 )
 from xray.story.streams.joints import Joint
 from xray.story.streams.put_back import find_put_back
-from xray.story.streams.scaled_streams import find_factor_behind, list_factors_past, name_learned_behind
+from xray.story.streams.scaled_streams import (
+    find_factor_behind,
+    list_factors_past,
+    list_learned_past,
+    name_learned_behind,
+)
 from xray.story.wording import plural
 
 ONE_FACTOR = "× ONE NUMBER"
@@ -116,8 +122,10 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
 
 def name_stream_factor(flow: Flow, staging: Staging) -> str:
     """By what the stream of a stage is multiplied before its sum, in the words of boxes."""
-    is_by_one = staging.stage.stream_scale == "before"
-    return name_factors(flow, list_factors(flow, staging)) if is_by_one else "× LEARNED NUMBERS"
+    if staging.stage.stream_scale == "before":
+        return name_factors(flow, list_factors(flow, staging))
+    past = [node for joint in staging.joints for node in list_learned_past(flow, joint)]
+    return f"{'+ LEARNED NUMBERS, ' * any(is_shift(flow, node) for node in past)}× LEARNED NUMBERS"
 
 
 def name_factors(flow: Flow, nodes: Sequence[int]) -> str:

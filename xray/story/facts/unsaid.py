@@ -8,7 +8,7 @@ from types import MappingProxyType
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
-from xray.ir.kinds import only_moves
+from xray.ir.kinds import PADDINGS, only_moves, plain_name
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
@@ -108,7 +108,8 @@ def count_held(flow: Flow, block: int, unused: Mapping[str, int]) -> int:
 def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> Counter[str]:
     """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
 
-    Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads.
+    Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads. What
+    puts numbers around others does more (BiT's zeros before its pool).
     """
     found: Counter[str] = Counter()
     for node in nodes:
@@ -117,7 +118,7 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
             continue
         changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
         changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
-        is_moved = only_moves(op) or op in CARRYING | DROPOUTS or changes_nothing
+        is_moved = (only_moves(op) and not pads(flow, node)) or op in CARRYING | DROPOUTS or changes_nothing
         is_moved |= is_lost(flow, node)
         makes_numbers = flow.output(node).is_float or makes_flags(flow, node)
         if not is_moved and makes_numbers and prod(flow.output(node).shape) > 1:
@@ -143,6 +144,13 @@ def makes_flags(flow: Flow, node: int) -> bool:
     """Whether a step compares numbers with a known one, and makes 1 and 0 of that, be it by a cast behind it."""
     casts = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one) and flow.op(one) in CASTING]
     return any(list_flags(flow, one)[:1] == (node,) for one in (node, *casts))
+
+
+def pads(flow: Flow, node: int) -> bool:
+    """Whether a step puts numbers around those that it is given, so that there are more of them."""
+    given = flow.steps[node].inputs
+    is_padding = PADDINGS.fullmatch(plain_name(flow.op(node))) is not None or flow.op(node) == "pad"
+    return is_padding and bool(given) and prod(flow.output(node).shape) > prod(given[0].shape)
 
 
 def is_lost(flow: Flow, node: int) -> bool:

@@ -155,7 +155,7 @@ def describe_streams(anatomy: Anatomy) -> str:
     if mixings:
         made_of = "one of them" if all(one.of_one for one in mixings) else "them"
         return f"{many} streams side by side, mixed by a matrix that is worked out of {made_of}."
-    return f"{many} streams side by side: a sublayer reads a weighted sum of them, and gives to each its share."
+    return f"{many} streams side by side: a sublayer reads one row of them, made by weights, and gives each its share."
 
 
 def describe_balance(anatomy: Anatomy) -> str:
