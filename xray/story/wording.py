@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from xray.config import PAD, SPECIAL_TOKENS
 from xray.story.layout import Line, Measure, Run, Weight, line_width
@@ -11,6 +11,7 @@ from xray.text import show_controls
 PADDING = SPECIAL_TOKENS[PAD]
 ELLIPSIS = "…"
 MOST_DRAWN = 1000
+MOST_ODD = 3
 """No line holds more characters than this."""
 
 LONGEST_WORD = 60
@@ -132,7 +133,8 @@ def join_words(words: Sequence[str], last: str = "and") -> str:
 def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning.
 
-    A last one that is not as far from the one before as those are from each other stands behind that (Beam).
+    Last ones, three at most, that are not as far from the one before as all others are from each other stand behind
+    that (Beam, Zamba 2).
     """
     runs: list[list[int]] = []
     for number in layers:
@@ -144,8 +146,10 @@ def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     if len(told) <= (5 if begun is None else begun + 1):
         return ", ".join(told)
     begun = begun or 3
-    *apart, last = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
-    ends = 2 if len({*apart}) == 1 and last not in apart and len(told) > begun + 2 else 1
+    apart = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
+    odd = len(list(takewhile(lambda gap: gap != apart[0], reversed(apart))))
+    is_even = len({*apart[: len(apart) - odd]}) == 1
+    ends = 1 + odd if is_even and odd <= MOST_ODD and len(told) > begun + odd + 1 else 1
     return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}"
 
 

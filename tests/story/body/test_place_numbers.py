@@ -6,9 +6,11 @@ from story.body.test_mistaken import BATCH, HEADS, PLACES, WIDTH, FeedForwardPar
 from torch import nn
 
 import xray
+from xray import anatomy
 from xray.story.anatomy.branches import Attention
 from xray.story.body.reading import read_pass
 from xray.story.passages.place_numbers import find_pick
+from xray.story.sentences.of_attentions import describe_place_numbers
 
 D_K = WIDTH // HEADS
 NUMBERS = 2
@@ -110,6 +112,38 @@ def test_a_place_has_as_many_numbers_as_give_parts_of_its_angles(lay, numbers):
     (attention,) = {staging.branches[0].branch for layer in tower.layers for staging in layer[:1]}
     assert isinstance(attention, Attention)
     assert (attention.positions, attention.place_numbers) == ("rotary", numbers)
+
+
+class Counted(Model):
+    """The numbers of a place are all the place itself (Qwen 3.5, where words come in alone)."""
+
+    def __init__(self, lay, last):
+        super().__init__(lay)
+        self.last = last
+
+    def forward(self, ids):
+        places = torch.arange(ids.shape[1]).view(1, 1, -1).expand(NUMBERS, *ids.shape)
+        return super().forward(ids, self.last(places))
+
+
+@pytest.mark.parametrize(
+    ("last", "alike"),
+    [
+        (lambda places: places, True),
+        (lambda places: places + 3, True),
+        (lambda places: torch.stack([places[0], places[1] * 2]), None),
+        (lambda places: torch.cat([places[:1], torch.arange(PLACES).flip(0).expand(1, BATCH, -1)]), None),
+    ],
+)
+@pytest.mark.parametrize("lay", [pick, merge])
+def test_numbers_of_a_place_that_are_all_one_are_told(lay, last, alike):
+    torch.manual_seed(0)
+    trace = xray.trace(Counted(lay, last).eval(), torch.arange(BATCH * PLACES).view(BATCH, PLACES))
+    (found, *_) = anatomy(trace).towers[0].branches
+
+    assert isinstance(found, Attention)
+    assert (found.place_numbers, found.numbers_alike) == (NUMBERS, alike)
+    assert ("Here all numbers of a place are the same." in describe_place_numbers(anatomy(trace))) is bool(alike)
 
 
 @pytest.mark.parametrize(

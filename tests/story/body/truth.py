@@ -323,6 +323,7 @@ SKIPPED = {
     "unused",
     "routing",
     "rotary_base",
+    "numbers_alike",
     "rotary_slowed",
     "rotary_all_slowed",
     "turned_pairs",

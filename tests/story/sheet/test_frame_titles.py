@@ -55,6 +55,8 @@ def test_parameters_keep_clear_of_a_line_that_goes_up_beside_the_charts(passed, 
     [
         ([*range(5, 52, 6), 51], "6, 12, 18 … 48, 52"),
         (range(5, 52, 6), "6, 12, 18 … 48"),
+        ([*range(6, 37, 6), 42, 47, 51], "7, 13, 19 … 43, 48, 52"),
+        ([*range(6, 37, 6), 38, 39, 41, 42, 47, 51], "7, 13, 19 … 52"),
         ([place for place in range(31) if place % 4 != 3], "1–3, 5–7, 9–11 … 29–31"),
         ([1, 2, 4, 7, 13, 20, 29], "2–3, 5, 8 … 30"),
     ],

@@ -69,12 +69,13 @@ class Attention(Looking):
     of each place, `chosen_earlier` where an earlier layer chose them (Hunyuan 4), `chosen_together` how many places one
     such score is of, where it is of several, `chosen_most` how many keys a place chooses at most, `all_chosen` where no
     row of this pass has more, and `none_chosen` where the rows of this pass are too few for any (GLM-5.3),
-    `listed` how many keys a list names for each place at most that a mask shows alone (Qwen4). `turned` is
-    how many numbers of a head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many
-    experts a router chooses the `query_chosen` that make the queries of a place
-    (JetMoe). `turned_by_head` is True where queries and keys are turned by an angle of each head, the same at every
-    place (NeuCodec). `place_numbers` is how many numbers tell each place where
-    they are several, each of which turns its own part of a head: rows and columns, or time too (Qwen2-VL).
+    `listed` how many keys a list names for each place at most that a mask shows alone (Qwen4). `turned` is how many
+    numbers of a head are turned by its place, where not all are (GPT-NeoX), `query_experts` among how many experts a
+    router chooses the `query_chosen` that make the queries of a place (JetMoe). `turned_by_head` is True where queries
+    and keys are turned by an angle of each head, the same at every place (NeuCodec). `place_numbers` is how many
+    numbers tell each place where they are several, each of which turns its own part of a head: rows and columns, or
+    time too (Qwen2-VL). Where these are all one place, counted through and repeated, `numbers_alike` is True: no image
+    came in.
     `within_a_kind` is True where a number for how far apart two places are is added to their score if both are of one
     kind, and else one for their two kinds, whatever lies between them (the segments of CPM-Ant).
     `beginning` is the tower whose stream begins with what keys and values are made of, where these are no end of one
@@ -147,6 +148,7 @@ class Attention(Looking):
     turned: int | None = None
     turned_by_head: bool | None = None
     place_numbers: int | None = None
+    numbers_alike: bool | None = None
     within_a_kind: bool | None = None
     beginning: str | None = None
     places_by_rows: bool | None = None

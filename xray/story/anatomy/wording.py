@@ -424,7 +424,8 @@ def describe_attention(branch: Attention) -> str:
         branch.turned_by_head and "turned by head",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
-        branch.place_numbers and f"places of {branch.place_numbers} numbers",
+        branch.place_numbers
+        and f"places of {branch.place_numbers} numbers{', here all the same' * bool(branch.numbers_alike)}",
         branch.qk_norm
         and f"{NORMS.get(branch.qk_norm_kind or '', 'norm')}s on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,

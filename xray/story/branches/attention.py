@@ -50,7 +50,7 @@ from xray.story.branches.visible import (
     read_most_chosen,
 )
 from xray.story.experts.chosen_heads import count_query_experts
-from xray.story.passages.place_numbers import count_place_numbers
+from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
@@ -95,6 +95,7 @@ def describe_attention(
         source, beside = "self", source or ANOTHER
     gate = find_gate(flow, site, region)
     before = count_mixed_before(flow, query.nodes & key.nodes)
+    place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     return Attention(
         source=source,
         heads=heads,
@@ -107,7 +108,8 @@ def describe_attention(
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
-        place_numbers=count_place_numbers(flow, query.nodes) if turned and not by_head else None,
+        place_numbers=place_numbers,
+        numbers_alike=(bool(place_numbers) and are_numbers_alike(flow, query.nodes)) or None,
         within_a_kind=scores.within_a_kind or None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,

@@ -5,7 +5,8 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SPLITS, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SPLITS, SUMS, WRITES
+from xray.ir.flow.projections import is_product
 
 MOST_NUMBERS, MOST_STEPS = 4, 60
 PUT_BESIDE = SIDE_BY_SIDE | WRITES | PLACING | {"stack"}
@@ -19,14 +20,48 @@ def count_place_numbers(flow: Flow, turned: Collection[int]) -> int | None:
     side by side behind the cosine (Wang et al. 2024, Qwen2-VL, section 2.1), or all laid side by side. Angles that are
     learned are those of a row without a place (MLCD's class).
     """
+    found = {read_parts(flow, node) for node in list_cosines(flow, turned) if not is_learned(flow, node)}
+    return found.pop() if len(found) == 1 else None
+
+
+def list_cosines(flow: Flow, turned: Collection[int]) -> list[int]:
+    """The cosines by which some steps turn rows, laid out anew on the way at most."""
     behind = flow.behind(
         *(maker for node in turned for maker in flow.makers[node] if maker not in turned),
         most=MOST_STEPS,
         within=lambda one: not flow.steps[one].params and (flow.op(one) in LAID or flow.op(one) == "cos"),
         ends=lambda one: flow.op(one) == "cos",
     )
-    found = {read_parts(flow, node) for node in behind if flow.op(node) == "cos" and not is_learned(flow, node)}
-    return found.pop() if len(found) == 1 else None
+    return [node for node in behind if flow.op(node) == "cos"]
+
+
+def are_numbers_alike(flow: Flow, turned: Collection[int]) -> bool:
+    """Whether the numbers of each place by which some steps turn rows are one: rows counted through, and repeated.
+
+    So they are where words come in alone, and no image with rows and columns (Qwen2-VL).
+    """
+    cosines = [node for node in list_cosines(flow, turned) if not is_learned(flow, node)]
+    return bool(cosines) and all(is_one_repeated(flow, node) for node in cosines)
+
+
+def is_one_repeated(flow: Flow, node: int) -> bool:
+    """Whether all that a step gives is made of one row of places in turn, which is repeated along the first axis."""
+    here, is_repeated = node, False
+    while flow.op(here) != "arange":
+        made = {maker for maker in flow.makers[here] if maker is not None and is_counted(flow, maker)}
+        is_plain = flow.op(here) in LAID | SUMS | {"cos"} or is_product(flow, here)
+        is_joined = flow.op(here) in PUT_BESIDE and len({*flow.makers[here]}) > 1
+        if len(made) != 1 or is_joined or not is_plain:
+            return False
+        (before,) = made
+        is_repeated |= flow.output(before).shape[:1] == (1,) != flow.output(here).shape[:1]
+        here = before
+    return is_repeated
+
+
+def is_counted(flow: Flow, node: int) -> bool:
+    """Whether a step is one that counts places in turn, or leads back to such a one."""
+    return any(flow.op(one) == "arange" for one in flow.behind(node, most=MOST_STEPS))
 
 
 def is_learned(flow: Flow, cosine: int) -> bool:
