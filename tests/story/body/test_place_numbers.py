@@ -121,7 +121,7 @@ class Counted(Model):
         super().__init__(lay)
         self.last = last
 
-    def forward(self, ids):
+    def forward(self, ids, places=None):
         places = torch.arange(ids.shape[1]).view(1, 1, -1).expand(NUMBERS, *ids.shape)
         return super().forward(ids, self.last(places))
 
