@@ -303,3 +303,25 @@ def test_a_line_of_numbers_that_grows_has_no_rows():
     flow = read_flow(xray.trace(Lines(), torch.rand(7)).passes[0])
 
     assert list_joined(flow, next(place for place, step in enumerate(flow.steps) if step.op == "cat")) == []
+
+
+class Paired(nn.Module):
+    """Two images as one, the first above the other (SegGPT)."""
+
+    def __init__(self, *, changes_one):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.layers, self.changes_one = nn.ModuleList(FeedForwardPart() for _ in range(3)), changes_one
+
+    def forward(self, example, image):
+        x = self.patches(torch.cat((example.sin() if self.changes_one else example, image), dim=2)).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("changes_one", "told"), [(False, ("2 of 2×3×8×20, put end to end",)), (True, ())])
+def test_given_pieces_that_are_put_together_before_they_are_read_are_told(changes_one, told):
+    chart = entrance_of(Paired(changes_one=changes_one), torch.rand(2, 3, 8, 20), torch.rand(2, 3, 8, 20))
+
+    assert next(node.told for node in chart.nodes if node.key == "given") == told

@@ -70,7 +70,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         label = "INPUT" if is_worked_out(flow, reader) else label_given(flow, kind, record, reader)
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         padded = tell_lengthened(flow, reader, record) if kind == "audio" else tell_padded(flow, reader, record)
-        below.append(Node(key, label, 0, place, (step,), record, told=(*(() if below else told), *padded)))
+        joined = tell_joined(flow, reader, record)
+        below.append(Node(key, label, 0, place, (step,), record, told=(*(() if below else told), *padded, *joined)))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
@@ -119,6 +120,19 @@ def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str,
     is_same = prod(record.shape) * prod(after) == prod(read.shape) * prod(before)
     is_told = flow.op(reader) in FINDINGS and looks_back(flow, reader)
     return (f"padded to {after[0]:,}",) if is_same and before < after and not is_told else ()
+
+
+def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
+    """Of what given pieces rows of numbers were put together before anything reads them, all of one size (SegGPT)."""
+    maker = flow.carried_from(next((maker for one, maker in flow.given(reader) if one is record), None))
+    if maker is None or flow.op(maker) not in SIDE_BY_SIDE or not record.is_float:
+        return ()
+    pieces = [(one, flow.carried_from(made)) for one, made in flow.given(maker)]
+    shapes = {one.shape for one, _ in pieces}
+    are_given = all(made is None or (flow.op(made) in CARRYING and flow.makers[made] == (None,)) for _, made in pieces)
+    if len(pieces) < 2 or len(shapes) != 1 or not are_given:
+        return ()
+    return (f"{len(pieces):,} of {'×'.join(map(str, shapes.pop()))}, put end to end",)
 
 
 def tell_worked_out(flow: Flow, maker: int, record: TensorRecord) -> tuple[str, ...]:
