@@ -33,8 +33,11 @@ def pytest_addoption(parser):
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """A worker for each processor; none where files are named, as a few of them are done sooner than workers begin."""
-    return None if config.args_source is config.ArgsSource.TESTPATHS else 0
+    """One worker more than processors, for while tests wait for a browser or for another process; none for files named.
+
+    A few of these are done sooner than workers begin.
+    """
+    return (os.cpu_count() or 1) + 1 if config.args_source is config.ArgsSource.TESTPATHS else 0
 
 
 def pytest_configure(config):

@@ -35,7 +35,8 @@ def work_out(input_ids):
 
 
 @pytest.mark.parametrize(
-    ("prompts", "told"), [(count_out, ("7 given, behind 5 that are always the same",)), (work_out, ())]
+    ("prompts", "told"),
+    [(count_out, ("7 given, behind 5 that are always the same",)), (work_out, ("worked out of 7 given",))],
 )
 def test_ids_that_are_the_same_in_every_run_are_told_in_front_of_those_that_came_in(prompts, told):
     chart = entrance_of(Prompted(prompts), IDS)

@@ -52,7 +52,8 @@ def test_places_are_called_by_what_is_known_of_their_numbers(is_known, is_learne
     anatomy, chart = read(lambda: Picked(TABLES[is_known], is_learned), IDS)
 
     assert labels_of(chart)[-1] == f"+ {told}PLACES"
-    assert describe_places(anatomy.towers[0]) == f"{f'{told}places'.capitalize()} are added."
+    held = "" if is_known or is_learned else " of a fixed table"
+    assert describe_places(anatomy.towers[0]) == f"{f'{told}places'.capitalize()}{held} are added."
 
 
 @pytest.mark.parametrize(

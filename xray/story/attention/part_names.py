@@ -138,7 +138,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "norm":
         return f"NORM {letters}" if narrow else f"NORM OF {letters}"
     if part.kind == "bend" and pads(flow, part.nodes[-1]):
-        return f"PAD {letters}"
+        return f"PAD {letters}" if len(part.record.shape) >= OF_HEADS else "PAD"  # rows that all read (PEGASUS-X)
     if part.kind == "bend":
         kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
         if kernel:
@@ -176,10 +176,15 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
 
 
 def joins_layers(flow: Flow, part: Part) -> bool:
-    """Whether a part puts beside its rows what other linear layers give (Conditional DETR's queries)."""
+    """Whether a part puts beside its rows all that other linear layers give (Conditional DETR's queries)."""
     joins = [node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE]
-    made = [flow.carried_from(maker) for node in joins[:1] for maker in flow.makers[node]]
-    layers = [one for one in made[1:] if one is not None and one != made[0] and is_linear(flow, one)]
+    made = [(record, flow.carried_from(maker)) for node in joins[:1] for record, maker in flow.given(node)]
+    layers = [
+        one
+        for record, one in made[1:]
+        if one is not None and one != made[0][1] and is_linear(flow, one)
+        if prod(flow.output(one).shape) == prod(record.shape)  # none of what a waist gives (DeepSeek)
+    ]
     return len(layers) == len(made[1:]) > 0
 
 

@@ -90,7 +90,8 @@ def find_sign(flow: Flow, rows: int | None) -> int:
 
 def count_codes(flow: Flow, product: int) -> int | None:
     """How many rows of a table others are multiplied by, or are so far from, where a step does that; else None."""
-    if flow.op(product) not in PRODUCTS | {CDIST} or len(flow.steps[product].inputs) != 2:
+    step = flow.steps[product]
+    if flow.op(product) not in PRODUCTS | {CDIST} or len(step.inputs) != 2 or not step.outputs:
         return None
     held = [is_held(flow, *one) for one in flow.given(product)]
     codes = flow.output(product).shape[-1]

@@ -23,7 +23,8 @@ def tell_boxless(columns: Sequence[Column]) -> list[Column]:
     for column in columns:
         flow, towers = column.reading.flow, column.reading.towers
         held = (staging.nodes for one in towers for staging in one.stagings)
-        free = set(range(len(flow.steps))).difference(*held, {flow.places[one] for one in drawn[id(flow)]})
+        boxed = {flow.places[one] for one in drawn[id(flow)] if one in flow.places}  # a cache is of passes before too
+        free = set(range(len(flow.steps))).difference(*held, boxed)
         leaving = None if column.exit is None else tell_past(flow, column.exit, free)
         frames = []
         for frame in column.frames:
