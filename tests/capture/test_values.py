@@ -208,6 +208,7 @@ def make_powers(base, size, *, zeros=0, counted=0):
         (make_powers(11_158_840.0, 64), 11_158_840.0),
         (make_powers(10_000.0, 11, counted=-0.5), 10_000.0),  # of 21 numbers turned, not 22 with base 15,505.16
         (make_powers(12_345.6, 11), None),  # a base is a whole number
+        (torch.tensor([1, 1e-150, 1e-300], dtype=torch.float64), None),  # too large for a number
         (make_powers(1e6, 8, zeros=24, counted=24), 1e6),
         (make_powers(50_000.0, 8, zeros=24), 50_000.0),
         (make_powers(1e6, 8, zeros=24), None),  # or 10²⁴, were the zeros counted
@@ -250,6 +251,7 @@ def make_slowed(base, size, *, fast=5, slow=5, factor=8.0):
         (make_slowed(12_345.6, 32), None),  # not a base in use
         (torch.cat((make_slowed(10_000.0, 32), torch.zeros(3))), None),
         (make_powers(10_000.0, 32) * torch.linspace(1, 0.1, 32), None),  # no powers
+        ((0.1 ** torch.arange(512.0)).clamp(min=1e-6), None),  # too steep for any base
     ],
 )
 def test_by_how_much_the_last_powers_are_slowed_is_read_off_them(row, told):

@@ -24,6 +24,7 @@ FEWEST_OF_WIDE, WIDE = 4, 64
 """So many rows are enough of a table so wide."""
 LEAST_BASE = 10_000
 """The base of Su et al. 2021, which models raise for longer texts."""
+LARGEST_EXPONENT = 700
 FEWEST_POWERS = 3
 """Fewer numbers are not known as powers of one base."""
 
@@ -98,6 +99,8 @@ def read_base(constants: Tensor) -> float | None:
     last = len(powers) - 1
     if not torch.allclose(powers, powers[-1] ** (torch.arange(len(powers)).double() / last), rtol=1e-5, atol=0):
         return None
+    if -math.log(powers[-1]) * len(row) / last > LARGEST_EXPONENT:
+        return None
     ends = {count: float(powers[-1]) ** (-count / last) for count in (len(row), len(powers), len(powers) - 0.5)}
     if len(powers) == len(row):
         whole, odd = ends[len(row)], round_off(ends[len(row) - 0.5], (1, 2))
@@ -130,13 +133,18 @@ def read_slowed(constants: Tensor) -> tuple[float, float] | None:
     logs, places = -row.log(), torch.arange(len(row)).double()
     is_steady = torch.isclose(logs, places * logs[FEWEST_POWERS - 1] / (FEWEST_POWERS - 1), rtol=1e-6, atol=1e-6)
     fast = int(is_steady.long().cumprod(0).sum())
-    base = round_off(math.exp(float(logs[fast - 1]) * len(row) / (fast - 1)), (1, 2), 1e-5) if fast > 1 else None
+    base = read_power(float(logs[fast - 1]) * len(row) / (fast - 1), (1, 2)) if fast > 1 else None
     if base is None or base < LEAST_BASE:
         return None
     over = logs - places * math.log(base) / len(row)
-    factor = round_off(math.exp(float(over[-1])), (1, 2, 3), 1e-5)
+    factor = read_power(float(over[-1]), (1, 2, 3))
     is_slowed = bool((over.diff() > -1e-5).all()) and bool((over[-FEWEST_POWERS:] - over[-1]).abs().max() < 1e-5)
     return (base, factor) if is_slowed and factor is not None and factor > 1 else None
+
+
+def read_power(exponent: float, digits: Iterable[int]) -> float | None:
+    """The number of few digits that is e to an exponent; None where it has more, or is too large for a number."""
+    return round_off(math.exp(exponent), digits, 1e-5) if abs(exponent) < LARGEST_EXPONENT else None
 
 
 def read_all_slowed(constants: Tensor) -> tuple[float, float] | None:

@@ -123,7 +123,7 @@ def label_longer(flow: Flow, node: int) -> str:
     made, before = flow.output(node).shape, flow.steps[node].inputs[0].shape
     maker = flow.makers[node][0]
     is_series = len(made) == 3 and maker is not None and find_channels(flow, maker) == 1
-    is_longer = before[:-1] == made[:-1] and before[-1] < made[-1]
+    is_longer = bool(made) and before[:-1] == made[:-1] and before[-1:] < made[-1:]
     is_padding = flow.op(node) in PADDINGS | LAYERS_OF_PADDING
     return f"PADDED TO {made[-1]:,} PLACES" if is_series and is_longer and is_padding else ""
 
