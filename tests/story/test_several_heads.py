@@ -233,4 +233,4 @@ def test_scores_of_pairs_that_are_pushed_down_at_the_end_are_told(kind, told):
     torch.manual_seed(0)
     (column,) = read_columns(xray.trace(kind(AttentionPart(), FeedForwardPart()).eval(), rows()))
 
-    assert [node.label for node in column.exit.nodes].count("SOME PUSHED FAR DOWN") == told
+    assert [node.label for node in column.exit.nodes].count("WHAT A MASK NAMES PUSHED FAR DOWN") == told

@@ -11,8 +11,9 @@ from xray.text import show_controls
 PADDING = SPECIAL_TOKENS[PAD]
 ELLIPSIS = "…"
 MOST_DRAWN = 1000
-MOST_ODD = 3
 """No line holds more characters than this."""
+MOST_ODD = 3
+"""So many last layers of a list may be at another distance than the others."""
 
 LONGEST_WORD = 60
 

@@ -132,6 +132,7 @@ class Counted(Model):
         (lambda places: places, True),
         (lambda places: places + 3, True),
         (lambda places: torch.stack([places[0], places[1] * 2]), None),
+        (lambda places: places[:1] + torch.tensor([4, 1]).view(NUMBERS, 1, 1), None),
         (lambda places: torch.cat([places[:1], torch.arange(PLACES).flip(0).expand(1, BATCH, -1)]), None),
     ],
 )

@@ -308,20 +308,27 @@ def test_a_line_of_numbers_that_grows_has_no_rows():
 class Paired(nn.Module):
     """Two images as one, the first above the other (SegGPT)."""
 
-    def __init__(self, *, changes_one):
+    def __init__(self, first):
         super().__init__()
         self.patches = nn.Conv2d(3, WIDTH, 4, stride=4)
-        self.layers, self.changes_one = nn.ModuleList(FeedForwardPart() for _ in range(3)), changes_one
+        self.layers, self.first = nn.ModuleList(FeedForwardPart() for _ in range(3)), first
 
-    def forward(self, example, image):
-        x = self.patches(torch.cat((example.sin() if self.changes_one else example, image), dim=2)).flatten(2).mT
+    def forward(self, image, *example):
+        x = self.patches(torch.cat((self.first(image, *example), image), dim=2)).flatten(2).mT
         for layer in self.layers:
             x = layer(x)
         return x
 
 
-@pytest.mark.parametrize(("changes_one", "told"), [(False, ("2 of 2×3×8×20, put end to end",)), (True, ())])
-def test_given_pieces_that_are_put_together_before_they_are_read_are_told(changes_one, told):
-    chart = entrance_of(Paired(changes_one=changes_one), torch.rand(2, 3, 8, 20), torch.rand(2, 3, 8, 20))
+@pytest.mark.parametrize(
+    ("first", "many", "told"),
+    [
+        (lambda _, example: example, 2, ("2 of 2×3×8×20, put end to end",)),
+        (lambda _, example: example.sin(), 2, ()),
+        (lambda image: image, 1, ()),
+    ],
+)
+def test_given_pieces_that_are_put_together_before_they_are_read_are_told(first, many, told):
+    chart = entrance_of(Paired(first), *(torch.rand(2, 3, 8, 20) for _ in range(many)))
 
     assert next(node.told for node in chart.nodes if node.key == "given") == told

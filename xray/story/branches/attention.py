@@ -330,6 +330,8 @@ def name_fused_order(flow: Flow, query: Side, heads: int | None) -> Literal["hea
         swapped = [one % len(shape) for one in (settings.get("dim0"), settings.get("dim1")) if isinstance(one, int)]
         axis = next((one for one in swapped if one != axis), axis) if axis in swapped else axis
         readers = list_leaf_readers(flow, readers[0])
+    if heads is None or shape[axis] > heads or heads % shape[axis]:
+        return None  # no axis of heads, nor of groups of them
     kept, cuts = shape[: axis + 1], [flow.output(one).shape for one in readers]
     is_cut = bool(cuts) and all(one[: axis + 1] == kept and prod(one) < prod(shape) for one in cuts)
     return None if not is_cut else "head" if shape[axis] == heads else "group"

@@ -78,6 +78,5 @@ def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
 
 def read_share(step: Step) -> float | None:
     """The share of its numbers that a dropout drops, as it is recorded; None where it is not, or whole branches are."""
-    drops_each = step.op.endswith("dropout")
-    share = step.settings.get("p", step.settings.get("drop_prob") if drops_each else None)
+    share = step.settings.get("p", step.settings.get("drop_prob")) if step.op.endswith("dropout") else None
     return float(share) if isinstance(share, int | float) else None

@@ -190,7 +190,9 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
 def fills_rows(flow: Flow, node: int) -> bool:
     """Whether a step sets all numbers of the rows that a mask names to one number (Idefics)."""
     given, made = flow.steps[node].inputs, flow.output(node).shape
-    is_of_rows = len(given) == len(("rows", "mask")) and given[1].shape[-2:] == (*made[-2:-1], 1) != made[-2:]
+    is_of_rows = (
+        len(given) == len(("rows", "mask")) and len(made) > 1 and given[1].shape[-2:] == (*made[-2:-1], 1) != made[-2:]
+    )
     return flow.op(node) in FILLS and is_of_rows and isinstance(flow.steps[node].settings.get("value"), int | float)
 
 

@@ -130,7 +130,9 @@ def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...
     pieces = [(one, flow.carried_from(made)) for one, made in flow.given(maker)]
     shapes = {one.shape for one, _ in pieces}
     are_given = all(made is None or (flow.op(made) in CARRYING and flow.makers[made] == (None,)) for _, made in pieces)
-    if len(pieces) < 2 or len(shapes) != 1 or not are_given:
+    is_learned = any(one.role == "parameter" for one, _ in pieces)
+    came_in = sum(one.shape in shapes for one in flow.one_pass.arguments)  # one may be put beside itself
+    if not 2 <= len(pieces) <= came_in or len(shapes) != 1 or not are_given or is_learned:
         return ()
     return (f"{len(pieces):,} of {'×'.join(map(str, shapes.pop()))}, put end to end",)
 

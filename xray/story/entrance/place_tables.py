@@ -158,7 +158,9 @@ def describe_counting(flow: Flow, lookup: int) -> str:
     if here is None:
         return ""
     start = read_start(flow, here, masks)
-    if start is not None:
+    if start is not None and last is not None:
+        if flow.output(here).shape[-1:] != flow.output(last).shape[-1:]:
+            return ""  # some of those counted may be cut off in front
         return f"from row {start + added} on" if start + added > 0 and flow.one_pass.number <= 1 else ""
     return describe_left_out(flow, here, masks, added + 1)
 
@@ -166,8 +168,11 @@ def describe_counting(flow: Flow, lookup: int) -> str:
 def read_start(flow: Flow, counting: int, masks: AbstractSet[int | None]) -> int | None:
     """The first number of places that are counted one by one, all of them; None where it is not known."""
     if flow.op(counting) == "arange":
-        given = [value for value in flow.steps[counting].settings.values() if isinstance(value, int | float)]
-        return (0 if len(given) < 2 else int(given[0])) if not masks and len(given) <= 2 else None
+        given = flow.steps[counting].settings
+        ends = "other" in given or ("input" in given and "end" in given)
+        start = given.get("start", given.get("input") if ends else 0)
+        is_plain = not masks and given.keys().isdisjoint(("arg2", "step"))
+        return start if is_plain and type(start) is int else None
     counted = next(iter(flow.makers[counting]), None)
     every = flow.op(counting) == "cumsum" and counted is not None and flow.op(counted) in ALL_ONES
     return 1 if every and masks <= {counted} else None

@@ -37,7 +37,7 @@ from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_out import chart_levels
 from xray.story.exits.handed_rows import hold_twins, label_pieces, tell_pooled
 from xray.story.exits.last_steps import (
-    PUSHED_DOWN,
+    MASKED_DOWN,
     adds_earlier,
     find_last,
     find_maker_in,
@@ -132,7 +132,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         elif earlier := label_earlier(flow, node, nodes) or label_places(flow, node):
             labels[node] = earlier
         elif pushes_down(flow, node):
-            labels[node] = PUSHED_DOWN
+            labels[node] = MASKED_DOWN
         elif flow.op(node) == "index" and cuts_rows(flow, node):
             labels[node] = label_cut_rows(flow, node)
         elif cut := label_cut_into(flow, node) or label_every(flow, node):

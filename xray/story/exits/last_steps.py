@@ -36,6 +36,8 @@ from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
 JOINING = SIDE_BY_SIDE | {"stack"}
 PUSHED_DOWN = "SOME PUSHED FAR DOWN"
+MASKED_DOWN = "WHAT A MASK NAMES PUSHED FAR DOWN"
+"""It may name none."""
 
 
 def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | None:

@@ -10,7 +10,7 @@ from xray.story.entrance.tables import table_rows
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.value_shapes import number
 
-MOST_BEHIND, MOST_STEPS, MOST_IDS = 14, 40, 400
+MOST_BEHIND, MOST_STEPS, MOST_IDS, MOST_TERMS = 14, 40, 400, 400
 NORMALIZE, CDIST = "normalize", "cdist"
 HIGHEST = frozenset({"argmax", "max"})
 COMPARING = PRODUCTS | {CDIST}
@@ -246,9 +246,14 @@ def read_residual(flow: Flow, nodes: Collection[int], start: int, chain: Sequenc
 
 def count_terms(flow: Flow, node: int) -> int:
     """How many tensors are added up by a step and those before it that it adds, lone numbers left out."""
-    added = flow.makers[node] if flow.op(node) in SUMS else ()
-    makers = [maker for maker in added if maker is not None and flow.output(maker).shape]
-    return sum(count_terms(flow, flow.carried_from(maker) or maker) for maker in makers) if makers else 1
+    todo, count = [node], 0
+    while todo and count + len(todo) <= MOST_TERMS:
+        here = todo.pop()
+        added = flow.makers[here] if flow.op(here) in SUMS else ()
+        makers = [maker for maker in added if maker is not None and flow.output(maker).shape]
+        todo += [flow.carried_from(maker) or maker for maker in makers]
+        count += not makers
+    return count + len(todo)
 
 
 def read_turn(

@@ -161,7 +161,9 @@ def works_out_sines(flow: Flow, maker: int | None) -> bool:
     behind = [*flow.behind(*waves)]
     given = [record for one in (*laid, *behind) for record, before in flow.given(one) if before is None]
     is_counted = any(flow.op(one) in COUNTING for one in behind)
-    return is_counted and not any(one.role == "parameter" or (one.is_float and is_given(flow, one)) for one in given)
+    is_for_all = len(flow.output(maker).shape) > 2 and flow.output(maker).shape[-2] == 1  # times of noise, say
+    is_of_data = any(one.role == "parameter" or (one.is_float and is_given(flow, one)) for one in given)
+    return is_counted and not is_for_all and not is_of_data
 
 
 def find_projected_rows(flow: Flow, maker: int | None, stream: int | None = None) -> TensorRecord | None:

@@ -54,9 +54,18 @@ def is_one_repeated(flow: Flow, node: int) -> bool:
         if len(made) != 1 or is_joined or not is_plain:
             return False
         (before,) = made
+        if flow.op(here) in SUMS | SCALINGS and meets_others(flow, here, before):
+            return False
         is_repeated |= flow.output(before).shape[:1] == (1,) != flow.output(here).shape[:1]
         here = before
     return is_repeated
+
+
+def meets_others(flow: Flow, node: int, before: int) -> bool:
+    """Whether a step works on another tensor too that may tell numbers of a place apart, more than one for all."""
+    most = len(flow.output(before).shape)
+    others = (record.shape for record, maker in flow.given(node) if maker != before)
+    return any(len(shape) >= most and shape[:1] != (1,) for shape in others)
 
 
 def is_counted(flow: Flow, node: int) -> bool:

@@ -1,6 +1,7 @@
 """What is said at the stations of sublayers: what each does, and what a tower takes from its memory."""
 
 from collections import Counter
+from collections.abc import Collection, Sequence
 from itertools import groupby
 from sys import maxsize
 
@@ -59,23 +60,27 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
     for number, text in enumerate(found):
         if text not in windowed:
             continue
-        counts, fewer = Counter[str](), 0
+        counts, fewer, each = Counter[str](), 0, list[set[str]]()
         for group in tower.groups:
             alike = [one for one in group.stages if name_kinds(one) == kind]
             told = {texts[number] for texts in (list_told(tower, one) for one in alike) if number < len(texts)}
             counts.update(dict.fromkeys(told, group.count))
+            each.append(told)
             narrow = (one for stage in alike for one in stage.branches if sees_fewer(one, windowed[text]))
             fewer += group.count * (text not in told and any(describe_station(tower, one) in told for one in narrow))
         if len(counts) > 1 and counts[text] < tower.layers:
-            few = f"; at fewer in {fewer} of these" if fewer else tell_others(tower, counts, text)
+            few = f"; at fewer in {fewer} of these" if fewer else tell_others(each, counts, text)
             found[number] = f"{text.removesuffix('.')}, in {counts[text] + fewer} of {tower.layers} layers{few}."
     return " ".join(found)
 
 
-def tell_others(tower: Tower, counts: Counter[str], text: str) -> str:
-    """What each place does in all layers where it does not do what a text says, if that is one thing."""
+def tell_others(each: Sequence[Collection[str]], counts: Counter[str], text: str) -> str:
+    """What each place does in all layers where it does not do what a text says, if that is one thing.
+
+    `each` has what is told of the layers of every group: one of the two.
+    """
     others = [other for other in counts if other != text]
-    if len(others) != 1 or counts.total() != tower.layers or not others[0].startswith(EACH_PLACE):
+    if len(others) != 1 or any(len(told) != 1 for told in each) or not others[0].startswith(EACH_PLACE):
         return ""
     return f"; in {OTHERS[counts[others[0]] > 1]} {others[0].removeprefix(EACH_PLACE).removesuffix('.')}"
 
