@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.body.test_mistaken import BATCH, HEADS, PLACES, WIDTH, FeedForwardPart
+from story.body.test_mistaken import BATCH, PLACES, WIDTH, FeedForwardPart
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
@@ -10,6 +10,8 @@ import xray
 from xray.story.anatomy.branches import Attention
 from xray.story.sentences.of_attentions import describe_fused
 
+HEADS = 4
+"""As many as nothing else, so that no axis can be taken for theirs."""
 D_K = WIDTH // HEADS
 
 

@@ -25,6 +25,7 @@ FEWEST_OF_WIDE, WIDE = 4, 64
 LEAST_BASE = 10_000
 """The base of Su et al. 2021, which models raise for longer texts."""
 LARGEST_EXPONENT = 700
+"""e to more than this is no number that a computer holds."""
 FEWEST_POWERS = 3
 """Fewer numbers are not known as powers of one base."""
 
@@ -60,11 +61,14 @@ def count_zeros(constants: Tensor) -> int:
 def describe_constants(constants: Tensor) -> list[tuple[str, float]]:
     """What is told of a row of constants: how many are 0, of which base they are powers, and what the last are over."""
     told: list[tuple[str, float]] = [("zeros", zeros)] if (zeros := count_zeros(constants)) else []
-    for name, found in (("slowed", read_slowed(constants)), ("all_slowed", read_all_slowed(constants))):
+    base = read_base(constants)
+    if base is not None:
+        return [*told, ("base", base)]
+    for name, read in (("slowed", read_slowed), ("all_slowed", read_all_slowed)):
+        found = read(constants)
         if found is not None:
             return [*told, ("base", found[0]), (name, found[1])]
-    base = read_base(constants)
-    return told if base is None else [*told, ("base", base)]
+    return told
 
 
 def read_constant(held: Tensor) -> float | None:

@@ -51,14 +51,14 @@ MOVES = names(
     """
     append arange argsort argwhere as_tensor assert assert_async bfloat16 bincount block_diag bool bucketize byte
     cat cauchy causal_mask cdouble cfloat channel_shuffle char clone column_stack combinations complex concat
-    concatenate constant_pad_nd contiguous copy cpu cuda diag diag_embed diagflat double dstack embedding
+    concatenate contiguous copy cpu cuda diag diag_embed diagflat double dstack embedding
     embedding_bag empty empty_like empty_strided exponential extend eye fill flip fliplr flipud float from_numpy
     full full_like gather geometric half histc hstack index index_add index_copy index_fill index_put index_select
     int int_repr jagged_from_list kaiming_normal kaiming_uniform kthvalue linspace log_normal logspace long
     masked_scatter masked_select meshgrid mode multinomial nested_from_padded nested_tensor nested_tensor_from_mask
     nested_tensor_size nested_tensor_strides new new_empty new_full new_ones new_tensor new_zeros nonzero normal
-    one_hot ones ones_like pack_padded_sequence pad pad_packed_sequence pin_memory pixel_shuffle pixel_unshuffle
-    polar put put_along_axis rand rand_like randint randint_like randn randn_like random randperm repeat
+    one_hot ones ones_like pack_padded_sequence pad_packed_sequence pad_sequence pin_memory pixel_shuffle
+    pixel_unshuffle polar put put_along_axis rand rand_like randint randint_like randn randn_like random randperm repeat
     repeat_interleave roll rot90 row_stack _sample_dirichlet scalar_tensor scatter scatter_add scatter_reduce
     searchsorted shift short sort stack take take_along_dim tensor tile to to_copy to_dense to_padded_tensor
     tokenize topk tril tril_indices triu triu_indices trunc_normal type type_as uniform unique unique_consecutive
@@ -68,7 +68,13 @@ MOVES = names(
 """Operations that make, place or pick numbers and calculate nothing."""
 EXCHANGES = names("all_gather all_reduce all_to_all broadcast recv reduce reduce_scatter scatter send")
 """What ranks tell each other; what is added up on the way is no work of one of them."""
-PADDINGS = re.compile(r"(zero|constant|reflection|replication|circular)_?pad(\dd)?|pad_sequence")
+PADDINGS = frozenset({"pad", "constant_pad_nd"}) | {
+    f"{way}{name}{axes}d"
+    for way in ("zero", "constant", "reflection", "replication", "circular")
+    for name in ("_pad", "pad")
+    for axes in (1, 2, 3)
+}
+"""What puts numbers around those that are given."""
 
 
 def plain_name(op: str) -> str:
@@ -90,4 +96,4 @@ def is_in_place(op: str) -> bool:
 def only_moves(op: str) -> bool:
     """Whether an operation calculates nothing: views, indexing, joining, new tensors, a look into a table."""
     name = plain_name(op).lower()
-    return name in VIEWS or name in MOVES or name in EXCHANGES or PADDINGS.fullmatch(name) is not None
+    return name in VIEWS or name in MOVES or name in EXCHANGES or name in PADDINGS

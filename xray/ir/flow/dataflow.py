@@ -94,6 +94,10 @@ class Flow:
             yield here
             todo.extend(self.readers.get(here, ()))
 
+    def leaf_readers(self, place: int) -> list[int]:
+        """The innermost steps that read what a step gives: none of the blocks that hold them."""
+        return [reader for reader in self.readers.get(place, ()) if self.is_leaf(reader)]
+
     def is_leaf(self, place: int) -> bool:
         """Whether nothing recorded stands inside the step."""
         return self.ends[place] == place + 1

@@ -100,7 +100,6 @@ FINDINGS = frozenset({"convolution", "conv1d", "conv2d", "conv3d"}) | TRANSPOSED
 SIDE_BY_SIDE = frozenset({"cat", "concat", "concatenate"})
 SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
 """They cut a tensor into several."""
-PADDINGS = frozenset({"pad", "zero_pad2d", "constant_pad_nd"})
 WAVES = frozenset({"sin", "cos"})
 ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}

@@ -70,7 +70,7 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
 
 def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
     """The moves in a row that end at a step, itself first; none where another move of its numbers follows."""
-    if any(flow.op(one) in CARRYING for one in flow.readers.get(node, ()) if flow.is_leaf(one)):
+    if any(flow.op(one) in CARRYING for one in flow.leaf_readers(node)):
         return ()
     moves: list[int] = []
     here: int | None = node

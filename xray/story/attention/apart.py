@@ -167,7 +167,7 @@ def chart_window_cut(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
 
 def chart_ordered(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
     """The box of what puts all rows that a norm gives to an attention into another order; None where nothing does."""
-    readers = [node for node in flow.readers.get(norm.end, ()) if flow.is_leaf(node)]
+    readers = flow.leaf_readers(norm.end)
     if len(readers) != 1 or staging.branches[0].site is None or not takes_in_order(flow, readers[0]):
         return None
     (order,) = readers

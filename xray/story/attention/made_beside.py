@@ -270,7 +270,7 @@ def find_joined_values(flow: Flow, site: Site, inside: Collection[int]) -> tuple
     own = {site.softmax, *flow.behind(site.softmax), *flow.behind(site.weighted_sum)}
     here: int | None = site.weighted_sum
     while here is not None:
-        onward = [one for one in flow.readers.get(here, ()) if flow.is_leaf(one) and one in inside]
+        onward = [one for one in flow.leaf_readers(here) if one in inside]
         here = onward[0] if len(onward) == 1 and flow.op(onward[0]) in CARRYING else None
         for node in onward:
             others = [one for one in flow.makers[node] if one is not None and one not in own | {here}]

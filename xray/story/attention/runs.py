@@ -7,6 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WRITES, ZEROS
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
@@ -148,7 +149,7 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
 def pads(flow: Flow, node: int) -> bool:
     """Whether a step puts rows around others, be they zeros that it is given (Gemma 3n's ear); none is as it was."""
     given, made = flow.steps[node].inputs, flow.output(node).shape
-    if flow.op(node) == "pad":
+    if flow.op(node) in PADDINGS:
         return bool(given) and made != given[0].shape
     if flow.op(node) not in SIDE_BY_SIDE:
         return False

@@ -72,7 +72,7 @@ def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
     behind: list[int] = []
     onward: int | None = head
     while onward is not None:
-        readers = (one for one in flow.readers.get(onward, ()) if flow.is_leaf(one) and len(flow.makers[one]) == 1)
+        readers = (one for one in flow.leaf_readers(onward) if len(flow.makers[one]) == 1)
         known = CARRYING | DROPOUTS | {"tanh"}
         onward = next((one for one in readers if flow.op(one) in known or read_factor(flow, one) is not None), None)
         behind += [] if onward is None else [onward]
@@ -128,6 +128,6 @@ def name_tanh_gate(flow: Flow, node: int) -> str:
 
 def find_bend_behind(flow: Flow, add: int) -> int | None:
     """The bend through which alone all that a sum makes goes on: the stream goes through it too (ResNet)."""
-    readers = [reader for reader in flow.readers.get(add, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(add)
     is_bend = len(readers) == 1 and flow.op(readers[0]) in CURVES
     return readers[0] if is_bend and flow.output(readers[0]).shape == flow.output(add).shape else None

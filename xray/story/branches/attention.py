@@ -96,6 +96,7 @@ def describe_attention(
     gate = find_gate(flow, site, region)
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
+    fused = name_fusion(query, key, value)
     return Attention(
         source=source,
         heads=heads,
@@ -119,8 +120,8 @@ def describe_attention(
         sinks=has_sinks(flow, site),
         gate=gate is not None,
         gate_curve=name_gate_curve(flow, gate),
-        fused=name_fusion(query, key, value),
-        fused_by=name_fused_order(flow, query, heads) if name_fusion(query, key, value) == "qkv" else None,
+        fused=fused,
+        fused_by=name_fused_order(flow, query, heads) if fused == "qkv" else None,
         kernel=name_kernel(flow, site),
         causal=scores.causal if reach is None else reach.ahead == 0,
         beside=beside,
@@ -320,26 +321,32 @@ def name_fused_order(flow: Flow, query: Side, heads: int | None) -> Literal["hea
     if query.last is None:
         return None
     *before, width = flow.output(query.last).shape
-    axis, readers = len(before), list_leaf_readers(flow, query.last)
+    axis, readers = len(before), flow.leaf_readers(query.last)
     shape = flow.output(readers[0]).shape if len(readers) == 1 and flow.op(readers[0]) in SHAPING else ()
     if len(shape) <= axis or [*shape[:axis]] != before or {1, width} & {*shape[axis:]}:
         return None
-    readers = list_leaf_readers(flow, readers[0])
-    while len(readers) == 1 and flow.op(readers[0]) == "transpose":
-        settings, shape = flow.steps[readers[0]].settings, flow.output(readers[0]).shape
-        swapped = [one % len(shape) for one in (settings.get("dim0"), settings.get("dim1")) if isinstance(one, int)]
-        axis = next((one for one in swapped if one != axis), axis) if axis in swapped else axis
-        readers = list_leaf_readers(flow, readers[0])
+    laid, axis = follow_turned(flow, readers[0], axis)
+    shape, readers = flow.output(laid).shape, flow.leaf_readers(laid)
     if heads is None or shape[axis] > heads or heads % shape[axis]:
         return None  # no axis of heads, nor of groups of them
     kept, cuts = shape[: axis + 1], [flow.output(one).shape for one in readers]
-    is_cut = bool(cuts) and all(one[: axis + 1] == kept and prod(one) < prod(shape) for one in cuts)
-    return None if not is_cut else "head" if shape[axis] == heads else "group"
+    if not cuts or any(one[: axis + 1] != kept or prod(one) == prod(shape) for one in cuts):
+        return None
+    if heads in shape[axis + 1 :] and all(follow_turned(flow, one, axis)[1] != 1 for one in readers):
+        return None  # another axis may be that of heads
+    return "head" if shape[axis] == heads else "group"
 
 
-def list_leaf_readers(flow: Flow, node: int) -> list[int]:
-    """The innermost steps that read what a step gives."""
-    return [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+def follow_turned(flow: Flow, node: int, axis: int) -> tuple[int, int]:
+    """The last of the steps behind another one that exchange axes alone, and where one of its axes lies then."""
+    readers = flow.leaf_readers(node)
+    while len(readers) == 1 and flow.op(readers[0]) == "transpose":
+        (node,), settings = readers, flow.steps[readers[0]].settings
+        rank = len(flow.output(node).shape)
+        swapped = [one % rank for one in (settings.get("dim0"), settings.get("dim1")) if isinstance(one, int)]
+        axis = next((one for one in swapped if one != axis), axis) if axis in swapped else axis
+        readers = flow.leaf_readers(node)
+    return node, axis
 
 
 def name_kernel(flow: Flow, site: Site) -> str | None:

@@ -9,6 +9,7 @@ import numpy as np
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import JOINS, SIDE_BY_SIDE
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import VISIBLE
 from xray.story.branches.operands import Side
 from xray.story.branches.scores import Cells, mark_hidden, read_squares
@@ -23,7 +24,8 @@ POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
 UNNAMED = ("other", "arg2", "arg3")
 """What the settings of an unfolding are called where they are given without their names."""
-PADDINGS = SIDE_BY_SIDE | {"pad"}
+LONGER = SIDE_BY_SIDE | PADDINGS
+"""What makes a tensor longer."""
 CONFIGURED = "config.sliding_window"
 WINDOWS = ("sliding_window", CONFIGURED)
 CHUNKS = ("attention_chunk_size", "config.attention_chunk_size")
@@ -119,12 +121,12 @@ def read_padding(flow: Flow, nodes: Collection[int], axis: int | None) -> tuple[
 
     None where something is taken away at an end instead.
     """
-    padded = [node for node in nodes if flow.op(node) in PADDINGS and len(flow.steps[node].outputs) == 1]
+    padded = [node for node in nodes if flow.op(node) in LONGER and len(flow.steps[node].outputs) == 1]
     if len(padded) != 1 or axis is None:
         return None
     (node,) = padded
     shapes = [record.shape for record in flow.steps[node].inputs]
-    if flow.op(node) == "pad":
+    if flow.op(node) in PADDINGS:
         pads = numbers(flow.steps[node], "pad")
         before = 2 * (len(shapes[0]) - 1 - axis)  # those of the last axis come first
         return (pads[before], shapes[0][axis]) if len(pads) > before and min(pads) >= 0 else None

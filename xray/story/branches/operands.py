@@ -153,7 +153,7 @@ def follow_moved(flow: Flow, linear: int, region: Region) -> tuple[int | None, l
 def is_read_behind(flow: Flow, node: int, end: int) -> bool:
     """Whether steps behind another one read what a step makes, be it moved."""
     moved = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING)
-    return any(reader > end for one in moved for reader in flow.readers.get(one, ()) if flow.is_leaf(reader))
+    return any(reader > end for one in moved for reader in flow.leaf_readers(one))
 
 
 def find_places(flow: Flow, join: int, region: Region) -> int | None:

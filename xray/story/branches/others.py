@@ -128,7 +128,7 @@ def looks_back(flow: Flow, node: int) -> bool:
         maker = flow.makers[node][0]
         front, *behind = (0,) if maker is None else read_sizes(flow, maker, "pad") or (0,)
         return behind == [0] and max(1, before + 1 - stride) <= front <= before
-    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(node)
     parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
     return stride == 1 and padding == before and made[0] == length[0] + before and parts == {f":{length[0]}"}
 

@@ -25,8 +25,8 @@ from xray.ir.flow.projections import is_product
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import longest_chain
+from xray.story.charts.alike import Turn, find_kept, find_runs
 from xray.story.charts.operation_labels import LABELS
-from xray.story.charts.same_numbers import Turn, find_kept, find_runs
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
@@ -162,7 +162,7 @@ def read_alone(flow: Flow, node: int, notable: Mapping[int, Group]) -> int | Non
     data, here = list_fed(flow), node
     untold: set[int] = set()
     while True:
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         if len(readers) != 1 or readers[0] in notable:
             is_told = len(readers) == 1 and untold <= set(notable[readers[0]])
             return readers[0] if is_told else None

@@ -48,7 +48,7 @@ def tell_dropped_above(flow: Flow, chart: Chart, start: int) -> Chart:
     """The chart above a step with its dropouts; the one box that reads what the step gives says what it drops first."""
     chart = tell_dropped(flow, chart)
     dropped = [one for one in list_dropouts(flow, start) if read_share(one)]
-    readers = [one for one in flow.readers.get(start, ()) if flow.is_leaf(one) and flow.steps[one] not in dropped]
+    readers = [one for one in flow.leaf_readers(start) if flow.steps[one] not in dropped]
     feet = [node for node in chart.nodes if node.key in chart.feet and node.steps]
     if not dropped or len(feet) != 1 or any(one < flow.places[dropped[0].id] for one in readers):
         return chart

@@ -71,10 +71,10 @@ def find_moves(flow: Flow, linear: int | None) -> tuple[int, int] | None:
     """The moves before and behind a linear layer of which one undoes the other, and that nothing else reads."""
     number = data_input(flow, linear) if linear is not None and is_linear(flow, linear) else None
     before = None if number is None or linear is None else flow.makers[linear][number]
-    behind = [one for one in flow.readers.get(linear, ()) if flow.is_leaf(one)] if linear is not None else []
+    behind = flow.leaf_readers(linear) if linear is not None else []
     if before is None or linear is None or len(behind) != 1 or not {flow.op(before), flow.op(behind[0])} <= RESHAPES:
         return None
-    if [one for one in flow.readers.get(before, ()) if flow.is_leaf(one)] != [linear]:
+    if flow.leaf_readers(before) != [linear]:
         return None
     rows, flat, out = flow.steps[before].inputs[0].shape, flow.output(before).shape, flow.output(behind[0]).shape
     is_flat = len(rows) > len(flat) == len(("row", "number")) and rows[-1] == flat[-1]

@@ -206,14 +206,14 @@ def label_recurrence(flow: Flow, node: int) -> str:
 
 def find_real(flow: Flow, node: int) -> int:
     """The step that takes the real part of what a step gave, where nothing else reads it; else that step."""
-    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(node)
     return readers[0] if [flow.op(one) for one in readers] == ["real"] else node
 
 
 def find_laid(flow: Flow, node: int) -> int:
     """The last of the steps that do nothing but move what a step gave, in the blocks that hold it; else that step."""
     here, blocks = node, {flow.steps[block].id for block in flow.parents(node)}
-    while len(readers := [one for one in flow.readers.get(here, ()) if flow.is_leaf(one)]) == 1:
+    while len(readers := flow.leaf_readers(here)) == 1:
         if flow.op(readers[0]) not in CARRYING or flow.steps[readers[0]].parent not in blocks:
             break
         here = readers[0]
@@ -323,7 +323,7 @@ def reads_as_numbers(flow: Flow, compared: int, last: int) -> bool:
     is_of_data = bool(given) and given[0].is_float and compared in list_reading_data(flow)
     if not is_of_data or prod(out.shape) <= 1 or flow.output(compared).dtype != "bool":
         return False
-    readers = [one for one in flow.readers.get(last, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(last)
     return bool(readers) and (out.is_float or any(flow.op(one) in SCALINGS for one in readers))
 
 

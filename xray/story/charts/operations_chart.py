@@ -17,6 +17,7 @@ from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.others import goes_by_pieces, longest_chain
+from xray.story.charts.alike import tell_run
 from xray.story.charts.chart import (
     Chart,
     Edge,
@@ -31,7 +32,6 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import find_laid, find_real, label_step, list_written_out, tell_middle
-from xray.story.charts.same_numbers import tell_run
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
@@ -396,7 +396,7 @@ def make_node(
 
 def find_shortened(flow: Flow, node: int) -> int:
     """The step that alone reads what a convolution made longer, and cuts off its end; else the convolution (Mimi)."""
-    readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(node)
     if flow.op(node) not in TRANSPOSED or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
         return node
     before, after = flow.output(node).shape, flow.output(readers[0]).shape

@@ -18,6 +18,7 @@ from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import SCALE, label_scale
+from xray.story.charts.alike import list_convolutions
 from xray.story.charts.between_chart import name_parted
 from xray.story.charts.chart import (
     BROAD,
@@ -30,7 +31,6 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.charts.operation_labels import label_step
-from xray.story.charts.same_numbers import list_convolutions
 from xray.story.charts.stage_names import name_stage
 from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP

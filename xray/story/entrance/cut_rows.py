@@ -3,14 +3,13 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PADDINGS, PLACING, REPEATS, SIDE_BY_SIDE, SPLITS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, SPLITS, ZEROS
 from xray.story.entrance.entrance import pads_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import list_reading_data, puts_around
 from xray.story.recognition.chosen_rows import ORDERS, find_drawn_table, picks_by_chance
 
-LAYERS_OF_PADDING = frozenset({"constant_pad1d", "zero_pad1d"})
 NEAR_BEHIND = 8
 RESHAPES = frozenset({"reshape", "view"})
 CHOOSING = frozenset({"gather", "index_select", "take_along_dim"})
@@ -123,9 +122,8 @@ def label_longer(flow: Flow, node: int) -> str:
     made, before = flow.output(node).shape, flow.steps[node].inputs[0].shape
     maker = flow.makers[node][0]
     is_series = len(made) == 3 and maker is not None and find_channels(flow, maker) == 1
-    is_longer = bool(made) and before[:-1] == made[:-1] and before[-1:] < made[-1:]
-    is_padding = flow.op(node) in PADDINGS | LAYERS_OF_PADDING
-    return f"PADDED TO {made[-1]:,} PLACES" if is_series and is_longer and is_padding else ""
+    is_longer = puts_around(flow, node) and before[:-1] == made[:-1]
+    return f"PADDED TO {made[-1]:,} PLACES" if is_series and is_longer else ""
 
 
 def find_zeros(flow: Flow, node: int) -> int:

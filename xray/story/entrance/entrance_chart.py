@@ -135,7 +135,7 @@ def list_copied(flow: Flow, start: int, streams: int | None) -> set[int]:
 
 def tell_dropped_below(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     """The chart whose boxes say what share of what they give a dropout before the first layer drops."""
-    taking = (one for one in flow.readers.get(towering.start or 0, ()) if flow.is_leaf(one))
+    taking = flow.leaf_readers(towering.start or 0)
     return tell_dropped(flow, chart, before=min((one for one in taking if one not in towering.entrance), default=0))
 
 

@@ -338,7 +338,7 @@ def repeats_rows(flow: Flow, node: int) -> bool:
 def is_halved(flow: Flow, node: int) -> bool:
     """Whether two tensors that are alike are added, and the sum goes on as half of it: their mean (Qwen2.5-Omni)."""
     shapes = {record.shape for record in flow.steps[node].inputs}
-    readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(node)
     return (
         len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
     )

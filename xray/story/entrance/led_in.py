@@ -46,7 +46,7 @@ def paint_led(
 def list_alone(flow: Flow, nodes: Collection[int], entrance: Collection[int]) -> set[int]:
     """What some steps alone read that stands before a tower's entrance: a comparison behind what they come from."""
     made = {maker for node in nodes for maker in flow.makers[node] if maker is not None and maker not in entrance}
-    readers = {one: [reader for reader in flow.readers.get(one, ()) if flow.is_leaf(reader)] for one in made}
+    readers = {one: flow.leaf_readers(one) for one in made}
     return {one for one in made if {*nodes}.issuperset(readers[one])}
 
 

@@ -150,14 +150,14 @@ def put_together(flow: Flow, nodes: Collection[int], cuts: Mapping[int, Cut]) ->
 
 def list_joins(flow: Flow, nodes: Collection[int], lookups: Collection[int]) -> tuple[int, ...]:
     """The sums, one of the other, or the one step that puts side by side what lookups find; none where it is more."""
-    readers = {node: [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)] for node in lookups}
+    readers = {node: flow.leaf_readers(node) for node in lookups}
     joins = sorted({one for own in readers.values() for one in own})
     ops = {flow.op(one) for one in joins}
     is_one_kind = ops <= SUMS or (ops <= SIDE_BY_SIDE and len(joins) == 1)
     if not is_one_kind or not set(nodes).issuperset(joins) or any(len(own) != 1 for own in readers.values()):
         return ()
     follows = pairwise(joins)
-    is_chain = all([one for one in flow.readers.get(one, ()) if flow.is_leaf(one)] == [after] for one, after in follows)
+    is_chain = all(flow.leaf_readers(one) == [after] for one, after in follows)
     return tuple(joins) if is_chain else ()
 
 

@@ -205,7 +205,7 @@ def chart_rows_left(flow: Flow, end: int, others: Collection[int]) -> Chart | No
     pieces = chart_pieces(flow, end, others)
     if pieces is not None:
         return pieces
-    readers = [place for place in flow.readers.get(end, ()) if flow.is_leaf(place)]
+    readers = flow.leaf_readers(end)
     out = flow.one_pass.results
     if len(readers) != 1 or flow.op(readers[0]) != "index" or not cuts_rows(flow, readers[0]):
         return None
@@ -222,7 +222,7 @@ def chart_pieces(flow: Flow, end: int, others: Collection[int]) -> Chart | None:
     nodes: list[Node] = []
     here, told = end, ""
     while not told:
-        readers = [place for place in flow.readers.get(here, ()) if flow.is_leaf(place)]
+        readers = flow.leaf_readers(here)
         if len(readers) != 1 or flow.steps[here].id in out:
             return None
         (here,) = readers

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, TURNS
 from xray.story.anatomy.wording import times
 from xray.story.body.towers import Towering
+from xray.story.charts.alike import tell_chart
 from xray.story.charts.chart import (
     BROAD,
     LEFT_HALF,
@@ -21,7 +22,6 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.drawn_steps import MOST_AT_ALL
 from xray.story.charts.operations_chart import SAME_WEIGHTS, chart_operations
-from xray.story.charts.same_numbers import tell_chart
 from xray.story.exits.handed_rows import tell_pooled
 from xray.story.exits.last_steps import reach_behind
 from xray.story.exits.loss_chart import PICKS, is_loss
@@ -124,7 +124,7 @@ def chart_levels(flow: Flow, towering: Towering, others: Collection[int]) -> Cha
 def ends_level(flow: Flow, finder: int, reached: Collection[int]) -> bool:
     """Whether nothing but moves works on what a convolution makes, and the model hands that out."""
     moved = {finder, *flow.ahead(*flow.readers.get(finder, ()), within=lambda one: flow.op(one) in CARRYING)}
-    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)} - moved
+    readers = {one for place in moved for one in flow.leaf_readers(place)} - moved
     return readers.isdisjoint(reached) and not flow.one_pass.results.isdisjoint(flow.steps[one].id for one in moved)
 
 
@@ -138,7 +138,7 @@ def show_handed(flow: Flow, chart: Chart) -> Chart:
     place = flow.places.get(node.steps[0].id) if node.steps and len(chart.heads) == 1 else None
     if place is None or node.record is None:
         return chart
-    readers = [one for one in flow.readers.get(place, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(place)
     handed = [flow.steps[one].id in flow.one_pass.results for one in (place, *readers)]
     if handed != [False, True] or not (flow.op(readers[0]) in TURNS or takes_all(flow, readers[0])):
         return chart

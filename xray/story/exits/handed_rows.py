@@ -139,7 +139,7 @@ def find_mean_of_laid(flow: Flow, node: int) -> int | None:
         return None
     rows, order = step.inputs
     is_laid = flow.output(node).shape == (*order.shape, rows.shape[-1]) and prod(order.shape) == rows.shape[0]
-    readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(node)
     if not is_laid or len(order.shape) < 2 or order.is_float or order.dtype == "bool" or len(readers) != 1:
         return None
     axis = flow.steps[readers[0]].settings.get("dim")

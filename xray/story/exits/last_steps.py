@@ -133,7 +133,7 @@ def find_sum(flow: Flow, last: int, end: int) -> int:
     """
     here = last
     while True:
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         for reader in readers:
             makers = [maker for maker in flow.makers[reader] if maker is not None]
             others = [maker for maker in makers if maker != here]
@@ -193,7 +193,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
     while True:
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         if not taken and (mean := find_mean_of_taken(flow, readers)):
             return [*found, mean]
         if len(readers) != 1 or readers[0] in others:
@@ -261,11 +261,11 @@ def find_mean_of_taken(flow: Flow, taken: Sequence[int]) -> tuple[int, ...]:
     The last of them comes first; none where steps do something else, or add up others.
     """
     rows = [str(flow.steps[one].settings.get("index", "")) for one in taken if name_rows(flow, one)]
-    readers = {reader for one in taken for reader in flow.readers.get(one, ()) if flow.is_leaf(reader)}
+    readers = {reader for one in taken for reader in flow.leaf_readers(one)}
     if len(taken) < 2 or rows != [f":, {place}" for place in range(len(taken))] or len(readers) != 1:
         return ()
     (added,) = readers
-    ends = [one for one in flow.readers.get(added, ()) if flow.is_leaf(one)]
+    ends = flow.leaf_readers(added)
     if flow.op(added) not in SUMS or len(ends) != 1:
         return ()
     factor = read_factor(flow, ends[0])

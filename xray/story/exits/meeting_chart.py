@@ -53,7 +53,7 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
 def add_taken(flow: Flow, chart: Chart, meeting: int) -> Chart:
     """The chart with a box above a product for the step that takes some of what it gives (SAM's masks: 3 of 4)."""
     top = max([meeting, *list_scaled(flow, meeting)])
-    readers = [reader for reader in flow.readers.get(top, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(top)
     told = label_taken(flow, readers[0]) if len(readers) == 1 else ""
     if not told:
         return chart
@@ -195,7 +195,7 @@ def list_scaled(flow: Flow, product: int) -> list[int]:
             here = next((one for record, one in flow.given(here) if one is not None and record.shape), None)
     here = product
     while True:
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         if len(readers) != 1 or not is_scaled(flow, readers[0]) or leaves_some(flow, readers[0]):
             return found
         here = readers[0]

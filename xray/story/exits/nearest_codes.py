@@ -42,7 +42,7 @@ def find_nearest(flow: Flow, product: int) -> Nearest | None:
     here = product
     sign = -1 if flow.op(product) == CDIST else find_sign(flow, flow.makers[product][0]) if codes else 1
     for _ in range(MOST_BEHIND):
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         if codes is None or len(readers) != 1:
             return None
         before, here = here, readers[0]

@@ -28,7 +28,7 @@ def reach_joining(flow: Flow, top: int, end: int, others: Collection[int]) -> in
     """
     here = top
     while True:
-        readers = [one for one in flow.readers.get(here, ()) if flow.is_leaf(one)]
+        readers = flow.leaf_readers(here)
         if len(readers) != 1 or readers[0] in others:
             return top
         here = readers[0]
@@ -109,7 +109,7 @@ def list_led_across(flow: Flow, chart: Chart | None) -> frozenset[int]:
 def leads_to_some(flow: Flow, node: int, drawn: Collection[int]) -> bool:
     """Whether what a step gives, moved at most, is read by nothing but some steps, and not handed out."""
     moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in CARRYING)}
-    readers = {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
+    readers = {one for here in moved for one in flow.leaf_readers(here)} - moved
     handed = flow.one_pass.results
     return bool(readers) and readers <= {*drawn} and handed.isdisjoint(flow.steps[one].id for one in moved)
 

@@ -115,7 +115,7 @@ def find_stacked(flow: Flow, top: int) -> tuple[int, ...]:
 
     Empty where there is none. One that is cut out without the others goes a way of its own (SAM-HQ's own mask).
     """
-    readers = [one for one in flow.readers.get(top, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(top)
     if len(readers) != 1 or flow.op(readers[0]) not in SIDE_BY_SIDE | {"stack"}:
         return ()
     moved = {readers[0], *flow.ahead(*flow.readers.get(readers[0], ()), within=lambda one: flow.op(one) in CARRYING)}

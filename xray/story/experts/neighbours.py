@@ -1,7 +1,8 @@
 """What experts give, mixed with that of neighbouring places before it is added to the stream."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, PADDINGS
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.kinds import PADDINGS
 from xray.story.branches.others import lets_neighbours_in, looks_back
 from xray.story.experts.choice import find_choice
 from xray.story.recognition.between import Region

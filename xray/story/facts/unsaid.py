@@ -8,14 +8,14 @@ from types import MappingProxyType
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
-from xray.ir.kinds import PADDINGS, only_moves, plain_name
+from xray.ir.kinds import only_moves
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
 from xray.story.branches.before_last import is_learned
 from xray.story.charts.operation_labels import list_flags
 from xray.story.facts.totals import paths_above
-from xray.story.recognition.between import is_times_one, list_reading_data
+from xray.story.recognition.between import is_times_one, list_reading_data, puts_around
 from xray.story.recognition.value_shapes import number
 
 
@@ -86,7 +86,7 @@ def list_met(flow: Flow, reader: int) -> set[int]:
     """The steps at which data meets what a step makes of learned numbers: that step itself, if it reads data too."""
     data = list_reading_data(flow)
     way = {reader} if reader in data else {*flow.ahead(reader, within=lambda one: one not in data)}
-    readers = {one for place in way for one in flow.readers.get(place, ()) if flow.is_leaf(one)} & data
+    readers = {one for place in way for one in flow.leaf_readers(place)} & data
     return {reader} if reader in data else readers
 
 
@@ -118,7 +118,7 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
             continue
         changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
         changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
-        is_moved = (only_moves(op) and not pads(flow, node)) or op in CARRYING | DROPOUTS or changes_nothing
+        is_moved = (only_moves(op) and not puts_around(flow, node)) or op in CARRYING | DROPOUTS or changes_nothing
         is_moved |= is_lost(flow, node)
         makes_numbers = flow.output(node).is_float or makes_flags(flow, node)
         if not is_moved and makes_numbers and prod(flow.output(node).shape) > 1:
@@ -142,15 +142,8 @@ def count_of_no_data(flow: Flow, drawn: Collection[str]) -> Counter[str]:
 
 def makes_flags(flow: Flow, node: int) -> bool:
     """Whether a step compares numbers with a known one, and makes 1 and 0 of that, be it by a cast behind it."""
-    casts = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one) and flow.op(one) in CASTING]
+    casts = [one for one in flow.leaf_readers(node) if flow.op(one) in CASTING]
     return any(list_flags(flow, one)[:1] == (node,) for one in (node, *casts))
-
-
-def pads(flow: Flow, node: int) -> bool:
-    """Whether a step puts numbers around those that it is given, so that there are more of them."""
-    given = flow.steps[node].inputs
-    is_padding = PADDINGS.fullmatch(plain_name(flow.op(node))) is not None or flow.op(node) == "pad"
-    return is_padding and bool(given) and prod(flow.output(node).shape) > prod(given[0].shape)
 
 
 def is_lost(flow: Flow, node: int) -> bool:
@@ -162,7 +155,7 @@ def is_lost(flow: Flow, node: int) -> bool:
 def follow(flow: Flow, node: int, kept: Collection[str] = CARRYING) -> tuple[set[int], set[int]]:
     """A step with those that go on with what it makes by operations that are `kept`, and all others that read these."""
     moved = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: flow.op(one) in kept)}
-    return moved, {one for here in moved for one in flow.readers.get(here, ()) if flow.is_leaf(one)} - moved
+    return moved, {one for here in moved for one in flow.leaf_readers(here)} - moved
 
 
 def is_bias(flow: Flow, node: int) -> bool:

@@ -85,7 +85,7 @@ def list_leading_only(flow: Flow, nodes: Collection[int], held: Collection[int])
     """Those of some steps that work on data and lead nowhere but to those that are held, through any number of them."""
     data, found = list_reading_data(flow), set[int]()
     for node in sorted(nodes, reverse=True):
-        readers = [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+        readers = flow.leaf_readers(node)
         if node in data and node not in held and readers and all(one in held or one in found for one in readers):
             found.add(node)
     return found

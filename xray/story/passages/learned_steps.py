@@ -102,7 +102,7 @@ def list_bias(flow: Flow, layer: int) -> tuple[int, ...]:
     if not is_linear(flow, layer):
         return ()
     moved = {layer, *flow.ahead(*flow.readers.get(layer, ()), within=lambda one: flow.op(one) in CARRYING)}
-    readers = {one for place in moved for one in flow.readers.get(place, ()) if flow.is_leaf(one)} - moved
+    readers = {one for place in moved for one in flow.leaf_readers(place)} - moved
     found = [one for one in readers if find_biased(flow, one) == layer]
     return tuple(found) if len(found) == len(readers) == 1 else ()
 
@@ -112,7 +112,7 @@ def list_times(flow: Flow, bend: int) -> tuple[int, ...]:
 
     Of a cap by tanh the step before it too, which divides by the same number.
     """
-    readers = [one for one in flow.readers.get(bend, ()) if flow.is_leaf(one)]
+    readers = flow.leaf_readers(bend)
     factor = read_factor(flow, readers[0]) if len(readers) == 1 and flow.op(readers[0]) in SCALINGS else None
     if factor in (None, 1):
         return ()

@@ -10,7 +10,6 @@ from xray.ir.flow.operation_kinds import (
     CASTING,
     CLAMPS,
     DIFFERENCES,
-    PADDINGS,
     PLACING,
     REPEATS,
     SIDE_BY_SIDE,
@@ -19,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.regrouping import MOVES, Regrouping, find_regrouping, list_moves
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.passages.channels import find_channels
@@ -123,7 +123,7 @@ def sorts_back(flow: Flow, sorts: int) -> int | None:
     if former is None or flow.op(former) != "argsort":
         return None
     moved = set(flow.ahead(former, within=lambda one: one == former or flow.op(one) in CARRYING | REPEATS))
-    readers = (one for place in sorted(moved) for one in flow.readers.get(place, ()) if flow.is_leaf(one))
+    readers = (one for place in sorted(moved) for one in flow.leaf_readers(place))
     return next((one for one in readers if find_order(flow, one) == former), None)
 
 
@@ -198,7 +198,7 @@ def list_in_turn(flow: Flow, stack: int) -> tuple[int, ...]:
     axes.insert(dim % (ROWS + 1), ROWS)  # the last number is the axis of the streams
     steps, here = [stack], stack
     while True:
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         if len(readers) != 1:
             return ()
         here = readers[0]

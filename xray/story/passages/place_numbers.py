@@ -116,7 +116,7 @@ def count_picked(flow: Flow, cosine: int) -> int | None:
     for node in flow.ahead(cosine, within=lambda one: one == cosine or flow.op(one) in LAID):
         given = flow.steps[node].inputs[0].shape
         axis, which = find_pick(str(flow.steps[node].settings.get("index", "")), len(given))
-        is_laid = any(flow.op(one) in PUT_BESIDE for one in flow.readers.get(node, ()) if flow.is_leaf(one))
+        is_laid = any(flow.op(one) in PUT_BESIDE for one in flow.leaf_readers(node))
         if axis is not None and len(given) == len(shape) and given[:-1] == shape[:-1] and is_laid:
             picked[axis].add(which)
     whole = {axis for axis, found in picked.items() if found == set(range(shape[axis])) and axis < len(shape) - 1}

@@ -45,5 +45,5 @@ def leaves_off(flow: Flow, join: int, rows: int) -> bool:
     """Whether all that reads the sum to which joined rows are added takes no more than so many of them."""
     shape = flow.output(join).shape
     sums = (one for one in flow.readers.get(join, ()) if flow.op(one) in SUMS and flow.output(one).shape == shape)
-    taken = [one for total in sums for one in flow.readers.get(total, ()) if flow.is_leaf(one)]
+    taken = [one for total in sums for one in flow.leaf_readers(total)]
     return bool(taken) and all(flow.op(one) in CARRYING and flow.output(one).shape[1:2] == (rows,) for one in taken)

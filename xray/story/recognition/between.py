@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.remembering import once
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
@@ -144,6 +145,12 @@ def is_times_one(flow: Flow, place: int) -> bool:
     makers = [flow.carried_from(maker) for maker in flow.makers[place]] if flow.op(place) in SCALINGS else []
     is_one = flow.steps[place].settings.get("other") in (1, 1.0) if makers else False
     return is_one or any(maker is not None and flow.op(maker) in ONES for maker in makers)
+
+
+def puts_around(flow: Flow, node: int) -> bool:
+    """Whether a step puts numbers around those that it is given, so that there are more of them."""
+    given = flow.steps[node].inputs
+    return flow.op(node) in PADDINGS and len(given) == 1 and prod(flow.output(node).shape) > prod(given[0].shape)
 
 
 def is_shift(flow: Flow, place: int) -> bool:

@@ -162,7 +162,7 @@ def take_weights_before(flow: Flow, norm: Norm) -> Norm:
     held = [(record, maker) for record, maker in flow.given(weighed) if record.shape == shape[-1:]]
     ahead = flow.ahead(weighed, within=lambda one: one == weighed or flow.op(one) in CASTING)
     own = {one for one in ahead if flow.is_leaf(one)}
-    readers = {reader for one in own for reader in flow.readers.get(one, ()) if flow.is_leaf(reader)}
+    readers = {reader for one in own for reader in flow.leaf_readers(one)}
     if len(rows) != 1 or len(held) != 1 or not is_of_weights(flow, *held[0]) or not readers <= own.union(norm.nodes):
         return norm
     made = () if held[0][1] is None else flow.behind(held[0][1])

@@ -12,12 +12,12 @@ from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.together import has_substance
 from xray.story.body.towers import Towering
+from xray.story.charts.alike import tell_chart
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.dropouts import tell_dropped_above
 from xray.story.charts.narrow import align_rows, narrow_chart
 from xray.story.charts.operations_chart import SAME_WEIGHTS
-from xray.story.charts.same_numbers import tell_chart
 from xray.story.entrance.also_given import name_in_common
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input

@@ -128,8 +128,7 @@ class Count:
 
     def is_unread(self, place: int) -> bool:
         """Whether a step only moves numbers, and no other one reads what it gives."""
-        readers = (one for one in self.flow.readers.get(place, ()) if self.flow.is_leaf(one))
-        return self.flow.op(place) in CARRYING and next(readers, None) is None
+        return self.flow.op(place) in CARRYING and not self.flow.leaf_readers(place)
 
     def params(self, place: int) -> int:
         """The parameters of a step: its module's and those lent to it, or those given to it where it is none."""

@@ -18,11 +18,11 @@ from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
+from xray.story.charts.alike import blur_numbers
 from xray.story.charts.between_chart import add_parted, chart_left_out
 from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.dropouts import tell_dropped
-from xray.story.charts.same_numbers import blur_numbers
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width

@@ -259,7 +259,7 @@ def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
     So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
     What makes something else of them for one layer alone is that layer's (Conditional DETR).
     """
-    stagings, found = [staging for layer in towering.layers for staging in layer], set[int]()
+    stagings = [staging for layer in towering.layers for staging in layer]
     inner = frozenset[int]().union(*(joint.region.inner for staging in stagings for joint in staging.joints))
     data = list_reading_data(flow) | inner  # be it that no data has come to a layer so far (MaskFormer's first one)
     layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
@@ -268,11 +268,12 @@ def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
         for place, step in enumerate(flow.steps)
         if flow.is_leaf(place) and not step.params and place not in data and reads_weights(flow, place)
     ]
-    for node in flow.ahead(*starts, within=lambda one: one not in data):
-        way = set(flow.ahead(node, within=lambda one: one not in data))
-        met = {reader for one in way for reader in flow.readers.get(one, ())} & data
-        found |= {node} if sum(not met.isdisjoint(layer) for layer in layers) > 1 else set()
-    return frozenset(found)
+    met: dict[int, frozenset[int]] = {}
+    for node in sorted(flow.ahead(*starts, within=lambda one: one not in data), reverse=True):  # readers stand behind
+        readers = flow.readers.get(node, ())
+        own = {number for number, layer in enumerate(layers) if not layer.isdisjoint(data.intersection(readers))}
+        met[node] = frozenset(own).union(*(met[reader] for reader in readers if reader not in data))
+    return frozenset(node for node, reached in met.items() if len(reached) > 1)
 
 
 def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collection[str]) -> list[int]:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PADDINGS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.others import longest_chain
 from xray.story.charts.chart import Chart, Node, Place
@@ -133,7 +134,7 @@ def name_gate(flow: Flow, nodes: Collection[int], gate: StateGate) -> dict[int, 
 
 def is_read_once(flow: Flow, node: int) -> bool:
     """Whether one step alone works on what a step gives."""
-    return len([reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]) == 1
+    return len(flow.leaf_readers(node)) == 1
 
 
 def part_read(flow: Flow, nodes: Collection[int], top: int, inside: Collection[int]) -> dict[int, tuple[int, ...]]:

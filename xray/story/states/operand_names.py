@@ -120,7 +120,7 @@ def name_scores(
 
 def find_faded(flow: Flow, node: int) -> int | None:
     """The step that multiplies what another gives, and nothing else reads, by exp of running sums; None without one."""
-    readers = [reader for reader in flow.readers.get(node, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(node)
     if len(readers) != 1 or flow.op(readers[0]) not in SCALINGS:
         return None
     others = [flow.carried_from(maker) for maker in flow.makers[readers[0]] if maker != node]

@@ -37,7 +37,7 @@ def puts_back(flow: Flow, place: int, made: int) -> bool:
 
 def find_changed_in_place(flow: Flow, node: int) -> int | None:
     """The step behind which some numbers of each row stand changed among the others: `x[..., :2] += y`; or None."""
-    makers, readers = flow.makers[node], [one for one in flow.readers.get(node, ()) if flow.is_leaf(one)]
+    makers, readers = flow.makers[node], flow.leaf_readers(node)
     put, cut = next(iter(readers), None), next(iter(makers), None)
     if put is None or cut is None or flow.op(put) != "index_put_" or {*flow.makers[put]} != {node}:
         return None

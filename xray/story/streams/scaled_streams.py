@@ -75,7 +75,7 @@ def is_by_weights(flow: Flow, place: int) -> bool:
 
 def find_factor_behind(flow: Flow, add: int) -> int | None:
     """The step that multiplies by one number all that goes on from a sum (Gemma 4); None if there is none."""
-    readers = [reader for reader in flow.readers.get(add, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(add)
     is_all = len(readers) == 1 and is_one_number(flow, readers[0])
     return readers[0] if is_all and flow.output(readers[0]).shape == flow.output(add).shape else None
 
@@ -88,7 +88,7 @@ def list_learned_behind(flow: Flow, add: int) -> list[int]:
     found: list[int] = []
     here, block = add, next(flow.parents(add), None)
     for is_next in (is_by_weights, is_shift):
-        readers = [reader for reader in flow.readers.get(here, ()) if flow.is_leaf(reader)]
+        readers = flow.leaf_readers(here)
         if len(readers) != 1 or not is_next(flow, readers[0]) or block not in (None, *flow.parents(readers[0])):
             break
         here = readers[0]
@@ -98,7 +98,7 @@ def list_learned_behind(flow: Flow, add: int) -> list[int]:
 
 def find_cleared(flow: Flow, end: int) -> int | None:
     """The step that sets rows to 0 that a mask names, in all that goes on from a sum (Gemma 3n); None if none does."""
-    readers = [reader for reader in flow.readers.get(end, ()) if flow.is_leaf(reader)]
+    readers = flow.leaf_readers(end)
     return readers[0] if len(readers) == 1 and before_mask(flow, readers[0]) == end else None
 
 

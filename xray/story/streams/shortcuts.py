@@ -128,5 +128,5 @@ def start_before_norm(flow: Flow, here: int, place: int) -> int:
     if before is None or is_learned(flow, before):
         return here
     ways = [one for one in flow.ahead(here, within=lambda one: one <= place) if one != place]
-    readers = (reader for one in ways for reader in flow.readers.get(one, ()) if flow.is_leaf(reader))
+    readers = (reader for one in ways for reader in flow.leaf_readers(one))
     return before if all(reader <= place for reader in readers) else here
