@@ -1,12 +1,19 @@
 """The card of costs: what the record of a run proves of them."""
 
+from dataclasses import replace
+
+import pytest
 import torch
 from recorded import recorded
 from small_traces import small_inference_passes, small_trace
+from story.sentences.pools import FALSE, make_anatomy
 from torch import nn
 
 import xray
 from xray.ir.peak import find_peak
+from xray.story.anatomy.branches import Experts
+from xray.story.anatomy.tree import Head
+from xray.story.anatomy.wording import counts_whole_table
 from xray.story.cards.costs import list_costs
 from xray.story.facts.totals import count_work
 from xray.text import say_at_least, say_short
@@ -53,6 +60,34 @@ def test_where_nearly_all_is_used_it_is_told_how_much_is_not():
 
     assert dict(list_costs(trace, 61 * 61))["of these used"] == "3.72 k (98.4%)"
     assert dict(list_costs(trace, 61 * 62 - 1))["of these used"] == "all but 1"
+
+
+def test_a_table_of_which_a_place_looks_up_one_row_is_said_to_be_counted_whole():
+    trace = xray.trace(nn.Linear(61, 61), torch.ones(2, 61))
+
+    told = dict(list_costs(trace, 61 * 61, has_whole_table=True))
+
+    assert told["of these used"] == "3.72 k (98.4%), word table whole"
+
+
+@pytest.mark.parametrize(
+    ("vocab", "head", "is_whole"),
+    [
+        (61, Head("vocabulary", 61, False), True),
+        (61, None, True),
+        (61, Head("vocabulary", 61, True), False),  # which reads every row of it
+        (61, Head("vocabulary", 61), False),  # which may
+        (None, Head("numbers", 61, False), False),
+    ],
+)
+def test_a_table_of_words_is_counted_whole_where_experts_are_chosen_and_no_head_reads_it(vocab, head, is_whole):
+    chosen, none = (
+        make_anatomy(FALSE, Experts(5, 2, 1, 17, "relu", gated=False), head=head),
+        make_anatomy(FALSE, head=head),
+    )
+
+    assert counts_whole_table(replace(chosen, towers=(replace(chosen.towers[0], vocab=vocab),))) == is_whole
+    assert not counts_whole_table(replace(none, towers=(replace(none.towers[0], vocab=vocab),)))
 
 
 def test_what_is_kept_is_told_of_windows_that_are_not_full_where_there_are_windows():

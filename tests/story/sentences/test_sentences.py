@@ -72,6 +72,7 @@ CAPTIONS = (
     ", with windows not yet full",
     "on the way back,",
     "used for each place",
+    ", word table whole",
     " from bottom to top. ",
     ". Every box names its step, shapes and axes.",
     "of these unused",

@@ -73,6 +73,7 @@ ACTIVATIONS = {
     "selu": "SELU",
     "celu": "CELU",
 }
+PER_PLACE = "used for each place"
 MOST_UNTOLD = 8
 BETWEEN = {"add": "+", "sub": "−", "mul": "×", "div": "/"}
 SUM, FACTOR, WHOLE = range(3)
@@ -137,7 +138,13 @@ def name_active(anatomy: Anatomy) -> str:
     branches = (branch for tower in anatomy.towers for branch in tower.branches)
     if not any(isinstance(branch, Experts) for branch in branches):
         return "used"
-    return "used for each place" if len(anatomy.towers) == 1 else "used with chosen experts"
+    return PER_PLACE if len(anatomy.towers) == 1 else "used with chosen experts"
+
+
+def counts_whole_table(anatomy: Anatomy) -> bool:
+    """Whether a table of words, of which a place looks up one row, is among what is used for each place."""
+    head, has_words = anatomy.head, any(tower.vocab for tower in anatomy.towers)
+    return has_words and name_active(anatomy) == PER_PLACE and (head is None or head.tied is False)
 
 
 def describe_tower(tower: Tower) -> str:

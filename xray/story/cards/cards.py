@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from xray.story.anatomy.branches import Attention
-from xray.story.anatomy.wording import name_active
+from xray.story.anatomy.wording import counts_whole_table, name_active
 from xray.story.canvas import Canvas, words
 from xray.story.cards.costs import list_costs
 from xray.story.cards.formulas import draw_formulas
@@ -52,7 +52,15 @@ def draw_costs(told: Told, canvas: Canvas, top: float) -> float:
     """What the run costs, as far as its steps prove it."""
     looks = [one for tower in told.anatomy.towers for one in tower.branches if isinstance(one, Attention)]
     has_windows = any(one.causal and (one.window or one.sliding_window or one.kept_last) for one in looks)
-    rows = list(list_costs(told.trace, told.anatomy.active_params, name_active(told.anatomy), has_windows=has_windows))
+    rows = list(
+        list_costs(
+            told.trace,
+            told.anatomy.active_params,
+            name_active(told.anatomy),
+            has_windows=has_windows,
+            has_whole_table=counts_whole_table(told.anatomy),
+        )
+    )
     left = told.left + 28 + max((canvas.text_width(name, NOTE) for name, _ in rows), default=0.0)
 
     def draw(y: float) -> float:

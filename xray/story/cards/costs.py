@@ -12,11 +12,17 @@ from xray.text import round_down, say_at_least, say_short
 
 
 def list_costs(
-    trace: Trace, active_params: int | None = None, active: str = "used", *, has_windows: bool = False
+    trace: Trace,
+    active_params: int | None = None,
+    active: str = "used",
+    *,
+    has_windows: bool = False,
+    has_whole_table: bool = False,
 ) -> Iterator[tuple[str, str]]:
     """What is told of and how much it is: counts of the whole trace, each exact or said to be the least.
 
-    `active` is what the parameters are called that are used. Behind windows that are full nothing more may be kept.
+    `active` is what the parameters are called that are used. Behind windows that are full nothing more may be kept. The
+    table of words that they count may be a whole one, though a place looks up one row of it.
     """
     work = count_work(trace)
     if work.params and work.param_bytes:
@@ -25,7 +31,8 @@ def list_costs(
         share = f"{active_params / work.params:.1%}"
         is_nearly_all = share == "100.0%"
         idle = f"all but {work.params - active_params:,}"
-        yield f"of these {active}", idle if is_nearly_all else f"{say_short(active_params)} ({share})"
+        whole = ", word table whole" if has_whole_table else ""
+        yield f"of these {active}", idle if is_nearly_all else f"{say_short(active_params)} ({share}){whole}"
     if not work.with_backward:
         yield from list_fullest(trace, work.param_bytes)
     growth = measure_growth(trace)
