@@ -7,8 +7,8 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.branch_words import spell_curve
 from xray.story.anatomy.branches import CurvedAttention
-from xray.story.anatomy.wording import spell_curve
 from xray.story.poster import compose_poster
 
 WIDTH, HEADS, PLACES = 15, 3, 7

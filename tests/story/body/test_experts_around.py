@@ -7,8 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.branch_words import describe_weights
 from xray.story.anatomy.branches import Experts
-from xray.story.anatomy.wording import describe_weights
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sheet.columns import read_columns

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from story.sentences.pools import FALSE, make_anatomy
 
+from xray.story.anatomy.branch_words import describe_sizes, describe_traits
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
-from xray.story.anatomy.wording import describe_sizes, describe_traits
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_states import describe_convolutions, describe_order, describe_state_heads
 

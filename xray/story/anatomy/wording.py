@@ -1,38 +1,15 @@
 """An anatomy in words: a head line, the lines of each tower, and what ends the network. None is silence."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isclose, pi
 
+from xray.story.anatomy.branch_words import NORMS, count, describe_part, describe_sizes, describe_traits, join
 from xray.story.anatomy.branches import (
-    Attention,
-    Branch,
-    ChannelAttention,
-    Context,
-    Convolution,
-    CurvedAttention,
-    DeformableAttention,
     Experts,
-    FeedForward,
-    FourierMixing,
-    PlaceMixing,
-    PoolMixing,
-    Projection,
-    Recurrence,
-    StateHeads,
-    StreamMixing,
-    Unknown,
 )
 from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Norm, Tower
 
-NORMS = {
-    "rms": "RMS norm",
-    "layer": "layer norm",
-    "batch": "batch norm",
-    "group": "group norm",
-    "instance": "instance norm",
-}
 LINKS = {
     "memory": "is the memory of",
     "joined": "is joined into",
@@ -42,7 +19,6 @@ LINKS = {
     "scored": "adds its scores to those of",
     "met": "is put together with what leaves",
 }
-OVER = {"head": ", head by head", "width": ", over all heads"}
 SCALES = {
     "learned": "scaled by channel",
     "number": "scaled by a number",
@@ -55,30 +31,8 @@ STREAM_SCALES = {
     "after": "the stream times a number after the sum",
     "learned after": "the stream times learned numbers after the sum",
 }
-ACTIVATIONS = {
-    "relu": "ReLU",
-    "relu squared": "ReLU²",
-    "gelu": "GELU",
-    "gelu tanh": "GELU (tanh)",
-    "quick gelu": "QuickGELU",
-    "silu": "SiLU",
-    "snake": "snake",
-    "xielu": "xIELU",
-    "sigmoid": "sigmoid",
-    "tanh": "tanh",
-    "relu6": "ReLU6",
-    "leaky_relu": "LeakyReLU",
-    "prelu": "PReLU",
-    "elu": "ELU",
-    "selu": "SELU",
-    "celu": "CELU",
-}
 PER_PLACE = "used for each place"
 MOST_UNTOLD = 8
-BETWEEN = {"add": "+", "sub": "−", "mul": "×", "div": "/"}
-SUM, FACTOR, WHOLE = range(3)
-"""How tightly the parts of a formula hold together."""
-RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
@@ -90,36 +44,6 @@ class Line:
     sizes: str
     traits: str
     norm: str
-
-
-def label_activation(name: str) -> str:
-    """What an activation is called in a box: as it is spelled (SiLU), or a plain word in capitals (SIGMOID)."""
-    told = ACTIVATIONS.get(name, name.replace("_", " "))
-    return told.upper() if told == told.lower() else told
-
-
-def spell_curve(curve: Sequence[tuple[str, float | None]]) -> str:
-    """What a curve makes of a score, as a formula: (1 − acos(score) / π)⁹."""
-    text, binds = "score", WHOLE
-    for op, number in curve:
-        told = "" if number is None else "π" if isclose(number, pi, rel_tol=1e-6) else f"{number:g}"
-        if op in ("add", "sub") and told:
-            text, binds = f"{text} {BETWEEN[op]} {told}", SUM
-        elif op in ("mul", "div") and told:
-            text, binds = f"{enclose(text, binds < FACTOR)} {BETWEEN[op]} {told}", FACTOR
-        elif op == "rsub" and told:
-            text, binds = f"{told} − {enclose(text, binds < FACTOR)}", SUM
-        elif op in ("pow", "square") and (told or op == "square"):
-            power = (told or "2").translate(RAISED) if (told or "2").isdecimal() else f" to the power {told}"
-            text, binds = f"{enclose(text, text != 'score')}{power}", WHOLE
-        else:
-            text, binds = f"{op.replace('_', ' ')}({text})", WHOLE
-    return text
-
-
-def enclose(text: str, is_apart: bool) -> str:
-    """A part of a formula, in brackets where it must be."""
-    return f"({text})" if is_apart else text
 
 
 def describe_network(anatomy: Anatomy) -> str:
@@ -234,237 +158,6 @@ def describe_layers(group: Group) -> str:
     return f"{first}{dots}{last}{every} ×{group.count}{sets}{dropped}"
 
 
-def describe_part(branch: Branch) -> str:
-    """What a branch is, in a word or two."""
-    if isinstance(branch, Attention):
-        if branch.beside:
-            return f"attention, with {branch.beside} beside it"
-        return "attention" if branch.source in ("self", None) else f"attention to {branch.source}"
-    if isinstance(branch, DeformableAttention):
-        return "deformable attention" + (f" to {branch.source}" if branch.source not in ("self", None) else "")
-    return branch.part.replace("_", "-")
-
-
-def describe_sizes(branch: Branch) -> str:
-    """The sizes of a branch."""
-    if isinstance(branch, Attention):
-        return describe_heads(branch)
-    if isinstance(branch, DeformableAttention):
-        few = describe_points(branch)
-        points = f"points {few}" if few else branch.levels and count(branch.levels, "map")
-        return join(branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
-    if isinstance(branch, CurvedAttention):
-        return join(branch.heads and count(branch.heads, "head"), branch.d_k and f"d_k {branch.d_k:,}")
-    if isinstance(branch, FeedForward):
-        wide = branch.d_ff and f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}"
-        return join(wide, branch.joined and f"{branch.joined} rows to 1")
-    if isinstance(branch, Experts):
-        few = f"{branch.chosen} of " if branch.chosen else ""
-        few = f"{branch.chosen_or_none} or none of " if branch.chosen_or_none else few
-        chosen = f"{few}{branch.experts:,} experts" if branch.experts else ""
-        shared = f"{branch.shared} for all" if branch.shared else ""
-        chosen += " by a table" if chosen and branch.chosen_by == "table" else ""
-        others = branch.others and f"others with a router of their own: {describe_sizes(branch.others)}"
-        return join(chosen, shared, branch.d_ff and f"d_ff {branch.d_ff:,}", others)
-    if isinstance(branch, Recurrence):
-        state = "" if branch.state is None else f"state {times(branch.state)}"
-        return join(state, describe_state_heads(branch.heads), branch.kernel and f"kernel {times(branch.kernel)}")
-    if isinstance(branch, Convolution):
-        kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
-        return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
-    if isinstance(branch, StreamMixing):
-        return count(branch.streams, "stream")
-    if isinstance(branch, Context):
-        return f"{branch.places:,} places in one" if branch.places else ""
-    if isinstance(branch, ChannelAttention):
-        return join(count(branch.groups, "group"), count(branch.channels, "channel"))
-    if isinstance(branch, PlaceMixing):
-        return join(count(branch.places, "place"), branch.wide and f"out to {branch.wide:,}")
-    if isinstance(branch, FourierMixing):
-        return count(branch.places, "place")
-    if isinstance(branch, PoolMixing):
-        return spell_pool(branch)
-    if isinstance(branch, Projection):
-        layers = count(branch.layers, "layer") if branch.layers > 1 else ""
-        return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")
-    return ""
-
-
-def describe_heads(branch: Attention) -> str:
-    """How many heads there are, and how wide they are."""
-    keys = branch.kv_heads if branch.kv_heads != branch.heads else None
-    values = branch.d_v if branch.d_v != branch.d_k else None
-    return join(
-        branch.heads and count(branch.heads, "head"),
-        keys and f"{keys} of keys",
-        branch.d_k and f"d_k {branch.d_k:,}",
-        values and f"d_v {values:,}",
-        branch.window and f"window {branch.window:,}{', rolled' if branch.rolled else ''}",
-        branch.pooled and f"queries pooled {branch.pooled} to 1",
-        branch.gathered and spell_gathered(branch.gathered),
-        branch.pieces and not branch.window and f"within {branch.pieces} pieces",
-        branch.coarse and f"{branch.coarse} places to a row",
-        branch.foreign_queries and "queries from beside",
-        branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not seen at work",
-        branch.chunk_size and f"pieces of {branch.chunk_size:,} set",
-        branch.kept_last and f"a cache keeps the last {branch.kept_last:,} keys",
-    )
-
-
-def describe_state_heads(heads: StateHeads | None) -> str:
-    """How many heads read and change a state, and how wide they are; empty where it is not known."""
-    if heads is None:
-        return ""
-    of_keys = heads.key_heads != heads.value_heads and f"{heads.key_heads} of keys"
-    values = heads.d_v != heads.d_k and f"d_v {heads.d_v:,}"
-    return join(count(heads.value_heads, "head"), of_keys, f"d_k {heads.d_k:,}", values)
-
-
-def describe_points(branch: DeformableAttention) -> str:
-    """How many points each head samples, and in how many maps; empty where it is not known."""
-    if not branch.points or not branch.levels:
-        return ""
-    return f"{branch.points} a head" + (f" in each of {branch.levels} maps" if branch.levels > 1 else "")
-
-
-def describe_traits(branch: Branch) -> str:
-    """What is special to a branch."""
-    if isinstance(branch, Attention):
-        return describe_attention(branch)
-    if isinstance(branch, CurvedAttention):
-        return join(spell_curve(branch.curve), "no softmax", branch.is_masked and "masked")
-    if isinstance(branch, FeedForward):
-        inside = branch.inner_norm and f"{NORMS[branch.inner_norm]} inside"
-        beside = "" if branch.kernel is None else f"convolution {times(branch.kernel)} inside"
-        others = branch.gates_beside and "times rows made beside the stream"
-        fused = branch.fused and "gate and up in one"
-        above = branch.threshold and "above a threshold alone"
-        return join(branch.activation, branch.gated and "gated", above, fused, beside, inside, others)
-    if isinstance(branch, Experts):
-        return join(branch.activation, branch.gated and "gated", describe_weights(branch), describe_choice(branch))
-    if isinstance(branch, Recurrence):
-        heads = branch.heads
-        unit, delta = (
-            heads and heads.by_length and "queries and keys ÷ length",
-            heads and heads.corrects and ("gated delta rule" if heads.fades else "delta rule"),
-        )
-        return join(branch.kind, unit, delta, heads and heads.fades_alike and "one factor for each head")
-    if isinstance(branch, PlaceMixing):
-        return branch.activation or ""
-    if isinstance(branch, FourierMixing):
-        return join("real part", branch.features and "along features too")
-    if isinstance(branch, Unknown):
-        return ", ".join(branch.paths)
-    return ""
-
-
-def spell_pool(branch: PoolMixing) -> str:
-    """What each place becomes: "mean of the 3×3 places around it, less itself"."""
-    return f"{branch.of} of the {times(branch.kernel)} places around it{', less itself' if branch.less_itself else ''}"
-
-
-IN_TURN = (
-    "one is chosen after the other, the best of those left each time; its weight is its part of a softmax over those"
-    " scores left that lie below it by no more than"
-)
-"""What is said of experts that are chosen in turn (Phi-3.5-MoE), before how near the others lie that count."""
-
-
-def describe_weights(branch: Experts) -> str:
-    """What scores of a router become before they weigh what the chosen experts give; empty where that is not known."""
-    routing = branch.routing
-    if routing is None or routing.bend is None:
-        return ""
-    if routing.within is not None:
-        return f"{IN_TURN} {routing.within:g} of the larger of the two"
-    over = {"all": "softmax over all scores", "chosen": "softmax over the chosen scores"}.get(routing.over or "", "")
-    bend = over or ("" if routing.bend == "softmax" else f"{routing.bend} of each score")
-    bend = "scores as they are" if routing.bend == "none" else bend
-    bend = f"scores times {routing.scaled:g}, then {bend}" if bend and routing.scaled else bend
-    shared = routing.with_shared
-    beside = f" and of the {f'{shared} shared' if shared > 1 else 'shared one'}, which it weighs too" if shared else ""
-    divided = f", divided by the sum of the chosen{beside}" if routing.divided_by_sum else ""
-    factor = f", times {routing.factor:g}" if routing.factor else ""
-    times = f"{factor}{', times a learned number' * routing.learned}"
-    return bend and f"{bend}{divided}{times}{', by which what goes in is multiplied' * routing.enters}"
-
-
-def describe_choice(branch: Experts) -> str:
-    """From where a router chooses, and what counts for its choice alone; empty where it chooses from all scores."""
-    routing = branch.routing
-    if routing is None:
-        return ""
-    groups = "" if routing.groups is None else f"within {routing.groups[0]} of {routing.groups[1]} groups"
-    bias = "by scores with a bias that counts for the choice alone" if routing.biased else ""
-    return ", ".join(filter(None, (groups, bias)))
-
-
-POSITIONS = {
-    "rotary": "rotary",
-    "waves": "times cosines and sines of places, which turn no pair",
-    "alibi": "ALiBi",
-    "relative": "relative positions",
-    "added": "added positions",
-}
-"""How an attention knows places, in a few words."""
-
-
-def describe_attention(branch: Attention) -> str:
-    """What is special to an attention."""
-    is_wavy = branch.positions == "waves"
-    latent = branch.latent
-    waist = (
-        "" if latent is None else f"latent {join(latent.q and f'q {latent.q:,}', latent.kv and f'kv {latent.kv:,}')}"
-    )
-    kept = latent.kept and f"{latent.kept:,} kept of each place" if latent is not None else ""
-    return join(
-        {True: "causal", False: "sees both ways", None: ""}[branch.causal],
-        POSITIONS.get(branch.positions or ""),
-        branch.within_a_kind and "of places of one kind",
-        branch.turned and f"{branch.turned:,} numbers of a head {'so changed' if is_wavy else 'turned'}",
-        branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
-        branch.rotary_slowed and f"the slowest {branch.rotary_slowed:g} times slower",
-        branch.rotary_all_slowed and f"all {branch.rotary_all_slowed:g} times slower",
-        branch.turn_length and f"turned to {branch.turn_length:.4g} times the length",
-        branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
-        branch.values_turned and "values turned too",
-        branch.turned_by_head and "turned by head",
-        branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
-        branch.beside_unturned and "keys beside not turned",
-        branch.place_numbers
-        and f"places of {branch.place_numbers} numbers{', here all the same' * bool(branch.numbers_alike)}",
-        branch.qk_norm
-        and f"{NORMS.get(branch.qk_norm_kind or '', 'norm')}s on q and k{OVER.get(branch.qk_norm_over or '', '')}",
-        waist,
-        kept,
-        branch.unscaled and "scores not scaled",
-        branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
-        branch.cap and f"scores capped at {branch.cap:g}",
-        branch.other_rows and "other rows among the keys",
-        branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
-        branch.listed and f"{branch.listed:,} keys at most, by a list",
-        branch.chosen_together and f"{branch.chosen_together:,} at once",
-        branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
-        branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",
-        branch.earlier_keys and "keys and values of an earlier layer",
-        branch.longer_keys and "keys of the rows before they became fewer",
-        branch.sinks and "sinks",
-        branch.gate and f"gated{f' by {branch.gate_curve}' * bool(branch.gate_curve)}",
-        branch.fused and f"{branch.fused} in one",
-        branch.inner_norm and f"{NORMS[branch.inner_norm]} inside",
-    )
-
-
-def spell_gathered(places: int) -> str:
-    """Of how many places each key is, where several become one."""
-    return f"keys of {places:,} places each"
-
-
-def spell_base(base: float) -> str:
-    """The base of rotary angles, written out."""
-    return f"{base:,.15g}"
-
-
 def describe_norm(norm: Norm) -> str:
     """Which norm a stage has, and where."""
     if norm.place in ("none", None):
@@ -481,17 +174,3 @@ def describe_entrance(part: EntrancePart) -> str:
     """A thing that stands before the first layer."""
     size = "" if part.size is None or part.part == "class token" else f" {part.size:,}"
     return f"{'added ' * part.added}{part.part}{size}"
-
-
-def count(number: int, word: str) -> str:
-    """A number with its word."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
-
-
-def times(sizes: tuple[int, ...]) -> str:
-    return "×".join(str(size) for size in sizes)
-
-
-def join(*words: object) -> str:
-    """The words that there are, side by side."""
-    return " · ".join(str(word) for word in words if word)

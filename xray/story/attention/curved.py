@@ -7,7 +7,7 @@ from itertools import groupby
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS
-from xray.story.anatomy.wording import spell_curve
+from xray.story.anatomy.branch_words import spell_curve
 from xray.story.branches.distinctions import list_curve
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT, Chart, Place
 from xray.story.recognition.curved_sites import find_curved

@@ -7,7 +7,7 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.wording import label_activation
+from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
 from xray.story.attention.runs import pads
 from xray.story.body.scale import multiplies_by_learned

@@ -6,8 +6,8 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, ZEROS
 from xray.ir.flow.projections import data_input
+from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import FeedForward
-from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import Branching, find_any_norm, opening_norms
 from xray.story.branches.before_last import find_inner_norm
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending, list_threshold

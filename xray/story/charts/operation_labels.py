@@ -24,7 +24,7 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.anatomy.wording import label_activation
+from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Node, describe_params

@@ -12,7 +12,7 @@ from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, LOOKUPS, SOFTMAXES, 
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.anatomy.wording import ACTIVATIONS, label_activation
+from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
 from xray.story.branches.feed_forward import name_activation

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.story.anatomy.branch_words import spell_gathered
 from xray.story.anatomy.branches import (
     Attention,
     Convolution,
@@ -13,7 +14,6 @@ from xray.story.anatomy.branches import (
     FeedForward,
     PoolMixing,
 )
-from xray.story.anatomy.wording import spell_gathered
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend
 from xray.story.body.towers import Towering

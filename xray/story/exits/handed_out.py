@@ -6,7 +6,7 @@ from math import isclose, prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, TURNS
-from xray.story.anatomy.wording import times
+from xray.story.anatomy.branch_words import times
 from xray.story.body.towers import Towering
 from xray.story.charts.alike import tell_chart
 from xray.story.charts.chart import (

@@ -8,8 +8,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
+from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import Experts
-from xray.story.anatomy.wording import label_activation
 from xray.story.body.stages import Branching
 from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending, steps_behind

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base
 from xray.story.anatomy.branches import (
     Attention,
     Branch,
@@ -14,7 +15,6 @@ from xray.story.anatomy.branches import (
     Recurrence,
 )
 from xray.story.anatomy.tree import Anatomy
-from xray.story.anatomy.wording import ACTIVATIONS, NORMS, describe_points, spell_base
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from xray.story.anatomy.branch_words import ACTIVATIONS
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
-from xray.story.anatomy.wording import ACTIVATIONS
 from xray.story.sentences.of_attentions import attentions, of_some
 from xray.story.sentences.of_feed_forwards import forwards
 from xray.story.sentences.of_links import spell_numbers

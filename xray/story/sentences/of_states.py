@@ -5,6 +5,7 @@ values that read and change them, convolutions, and mixing of which nothing is l
 from collections.abc import Callable, Iterator, Set
 from functools import partial
 
+from xray.story.anatomy.branch_words import spell_pool
 from xray.story.anatomy.branches import (
     Branch,
     Convolution,
@@ -18,7 +19,6 @@ from xray.story.anatomy.branches import (
     StateHeads,
 )
 from xray.story.anatomy.tree import Anatomy, Tower
-from xray.story.anatomy.wording import spell_pool
 from xray.story.sentences.of_attentions import branches, of_some_layers
 from xray.story.sentences.sentence import Sentence, fixed
 from xray.story.states.operands import SOLVES

@@ -5,6 +5,7 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 from sys import maxsize
 
+from xray.story.anatomy.branch_words import describe_points, spell_curve, spell_pool
 from xray.story.anatomy.branches import (
     ANOTHER_ROW,
     FORMER_ROWS,
@@ -27,7 +28,6 @@ from xray.story.anatomy.branches import (
     Unknown,
 )
 from xray.story.anatomy.tree import Group, Stage, Tower
-from xray.story.anatomy.wording import describe_points, spell_curve, spell_pool
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 EACH_PLACE, OTHERS = "Every place ", ("the other it", "the others it")
