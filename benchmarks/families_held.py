@@ -18,7 +18,8 @@ from typing import Any
 from families import LACKING
 
 from xray.ir.json_form import trace_from_json
-from xray.story.anatomy.branches import Attention, Experts, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.body.whole import anatomy
 

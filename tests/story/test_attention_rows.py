@@ -7,7 +7,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.attention.square import is_broadcast
 from xray.story.body.reading import read_pass
 from xray.story.cards.formulas import list_formulas

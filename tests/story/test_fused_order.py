@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.sentences.of_attentions import describe_fused
 
 HEADS = 4

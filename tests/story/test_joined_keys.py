@@ -9,7 +9,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention as AttentionFacts
+from xray.story.anatomy.attentions import Attention as AttentionFacts
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 

@@ -18,7 +18,7 @@ from story.body.truth import (
     pre,
 )
 
-from xray.story.anatomy.branches import Latent
+from xray.story.anatomy.attentions import Latent
 
 
 def two_kinds(c, first, other, *, every):

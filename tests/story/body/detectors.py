@@ -21,7 +21,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import Convolution, DeformableAttention, FeedForward
+from xray.story.anatomy.attentions import DeformableAttention
+from xray.story.anatomy.branches import Convolution, FeedForward
 from xray.story.anatomy.tree import Boxes, Head, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}

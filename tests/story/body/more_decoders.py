@@ -24,7 +24,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import Latent, Recurrence
+from xray.story.anatomy.attentions import Latent
+from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Head, Norm, Stage, Untold
 
 TWO = {"num_hidden_layers": 2}

@@ -26,7 +26,8 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import ANOTHER_ROW, Context, Convolution, PoolMixing
+from xray.story.anatomy.attentions import ANOTHER_ROW
+from xray.story.anatomy.branches import Context, Convolution, PoolMixing
 from xray.story.anatomy.tree import Bridge, Head, Link
 
 TWO = {"num_hidden_layers": 2}

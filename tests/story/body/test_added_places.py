@@ -7,7 +7,7 @@ from story.charts.test_combined_keys import ASKING, LENGTH, AsksWithOwn, Detects
 from torch import nn
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.sentences.of_attentions import describe_added
 
 

@@ -8,7 +8,7 @@ from story.body.test_mistaken import HEADS, WIDTH, read
 from torch import nn
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Norm
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage

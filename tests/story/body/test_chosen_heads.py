@@ -6,7 +6,8 @@ from torch import nn
 from torch.nn.functional import linear, scaled_dot_product_attention, silu, softmax
 
 import xray
-from xray.story.anatomy.branches import Attention, Experts
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Experts
 from xray.story.sentences.of_attentions import describe_chosen_heads
 from xray.story.sheet.columns import read_columns
 

@@ -13,7 +13,8 @@ from story.body.truth import list_differences
 
 import xray
 from xray import anatomy
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Head, Link
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage

@@ -9,7 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.poster import compose_poster

@@ -8,7 +8,7 @@ from torch.nn import functional
 import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.sum_chart import describe_sizes

@@ -9,7 +9,8 @@ from story.body.elsewhere import DIFFUSERS, FOLDER, NAMES, USUAL, find_package, 
 from test_recorded import differences
 
 from xray import anatomy
-from xray.story.anatomy.branches import Attention, FeedForward, PlaceMixing
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward, PlaceMixing
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sentences.of_stations import describe_station

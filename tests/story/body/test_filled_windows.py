@@ -7,7 +7,7 @@ from torch.nn import functional
 
 import xray
 from xray import anatomy
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 
 WINDOW, WIDTH, HEADS = 4, 6, 3
 

@@ -6,8 +6,8 @@ from handwritten import Attention, Layer
 from torch import nn
 
 import xray
-from xray.story.anatomy.branches import FORMER_ROWS
-from xray.story.anatomy.branches import Attention as Attended
+from xray.story.anatomy.attentions import FORMER_ROWS
+from xray.story.anatomy.attentions import Attention as Attended
 from xray.story.sentences.of_parts import LED_IN
 from xray.story.sheet.columns import read_columns
 

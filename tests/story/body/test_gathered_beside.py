@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 
 WIDTH, SIDE = 12, 6
 

@@ -4,7 +4,7 @@ import pytest
 from story.body.building import record_family
 from story.body.table import FAMILIES
 
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.facts.kept_keys import measure_growth
 
 FAST = ("llama", "mistral_with_a_short_window")

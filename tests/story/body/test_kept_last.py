@@ -9,7 +9,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_attentions import describe_kept_last
 from xray.story.sentences.of_stations import describe_station

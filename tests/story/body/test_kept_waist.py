@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import xray
-from xray.story.anatomy.branches import Attention, Latent
+from xray.story.anatomy.attentions import Attention, Latent
 from xray.story.sentences.of_attentions import describe_latent
 from xray.story.sentences.of_parts import describe_box
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import are_pieces
 from xray.story.body.told_layers import is_cut
 from xray.story.branches.visible import count_blocks, hides_from_some

@@ -7,7 +7,7 @@ from torch import nn
 
 import xray
 from xray import anatomy
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_pass
 from xray.story.passages.place_numbers import find_pick
 from xray.story.sentences.of_attentions import describe_place_numbers

@@ -8,7 +8,7 @@ from torch import nn
 
 import xray
 from xray import anatomy
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_passes
 
 

@@ -5,7 +5,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart, Reader, draw
 from torch import nn
 from torch.nn import functional
 
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.sentences.of_models import list_sentences
 
 

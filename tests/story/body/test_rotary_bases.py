@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import xray
 from xray import anatomy
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Anatomy
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.anatomy.branches import ANOTHER_ROW, Attention
+from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.sentences.of_parts import BOTH_STACKED, CHANGED_BEFORE
 from xray.story.sheet.columns import read_columns
 

@@ -6,8 +6,8 @@ from story.body.test_mistaken import BATCH, HEADS, WIDTH, AttentionPart, FeedFor
 from torch import nn
 from torch.nn import functional
 
+from xray.story.anatomy.attentions import DeformableAttention
 from xray.story.anatomy.branch_words import describe_sizes
-from xray.story.anatomy.branches import DeformableAttention
 from xray.story.anatomy.tree import Link
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_stations import describe_station

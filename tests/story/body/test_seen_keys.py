@@ -11,7 +11,7 @@ import xray
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.facts.kept_keys import measure_growth
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored

@@ -10,7 +10,8 @@ from story.body.truth import activation_of
 from transformers.models.auto import modeling_auto
 
 import xray
-from xray.story.anatomy.branches import Attention, Experts, FeedForward, Unknown
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Experts, FeedForward, Unknown
 
 SIZES = {
     "num_hidden_layers": 3,

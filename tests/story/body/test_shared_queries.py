@@ -4,7 +4,7 @@ import torch
 from transformers import Blip2QFormerConfig, Blip2QFormerModel
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 
 QUERIES, SEEN, LENGTH, WIDTH = 3, 20, 7, 32
 

@@ -6,7 +6,8 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Read
 from torch import nn
 from torch.nn import functional
 
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Group, Norm, Stage, Tower
 from xray.story.body.reading import are_pieces
 

@@ -8,7 +8,8 @@ from torch.nn import functional
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention, Experts, FeedForward, StreamMixing
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Experts, FeedForward, StreamMixing
 from xray.story.body.reading import read_pass
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences

@@ -10,7 +10,7 @@ from torch.nn import functional
 import xray
 from xray import anatomy
 from xray.renderers.sheet.poster import draw_poster
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.cards.pattern import list_parts
 from xray.story.charts.sum_chart import describe_sizes
 from xray.story.sentences.of_models import list_sentences

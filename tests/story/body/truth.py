@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from xray.story.anatomy.branches import Attention, Experts, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
 
 ACTIVATIONS = {

@@ -21,7 +21,7 @@ from story.body.truth import (
     words,
 )
 
-from xray.story.anatomy.branches import DeformableAttention
+from xray.story.anatomy.attentions import DeformableAttention
 from xray.story.anatomy.tree import Boxes, Head, Link
 
 

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from story.sentences.pools import FALSE, make_anatomy
 
-from xray.story.anatomy.branches import Convolution, DeformableAttention, Experts
+from xray.story.anatomy.attentions import DeformableAttention
+from xray.story.anatomy.branches import Convolution, Experts
 from xray.story.cards.title import list_sizes
 from xray.story.cards.told import Scored
 

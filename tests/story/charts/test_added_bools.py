@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.sheet.columns import read_columns
 
 KINDS = ("bool and table", "table and bool", "bool", "numbers", "low numbers", "masked", "plain mask")

@@ -12,7 +12,7 @@ from torch import nn
 import xray
 from xray.ir.records import TensorRecord
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.branches import Attention as AttentionBranch
+from xray.story.anatomy.attentions import Attention as AttentionBranch
 from xray.story.attention.square import lies_over
 from xray.story.cards.formulas import list_formulas
 from xray.story.poster import compose_poster

@@ -6,7 +6,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.sheet.columns import read_columns
 
 WIDE = WIDTH // HEADS

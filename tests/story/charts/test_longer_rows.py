@@ -6,7 +6,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.charts.sum_chart import describe_sizes
 from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import read_columns

@@ -7,7 +7,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.anatomy.branches import Attention as Told
+from xray.story.anatomy.attentions import Attention as Told
 from xray.story.cards.formulas import list_formulas
 from xray.story.sheet.columns import read_columns
 

@@ -7,17 +7,15 @@ from small_traces import TGT_WORDS, record, small_trace, small_training_pass, st
 
 from xray.ir.records import MaskBlocks, MaskFacts
 from xray.ir.trace import IN_PLACE_OF, Pass
+from xray.story.anatomy.attentions import Attention, DeformableAttention, Latent
 from xray.story.anatomy.branches import (
-    Attention,
     ChannelAttention,
     Context,
     Convolution,
     CurvedAttention,
-    DeformableAttention,
     Experts,
     FeedForward,
     FourierMixing,
-    Latent,
     PlaceMixing,
     PoolMixing,
     Projection,

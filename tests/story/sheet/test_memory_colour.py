@@ -4,7 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward
 from xray.story.sheet.columns import colour_memory
 
 

@@ -3,14 +3,13 @@
 from collections.abc import Sequence
 from math import isclose, pi
 
+from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.anatomy.branches import (
-    Attention,
     Branch,
     ChannelAttention,
     Context,
     Convolution,
     CurvedAttention,
-    DeformableAttention,
     Experts,
     FeedForward,
     FourierMixing,

@@ -3,13 +3,8 @@
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, Literal
 
-from xray.story.anatomy.branches import (
-    Attention,
-    Branch,
-    Convolution,
-    DeformableAttention,
-    NormKind,
-)
+from xray.story.anatomy.attentions import Attention, DeformableAttention, NormKind
+from xray.story.anatomy.branches import Branch, Convolution
 
 Reads = Literal["ids", "image", "video", "audio", "vectors", "noise"]
 """What a tower begins with; "vectors" are numbers that the caller hands it, "noise" is drawn by chance inside."""

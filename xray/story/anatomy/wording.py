@@ -5,9 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.story.anatomy.branch_words import NORMS, count, describe_part, describe_sizes, describe_traits, join
-from xray.story.anatomy.branches import (
-    Experts,
-)
+from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Norm, Tower
 
 LINKS = {

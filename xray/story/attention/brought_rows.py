@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import name_weights
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.attention.lanes import Part, cut_way, lay_out, list_weights, order_rows
 from xray.story.attention.made_beside import list_own
 from xray.story.attention.part_names import label_part, name_part

@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.attention.brought_rows import add_others, reads_longer, tell_given, tell_longer
 from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
 from xray.story.attention.lanes import Part, even_cuts, list_opening, order_rows

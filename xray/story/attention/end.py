@@ -18,8 +18,8 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.kinds import EXCHANGES
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branch_words import label_activation
-from xray.story.anatomy.branches import Attention
 from xray.story.attention.lanes import Part, cut_way
 from xray.story.attention.part_names import label_cut
 from xray.story.attention.runs import pads

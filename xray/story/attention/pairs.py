@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
-from xray.story.anatomy.branches import ANOTHER_ROW, Attention
+from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.body.stages import Branching, Staging
 from xray.story.charts.chart import Node
 from xray.story.recognition.between import Region

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SIDE_BY_SIDE, SUMS
-from xray.story.anatomy.branches import DeformableAttention
+from xray.story.anatomy.attentions import DeformableAttention
 from xray.story.attention.lanes import Part, cut_way, lay_out, list_opening
 from xray.story.attention.part_names import name_part
 from xray.story.attention.square import label_softmax

@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALIN
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import name_factors, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.made_beside import (

@@ -6,7 +6,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS
-from xray.story.anatomy.branches import ANOTHER_ROW, Attention
+from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
 from xray.story.attention.lanes import (
     Part,

@@ -11,7 +11,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS, SUMS
 from xray.ir.records import MaskFacts
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
-from xray.story.anatomy.branches import Looking, Unknown
+from xray.story.anatomy.attentions import Looking
+from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
 from xray.story.body.widths import shape_of, width_of

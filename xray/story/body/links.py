@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS, SUMS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
-from xray.story.anatomy.branches import Looking
+from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
 from xray.story.body.reading import Reading

@@ -5,7 +5,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Looking
+from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
+from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.body.towers import Towering, list_results

@@ -6,7 +6,7 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Group, Link, Stage, Tower
 from xray.story.body.layers import find_lender, find_partner
 from xray.story.body.reading import Reading, read_pass

@@ -12,7 +12,8 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.story.anatomy.branches import Attention, Branch, Unknown
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Branch, Unknown
 from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch

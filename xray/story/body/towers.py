@@ -8,7 +8,8 @@ from types import MappingProxyType
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
-from xray.story.anatomy.branches import Attention, StreamMixing
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import StreamMixing
 from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts

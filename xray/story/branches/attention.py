@@ -7,7 +7,7 @@ from typing import Literal
 from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
-from xray.story.anatomy.branches import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
+from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
 from xray.story.branches.caps import are_unscaled
 from xray.story.branches.distinctions import are_twins

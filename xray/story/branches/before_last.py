@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import NormKind
+from xray.story.anatomy.attentions import NormKind
 from xray.story.recognition.between import Region, is_linear
 from xray.story.recognition.norms import Norm, find_norm, name_norm
 from xray.story.recognition.scored_parts import list_behind

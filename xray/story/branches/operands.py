@@ -21,7 +21,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.anatomy.branches import Latent, NormKind
+from xray.story.anatomy.attentions import Latent, NormKind
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm, name_norm

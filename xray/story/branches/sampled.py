@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xray.ir.flow.attention_sites import seek_output
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES
-from xray.story.anatomy.branches import DeformableAttention
+from xray.story.anatomy.attentions import DeformableAttention
 from xray.story.recognition.between import Region, is_linear, width_in
 
 LAID = CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"}

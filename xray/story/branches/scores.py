@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import Positions
+from xray.story.anatomy.attentions import Positions
 from xray.story.branches.caps import find_cap
 from xray.story.branches.visible import count_blocks, count_written, hides_from_some
 from xray.story.recognition.between import is_linear

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.wording import counts_whole_table, name_active
 from xray.story.canvas import Canvas, words
 from xray.story.cards.costs import list_costs

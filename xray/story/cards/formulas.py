@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Tower
 from xray.story.attention.factors import ROOT_OF_ROOT, UNKNOWN_FACTOR
 from xray.story.attention.square import OTHER_SCORES

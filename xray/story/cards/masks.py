@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from xray.story.anatomy.branches import Looking
+from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas
 from xray.story.cards.mask_pictures import MaskCard, draw_masks

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Mapping, Sequence
 
 from xray.ir.records import MaskFacts
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branch_words import spell_base, spell_gathered
-from xray.story.anatomy.branches import Attention, Branch, Convolution, FeedForward, PoolMixing
+from xray.story.anatomy.branches import Branch, Convolution, FeedForward, PoolMixing
 from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.layers import Mask
 from xray.story.canvas import Canvas, words

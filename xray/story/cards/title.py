@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Attention, CurvedAttention, Experts, FeedForward, Looking
+from xray.story.anatomy.attentions import Attention, Looking
+from xray.story.anatomy.branches import CurvedAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
 from xray.story.canvas import Canvas, words

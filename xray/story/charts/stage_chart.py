@@ -7,15 +7,13 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CLAMPS, SUMS, TURNS
 from xray.ir.flow.projections import is_product
+from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import (
-    Attention,
     Convolution,
     CurvedAttention,
-    DeformableAttention,
     Experts,
     FeedForward,
     FourierMixing,
-    Looking,
     PlaceMixing,
     PoolMixing,
     Unknown,

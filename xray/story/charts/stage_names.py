@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 
+from xray.story.anatomy.attentions import ANOTHER_ROW, Attention, DeformableAttention
 from xray.story.anatomy.branches import (
-    ANOTHER_ROW,
-    Attention,
     Branch,
     ChannelAttention,
     Context,
     Convolution,
     CurvedAttention,
-    DeformableAttention,
     Experts,
     FeedForward,
     FourierMixing,

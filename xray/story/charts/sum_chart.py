@@ -5,15 +5,9 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.anatomy.branch_words import spell_gathered
-from xray.story.anatomy.branches import (
-    Attention,
-    Convolution,
-    DeformableAttention,
-    Experts,
-    FeedForward,
-    PoolMixing,
-)
+from xray.story.anatomy.branches import Convolution, Experts, FeedForward, PoolMixing
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend
 from xray.story.body.towers import Towering

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from xray.ir.trace import Setting, Trace
-from xray.story.anatomy.branches import Attention, Experts, FeedForward, Latent, Recurrence
+from xray.story.anatomy.attentions import Attention, Latent
+from xray.story.anatomy.branches import Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.body.whole import anatomy
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward
 from xray.story.body.stages import Staging
 from xray.story.branches.feed_forward import find_rows_beside
 from xray.story.passages.bridges import Bridging, multiplies_earlier

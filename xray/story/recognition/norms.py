@@ -20,7 +20,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.branches import NormKind
+from xray.story.anatomy.attentions import NormKind
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})

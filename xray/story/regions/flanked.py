@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xray.ir.trace import Step, Trace
-from xray.story.anatomy.branches import Looking
+from xray.story.anatomy.attentions import Looking
 from xray.story.canvas import Canvas
 from xray.story.canvas import words as words_of
 from xray.story.exits.loss_chart import PICKS

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.anatomy.branches import Looking
+from xray.story.anatomy.attentions import Looking
 from xray.story.attention.sampled import find_points
 from xray.story.body.links import list_added_behind, list_products, list_taken_from
 from xray.story.branches.distinctions import list_other_scores

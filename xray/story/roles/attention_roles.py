@@ -6,7 +6,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.ir.turns import swaps_last_two
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import name_factor, name_number, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.ways import read_attention_lanes

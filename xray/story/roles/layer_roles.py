@@ -4,7 +4,8 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Experts, FeedForward, Recurrence
+from xray.story.anatomy.attentions import Attention, DeformableAttention
+from xray.story.anatomy.branches import Branch, Experts, FeedForward, Recurrence
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.body.towers import Towering
 from xray.story.branches.feed_forward import is_gate

@@ -3,17 +3,9 @@
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
+from xray.story.anatomy.attentions import Attention, DeformableAttention, Positions
 from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base
-from xray.story.anatomy.branches import (
-    Attention,
-    Branch,
-    Convolution,
-    DeformableAttention,
-    Experts,
-    FeedForward,
-    Positions,
-    Recurrence,
-)
+from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
 
-from xray.story.anatomy.branches import Attention, Branch, DeformableAttention, Experts, FeedForward, Recurrence
+from xray.story.anatomy.attentions import Attention, DeformableAttention
+from xray.story.anatomy.branches import Branch, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Norm, Stage
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.sentence import Sentence, fixed, say_first

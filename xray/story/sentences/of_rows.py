@@ -3,7 +3,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from xray.story.anatomy.branches import Attention, Experts
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.of_attentions import attentions, branches, of_some, tell_counts
 from xray.story.sentences.sentence import Sentence, say_first

@@ -5,21 +5,17 @@ from collections.abc import Collection, Sequence
 from itertools import groupby
 from sys import maxsize
 
+from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, DeformableAttention, Looking
 from xray.story.anatomy.branch_words import describe_points, spell_curve, spell_pool
 from xray.story.anatomy.branches import (
-    ANOTHER_ROW,
-    FORMER_ROWS,
-    Attention,
     Branch,
     ChannelAttention,
     Context,
     Convolution,
     CurvedAttention,
-    DeformableAttention,
     Experts,
     FeedForward,
     FourierMixing,
-    Looking,
     PlaceMixing,
     PoolMixing,
     Projection,

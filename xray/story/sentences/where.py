@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Anatomy
 
 SOME = " in some attentions"

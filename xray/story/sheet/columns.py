@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.branches import Attention, Branch, Looking
+from xray.story.anatomy.attentions import Attention, Looking
+from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Link
 from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading, read_passes

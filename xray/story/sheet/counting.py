@@ -9,7 +9,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, PRODUCTS, SCALINGS, SUMS
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
-from xray.story.anatomy.branches import Attention, DeformableAttention
+from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.body.stages import Branching, Staging
 from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from xray.ir.flow.dataflow import Flow
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart

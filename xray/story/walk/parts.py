@@ -9,7 +9,8 @@ from xray.ir.flow.remembering import once
 from xray.ir.kinds import VIEWS
 from xray.ir.trace import Pass, Step
 from xray.ir.turns import swaps_last_two
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward
 from xray.story.attention.ways import read_attention_lanes
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, Staging

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.attention_sites import lies_in_columns
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
-from xray.story.anatomy.branches import Attention, FeedForward
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import FeedForward
 from xray.story.body.stages import Staging
 from xray.story.body.whole import anatomy
 from xray.story.cards.stations import what_leaves

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.trace import Pass, Trace
-from xray.story.anatomy.branches import Attention
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.together import name_towers
 from xray.story.body.towers import Towering

@@ -1,0 +1,212 @@
+"""What looks at other places: the kinds of attention, each with its facts. Every field is proven or None."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+NormKind = Literal["rms", "layer", "batch", "group", "instance"]
+"""Over what a norm takes its measure: of "rms" no mean is taken away."""
+Positions = Literal["rotary", "waves", "alibi", "relative", "added", "none"]
+"""How an attention knows where its places are, beside what the entrance adds: "added" to queries and keys by itself."""
+ANOTHER_ROW = "another row of the batch"
+"""What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
+FORMER_ROWS = "former rows of the stream"
+"""Those that it had before rows of another kind were made of it, which look at them (GroupViT)."""
+
+
+@dataclass(frozen=True)
+class Latent:
+    """The widths of the narrow waists through which queries, and keys with values, are made; None where none is.
+
+    `kept` is how many numbers of each place a cache keeps, where it is the waist that it keeps; None where that is not
+    proven.
+    """
+
+    q: int | None
+    kv: int | None
+    kept: int | None = None
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What looks at other places, with so many heads: at those of its own stream, or at another tower's."""
+
+    source: str | None
+    heads: int | None
+
+    @property
+    def leaves_stream(self) -> bool:
+        """Whether what is looked at comes from beside the stream: from another tower, or from nobody knows where."""
+        return self.source not in ("self", ANOTHER_ROW, FORMER_ROWS)
+
+
+@dataclass(frozen=True)
+class Attention(Looking):
+    """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
+
+    `source` is "self", `ANOTHER_ROW`, `FORMER_ROWS` or the name of the tower that is looked at.
+    """
+
+    kv_heads: int | None
+    d_k: int | None
+    d_v: int | None
+    window: int | None = None
+    """How many places each query sees at most."""
+    positions: Positions | None = None
+    qk_norm: bool | None = None
+    qk_norm_over: Literal["head", "width"] | None = None
+    """What that normalises: each head by itself, d_k numbers, or the width of all heads of a row at once."""
+    qk_norm_kind: NormKind | None = None
+    latent: Latent | None = None
+    sinks: bool | None = None
+    gate: bool | None = None
+    """Whether what the heads found is multiplied by numbers that are made of the rows."""
+    gate_curve: str | None = None
+    """The activation by which those numbers are bent before."""
+    fused: Literal["qkv", "kv"] | None = None
+    fused_by: Literal["head", "group"] | None = None
+    """That what makes all three has them in turn for each head, or group of heads."""
+    kernel: str | None = None
+    """The fused operation that computed it; "plain" where every product was a step of its own."""
+    causal: bool | None = None
+    beside: str | None = None
+    """The tower whose keys and values stand beside those of the stream itself (joint attention)."""
+    cap: float | None = None
+    """The number that scores cannot pass: c·tanh(score / c)."""
+    inner_norm: NormKind | None = None
+    """What normalises what the heads found, before the last linear layer."""
+    rolled: bool | None = None
+    """Whether places that are cut into windows are rolled before (Swin)."""
+    pooled: int | None = None
+    """How many places become one query (Hiera)."""
+    gathered: int | None = None
+    """How many places become one key and value (SegFormer)."""
+    other_rows: bool | None = None
+    """That beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4)."""
+    pieces: int | None = None
+    """Into how many parts a packed row is cut that attend each by itself."""
+    partial: bool | None = None
+    """That some places do not see some others, in no way that has a name.
+
+    A mask hides them, the places of one image became several sequences (MobileViT), or the queries that scored best
+    alone ask (Informer).
+    """
+    coarse: int | None = None
+    """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""
+    foreign_queries: bool | None = None
+    """That queries are made beside the stream, and keys and values of it (GC ViT)."""
+    sliding_window: int | None = None
+    """The setting of its block by this name, where this pass cannot show what it does.
+
+    It has fewer places than that, and no mask is recorded that cuts a window.
+    """
+    earlier_keys: bool | None = None
+    """That keys and values are those that an earlier layer made for itself (Gemma 3n)."""
+    longer_keys: bool | None = None
+    """That keys and values are of rows that the stream had before these became fewer (Funnel)."""
+    chosen_keys: bool | None = None
+    """That a mask shows those keys alone that have the highest of other scores (the indexer of DeepSeek-V3.2)."""
+    chosen_earlier: bool | None = None
+    """That an earlier layer chose them (Hunyuan 4)."""
+    chosen_kept: int | None = None
+    """How many numbers of each place a cache keeps for that choice."""
+    chosen_together: int | None = None
+    """How many places one such score is of, where it is of several."""
+    chosen_most: int | None = None
+    """How many keys a place chooses at most."""
+    all_chosen: bool | None = None
+    """That no row of this pass has more."""
+    none_chosen: bool | None = None
+    """That the rows of this pass are too few for any (GLM-5.3)."""
+    listed: int | None = None
+    """How many keys a list names for each place at most that a mask shows alone (Qwen4)."""
+    query_experts: int | None = None
+    query_chosen: int | None = None
+    """How many experts make the queries of a place, and among how many a router chooses them (JetMoe)."""
+    turned: int | None = None
+    """How many numbers of a head are turned by its place, where not all are (GPT-NeoX)."""
+    turned_by_head: bool | None = None
+    """That queries and keys are turned by an angle of each head, the same at every place (NeuCodec)."""
+    place_numbers: int | None = None
+    """How many numbers tell each place, each of which turns its own part of a head.
+
+    They are its row and column, or its time too (Qwen2-VL); None where it is one number.
+    """
+    numbers_alike: bool | None = None
+    """That these are all one place, counted through and repeated: no image came in."""
+    within_a_kind: bool | None = None
+    """That how far apart two places are counts where both are of one kind, and else their kinds alone.
+
+    A number for the one or for the other is added to their score (the segments of CPM-Ant).
+    """
+    beginning: str | None = None
+    """The tower whose stream begins with what keys and values are made of, where these are no end of one.
+
+    The `source` is then whose end that was made of (SAM's image, before its first layer).
+    """
+    places_by_rows: bool | None = None
+    """That what "relative" places add to scores depends on what queries or keys hold, too (Transformer-XL)."""
+    each_side: int | None = None
+    """How many places of a window lie on each side of the one that looks, followed weight by weight (Longformer)."""
+    kept_last: int | None = None
+    """Of how many places, the last ones, a cache keeps keys, where no window shows: rows here may be shorter."""
+    chunk_size: int | None = None
+    """Of how many places a piece is, by a setting: a place looks at none before its own piece (Llama 4)."""
+    cut_by: int | None = None
+    """By which of several tables `pieces` end, the first is 1, where these say the same in this pass.
+
+    The attentions of one tower read several then (Muse Glimmer's windows, which are as large as an image).
+    """
+    unscaled: bool | None = None
+    beside_unturned: bool | None = None
+    """That keys of the stream `beside` are not turned by their place, and the own ones are (T5Gemma 2)."""
+    convolved: int | None = None
+    """Over how many places a convolution mixes values, to be added to what the heads found of them (Nyströmformer)."""
+    mixed_before: int | None = None
+    """How many places before their own convolutions mix into queries and keys."""
+    mixed_back: tuple[str, ...] = ()
+    """Which rows, by name, convolutions mix with those just before them (Inkling)."""
+    values_before: tuple[int, int] | None = None
+    """The parts of values, of how many, that are made of the place before (ZAYA)."""
+    rotary_base: float | None = None
+    """The base of the angles by which "rotary" places turn, where the constants show one.
+
+    It is base^(-2i/d) for the pair i of d numbers (RoFormer, Su et al. 2021, section 3.2.2).
+    """
+    rotary_slowed: float | None = None
+    """How many times slower than that the slowest of them turn, where the fastest do as it says (YaRN, Llama 3.1)."""
+    rotary_all_slowed: float | None = None
+    """How many times slower than that all of them turn (Gemma 3)."""
+    turn_length: float | None = None
+    """How many times as long "rotary" places make what they turn, where it is not once.
+
+    A number multiplies all cosines and sines (YaRN, GPT-OSS).
+    """
+    turned_pairs: Literal["neighbours", "halves"] | None = None
+    """Which two numbers are turned together: neighbours, or one from each of two halves.
+
+    Where their angles are laid out otherwise, no pair is turned: `positions` are "waves" then (V-JEPA 2).
+    """
+    queries_by_place: Literal["place", "head"] | None = None
+    """That a number worked out of each place alone multiplies queries, one for each head too (Llama 4)."""
+    v_norm: bool | None = None
+    """That values are normalised behind their last linear layer too (Gemma 4)."""
+    values_turned: bool | None = None
+    """That "rotary" places turn values too (CLVP, DeepSeek-V4)."""
+    together: int | None = None
+    """How many places look at each other where those of one input became several sequences (VideoPrism)."""
+    part: str = "attention"
+
+
+@dataclass(frozen=True)
+class DeformableAttention(Looking):
+    """Values sampled at points of maps, weighed and summed up (Deformable DETR, Zhu et al. 2020, section 4.1).
+
+    Points lie around a place by offsets that a linear layer makes of the query, so are the weights; there are no keys.
+    `levels` is how many maps are sampled, `points` at how many points each head samples each of them; None where that
+    differs from map to map.
+    """
+
+    d_v: int | None
+    levels: int | None
+    points: int | None
+    part: str = "deformable_attention"
