@@ -46,6 +46,33 @@ def test_a_stage_that_is_one_box_tells_where_its_boxes_are_drawn():
     ]
 
 
+class Mixing(nn.Module):
+    """A convolution of neighbouring places, channel by channel, bent before it or behind."""
+
+    def __init__(self, bends_first=False):
+        super().__init__()
+        self.norm, self.back, self.bends_first = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), bends_first
+        self.mixed = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+
+    def forward(self, x):
+        rows = self.norm(x).transpose(1, 2)
+        rows = self.mixed(torch.relu(rows)) if self.bends_first else torch.relu(self.mixed(rows))
+        return x + self.back(rows.transpose(1, 2))
+
+
+@pytest.mark.parametrize(("bends_first", "told"), [(False, "kernel 3; boxes as at 2"), (True, "kernel 3")])
+def test_a_convolution_that_is_one_box_tells_where_its_boxes_are_drawn_if_they_are_in_the_same_order(bends_first, told):
+    around = [part for _ in range(2) for part in (Mixing(), FeedForwardPart())]
+    mixing = [one for one in read_panels(*around, AttentionPart(), Mixing(bends_first)) if is_convolution(one)]
+
+    assert [one.is_open for one in mixing] == [True, False]
+    assert [node.extra for node in mixing[1].chart.nodes] == [told]
+
+
+def is_convolution(panel):
+    return panel.staging.stage.branches[0].part == "convolution"
+
+
 def test_a_stage_of_another_name_is_not_told_to_have_the_same_boxes():
     parts = [part for window in (3, 3, SIX) for part in (WithBias(window), FeedForwardPart())]
     panels = read_panels(*parts, places=SIX)

@@ -16,16 +16,24 @@ from xray.story.sentences.of_parts import BOXES_AS_AT, WITHOUT
 from xray.story.wording import join_words
 
 COUNTS = re.compile(r"[\d,.]+")
+SUMMED = re.compile(r"(?<=^SUM OF )[\d,]+$")
+"""How many places are added up: a size, as others that labels do not tell."""
+PLACE = re.compile(r"\d+$")
+"""What the name of a box ends with that tells at which step of the pass it stands."""
 MOST_MISSING = 2
 """So many boxes may be missing of a stage that is told to be like another one."""
 
 
 @dataclass(frozen=True)
 class Boxes:
-    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common."""
+    """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
+
+    `ways` are the boxes between which arrows go, by their place among them.
+    """
 
     name: str
     keys: tuple[str, ...]
+    ways: frozenset[tuple[int, int]]
     said: tuple[tuple[str, str, tuple[str, ...]], ...]
 
 
@@ -88,8 +96,10 @@ def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
     if any(node.surface == "mask" for node in chart.nodes):
         seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
         staging = replace(staging, stage=replace(staging.stage, branches=tuple(seen)))
-    said = tuple((node.label, COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
-    return Boxes(name_stage(staging), tuple(node.key for node in chart.nodes), said)
+    said = tuple((SUMMED.sub("", node.label), COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
+    at = {node.key: place for place, node in enumerate(chart.nodes)}
+    ways = frozenset((at[edge.source], at[edge.target]) for edge in chart.edges if {edge.source, edge.target} <= {*at})
+    return Boxes(name_stage(staging), tuple(PLACE.sub("", node.key) for node in chart.nodes), ways, said)
 
 
 def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
