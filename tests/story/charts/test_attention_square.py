@@ -92,11 +92,11 @@ def test_a_cap_stands_before_a_mask_that_is_added_behind_it():
 class Gated(nn.Module):
     """Learned numbers by distance, which a gate made of each place multiplies before scores are added (WavLM)."""
 
-    def __init__(self, *, gates: bool):
+    def __init__(self, *, gates: bool, turns: bool):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.near, self.gate = nn.Embedding(9, HEADS), nn.Linear(WIDTH, HEADS)
-        self.gates = gates
+        self.gates, self.turns = gates, turns
 
     def forward(self, x):
         query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
@@ -104,13 +104,39 @@ class Gated(nn.Module):
         bias = self.near(places[:, None] - places[None, :] + 4).permute(2, 0, 1)[None]
         if self.gates:
             bias = bias.repeat(x.shape[0], 1, 1, 1) * self.gate(x).sigmoid().transpose(1, 2)[..., None]
+        if self.turns:
+            rows, places = x.transpose(0, 1), bias.expand(x.shape[0], -1, -1, -1).flatten(0, 1)
+            names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
+            apart = dict(zip(names, self.qkv.weight.chunk(3), strict=True))
+            learned = (torch.empty(0), self.qkv.bias, None, None, False, 0.0, self.out.weight, self.out.bias)
+            found, _ = nn.functional.multi_head_attention_forward(
+                rows,
+                rows,
+                rows,
+                WIDTH,
+                HEADS,
+                *learned,
+                False,
+                attn_mask=places,
+                use_separate_proj_weight=True,
+                **apart,
+            )
+            return x + found.transpose(0, 1)
         scores = query @ key.transpose(-1, -2) + bias
         return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
 
 
-def read_bias(*, gates):
-    model = nn.Sequential(Gated(gates=gates), FeedForwardPart(), Gated(gates=gates), FeedForwardPart())
-    (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
+class Entered(nn.Sequential):
+    """Layers behind an entrance whose argument has a name."""
+
+    def forward(self, values):
+        return super().forward(values)
+
+
+def read_bias(*, gates, turns=False):
+    layers = (part for _ in range(2) for part in (Gated(gates=gates, turns=turns), FeedForwardPart()))
+    model = Entered(nn.Linear(7, WIDTH), nn.Dropout(0.1), *layers)
+    (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, 7)))
     (found,) = (node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label)
     return found
 
@@ -120,6 +146,8 @@ def test_a_bias_that_a_gate_multiplies_is_told_as_it_is_added():
 
     assert (plain.beside, plain.extra) == (None, f"{9 * HEADS:,} parameters")
     assert (gated.beside, gated.extra) == (None, f"{9 * HEADS + WIDTH * HEADS + HEADS:,} parameters")
+    turned = read_bias(gates=True, turns=True)  # whose gate reads the rows before their axes are swapped
+    assert (turned.extra, turned.told) == (gated.extra, ())
 
 
 class Far(nn.Module):

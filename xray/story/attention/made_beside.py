@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, WAVES
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
@@ -169,7 +169,8 @@ def list_shared(flow: Flow, site: Site, part: Scored, made: Collection[int]) -> 
 def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     """What is added to scores is made of; no arguments where queries are made of that too, or an attention found it."""
     own = {*site.scored, *site.query.nodes, *site.key.nodes}
-    stream = {maker for node in site.query.nodes for maker in flow.makers[node]} - own
+    read = {maker for node in site.query.nodes for maker in flow.makers[node] if maker is not None} - own
+    stream = read | {flow.carried_from(maker, CARRYING | TURNS) for maker in read}
     starts = [maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own]
     tables = [found for one in starts if None not in (found := tuple(name_tables(flow, one))) and len(found) > 1]
     asked = tuple(name for name in next(iter(tables), ()) if name is not None)
