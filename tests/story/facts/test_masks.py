@@ -109,6 +109,24 @@ def test_a_mask_too_large_for_cells_is_called_a_window_where_its_rows_are_one(vi
     assert name_mask(MaskFacts("custom", found.hidden_share, spans=found.spans)) == told
 
 
+@pytest.mark.parametrize(
+    ("visible", "told"),
+    [
+        (WHOLE.tril().triu(-100), "itself and 100 before it"),
+        (WHOLE.tril(7).triu(-7), "itself and 7 on each side"),
+        (WHOLE.tril(3).triu(-7), "itself and 7 before it and 3 behind it"),
+        (torch.stack([WHOLE.tril().triu(-100), WHOLE.tril().triu(-50)]), "itself and 100 before it or 50 before it"),
+        (torch.stack([WHOLE.tril(7).triu(-7)] * 2), "itself and 7 on each side"),
+        (WHOLE.tril().triu(), "itself"),
+    ],
+)
+def test_of_a_window_it_is_told_how_far_it_goes(visible, told):
+    found = read_rows(visible)
+
+    text = describe_hidden(MaskFacts("custom", found.hidden_share, spans=found.spans))
+    assert text.split(":")[0] == f"hides from each place all but {told}"
+
+
 def test_a_mask_whose_cells_are_not_known_is_called_by_its_kind():
     assert name_mask(MaskFacts("custom", 0.5)) == "custom"
     assert name_mask(MaskFacts("causal", 0.5, cells=((".f", ".."),))) == "causal"

@@ -626,7 +626,7 @@ FACTS = {
     "custom": MaskFacts("custom", 0.5),
     "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
 }
-OF_MASKS = {f"mask: {name}": {name} for name in FACTS}
+OF_MASKS = {f"mask: {name}": {name} for name in FACTS} | {"mask: window": {"window", "window on both sides"}}
 SEVERAL = (("...",) * 3, *2 * CELLS)
 """Matrices of several sequences, of which the first hides nothing."""
 BLOCKS = MaskBlocks(2, 2, (("./", "x."),))

@@ -34,10 +34,25 @@ def name_mask(facts: MaskFacts) -> str:
     """What a mask hides, in a word: its kind, or that it is a window, where every query reads the nearest few keys."""
     if facts.kind != "custom":
         return facts.kind
-    names = {name_window(size, rows) for size, rows in list_squares(facts)}
+    names = {name_window(*window) for window in read_windows(facts)}
     name = names.pop() if len(names) == 1 else ""
     name = name or (BLOCKWISE if read_own_blocks(facts) else "")
     return name or (ALONG if moves_along(facts) else facts.kind)
+
+
+def read_windows(facts: MaskFacts) -> tuple[tuple[int, int], ...]:
+    """How many keys before itself each query shows, and how many behind: what is found in some matrices.
+
+    Empty where one of them shows no window.
+    """
+    found = [measure_window(size, rows) for size, rows in list_squares(facts)]
+    windows = [one for one in dict.fromkeys(found) if one is not None]
+    return () if None in found else tuple(windows)
+
+
+def name_window(back: int, ahead: int) -> str:
+    """What a window is called by how far it goes before and behind a query."""
+    return BOTH_SIDES if ahead else BACK if back else ITSELF
 
 
 def read_own_blocks(facts: MaskFacts) -> OwnBlocks | None:
@@ -105,17 +120,12 @@ def read_spans(spans: Sequence[Span]) -> Iterator[Row]:
         query += count
 
 
-def name_window(size: int, rows: Sequence[Row]) -> str:
-    """Whether each query shows as many keys before itself, and as many behind, as there are; empty where that is no
-    rule, or shows all that there are.
-    """
+def measure_window(size: int, rows: Sequence[Row]) -> tuple[int, int] | None:
+    """The window of one matrix, as far as there are so many keys; None where one shows all that there are on a side."""
     if size < LEAST or not rows:
-        return ""
-    back = max(row.query + 1 - row.first for row in rows)
+        return None
+    back = max(row.query - row.first for row in rows)
     ahead = max(row.end - row.query - 1 for row in rows)
-    regular = all(
-        row.first == max(0, row.query + 1 - back) and row.end == min(size, row.query + 1 + ahead) for row in rows
-    )
-    if not regular or back >= size or ahead >= size - 1 or (ahead and back < 2):
-        return ""
-    return BOTH_SIDES if ahead else BACK if back > 1 else ITSELF
+    regular = all(row.first == max(0, row.query - back) and row.end == min(size, row.query + 1 + ahead) for row in rows)
+    is_window = regular and back < size - 1 and ahead < size - 1 and not (ahead and back < 1)
+    return (back, ahead) if is_window else None

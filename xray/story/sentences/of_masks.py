@@ -4,9 +4,19 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, MaskFacts
-from xray.story.facts.mask_names import ALONG, BACK, BLOCKWISE, BOTH_SIDES, ITSELF, name_mask, read_own_blocks
+from xray.story.facts.mask_names import (
+    ALONG,
+    BACK,
+    BLOCKWISE,
+    BOTH_SIDES,
+    ITSELF,
+    name_mask,
+    read_own_blocks,
+    read_windows,
+)
 from xray.story.facts.masks import describe_blocks, draws_blocks
 from xray.story.sentences.sentence import Sentence, fixed, say_first
+from xray.story.wording import join_words
 
 
 @dataclass(frozen=True)
@@ -65,12 +75,22 @@ def describe_own_blocks(facts: MaskFacts) -> str:
     return f"hides from each place all but its own block of {sizes}{others}"
 
 
+def describe_window(facts: MaskFacts) -> str:
+    """How many places a window shows beside the one that looks."""
+    if name_mask(facts) not in (BACK, BOTH_SIDES):
+        return ""
+    told = [
+        f"{back:,} on each side" if back == ahead else f"{back:,} before it{f' and {ahead:,} behind it' * (ahead > 0)}"
+        for back, ahead in read_windows(facts)
+    ]
+    return f"hides from each place all but itself and {join_words(told, 'or')}"
+
+
 OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named("padding", "hides padding"),
     named("causal", "hides the future"),
     named("padding+causal", "hides padding and the future"),
-    named(BACK, "hides from each place all but the last few up to its own"),
-    named(BOTH_SIDES, "hides from each place all but the nearest few on both sides"),
+    Sentence("mask: window", describe_window),
     named(ITSELF, "hides from each place all but itself"),
     named(ALONG, "hides from each place all but a few that move along with it"),
     Sentence("mask: block by block", describe_own_blocks),
