@@ -82,13 +82,13 @@ def test_nothing_leaves_the_page(drawing):
 
 
 def test_the_smallest_text_reads_at_a2(drawing):
-    scale = min(A2[0] / drawing.page.right, A2[1] / drawing.page.bottom)
+    scale = max(A2) / max(drawing.page.right, drawing.page.bottom)
     assert min(text.size for text in drawing.texts) * scale >= 8
 
 
 def test_the_page_has_the_proportion_of_a_paper(drawing):
     page = drawing.page
-    assert page.bottom / page.right == pytest.approx(2**0.5, rel=0.03)
+    assert max(page.bottom / page.right, page.right / page.bottom) == pytest.approx(2**0.5, rel=0.03)
 
 
 def test_the_same_trace_gives_the_same_svg(both_trace):

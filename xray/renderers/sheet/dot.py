@@ -27,7 +27,7 @@ CONTINUED = " \\\n"
 
 def write_dot(layout: Layout, theme: Theme, dpi: int | None = None, paper: Paper = POSTER_PAPER) -> str:
     """The poster as DOT, to be drawn by `nop2`, as large as the paper holds."""
-    width, height = paper_size(paper)
+    width, height = sorted(paper_size(paper), reverse=layout.width > layout.height)
     scale = min(width / layout.width, height / layout.height) / POINTS_PER_INCH
     scaled = f"{layout.width * scale:.4f},{layout.height * scale:.4f}"
     graph = Digraph("poster")

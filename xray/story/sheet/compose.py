@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from math import inf, sqrt
+from math import inf
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
@@ -44,9 +44,10 @@ from xray.story.sheet.planning import Frame, list_around_layers
 from xray.story.sheet.shares import count_undrawn, list_learned_for_many, list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
-from xray.story.type_sizes import MARGIN
+from xray.story.type_sizes import MARGIN, PAGE_RATIO
 
-RATIO = sqrt(2)
+LEAST_GAIN = 1.1
+"""A sheet lies on its side where letters are so many times larger there than on an upright one, or more."""
 INFO, AISLE, GAP, MOST_GAP = 384.0, 62.0, 9.0, 26.0
 
 
@@ -305,16 +306,17 @@ def draw_beside(
         cards += 220
     low, high = (stand_height(measure, columns, gap) for gap in (GAP, MOST_GAP))
     width = 2 * MARGIN + INFO + sum(column.width + AISLE for column in columns)
-    height = max(low + 2 * MARGIN, cards, width * RATIO)
+    ratio = choose_ratio(width, max(low + 2 * MARGIN, cards))
+    height = max(low + 2 * MARGIN, cards, width * ratio)
     slope = (high - low) / (MOST_GAP - GAP)
     gap = GAP if slope <= 0 else min(MOST_GAP, GAP + max(0.0, height - 2 * MARGIN - low) / slope)
-    spare = max(0.0, height / RATIO - width)
+    spare = max(0.0, height / ratio - width)
     info_width = INFO + min(spare * 0.5, 220.0)
     air = (spare - (info_width - INFO)) / (len(columns) + 1)
     aisle = AISLE + air
     info = replace(info, width=info_width)
     width = 2 * MARGIN + info_width + sum(column.width + aisle for column in columns) + air
-    height = max(height, width * RATIO)
+    height = max(height, width * ratio)
     floors = stand_height(measure, columns, gap)
     floor = MARGIN + max(0.0, (height - 2 * MARGIN - floors) / 2)
     left, base = MARGIN + info_width + aisle, common_floor(measure, columns, gap)
@@ -327,6 +329,12 @@ def draw_beside(
     height = max(height, roof + MARGIN / 2)
     info = replace(info, has_ribbons=any(curve.kind == "ribbon" for curve in canvas.curves))
     return width, height, draw_cards(canvas, info, height, marks), columns
+
+
+def choose_ratio(width: float, height: float) -> float:
+    """Height over width of an A paper, on its side where what stands on it is read in larger type then."""
+    upright, on_its_side = max(width, height / PAGE_RATIO), max(width / PAGE_RATIO, height)
+    return 1 / PAGE_RATIO if on_its_side * LEAST_GAIN < upright else PAGE_RATIO
 
 
 def heights_of_cards(measure: Measure, info: Told) -> list[float]:
