@@ -29,6 +29,12 @@ def test_a_small_copy_has_a_layer_of_each_kind():
     assert set(small.layers_block_type) == {"mamba", "attention"}
 
 
+def test_a_small_copy_has_a_layer_of_the_kind_that_comes_every_so_many():
+    small = shrink(transformers.NllbMoeConfig())
+
+    assert small.encoder_sparse_step == small.encoder_layers == small.decoder_layers == 4
+
+
 def test_lists_of_layers_are_as_short_as_the_copy():
     small = shrink(transformers.Qwen3NextConfig())
 

@@ -24,6 +24,8 @@ FEWEST_LAYERS, FEW_EXPERTS = 2, 8
 
 KINDS = ("layer_types", "layers_block_type", "mlp_layer_types")
 """Where settings say of every layer which kind it is."""
+PERIODS = ("sparse_step", "expert_layer_period", "moe_layer_interval", "moe_layer_step")
+"""How numbers are called that say of every how many layers one has experts (Switch Transformers, NLLB-MoE)."""
 MOST_LAYERS = 12
 """No small copy has more layers, whatever kinds there are behind them."""
 
@@ -69,4 +71,6 @@ def count_needed(place: Any) -> int:
         kinds = read_setting(place, name)
         if isinstance(kinds, (list, tuple)) and all(isinstance(kind, str) for kind in kinds):
             needed = max(needed, *(kinds.index(kind) + 1 for kind in set(kinds)), 0)
+    periods = [value for name, value in vars(place).items() if name.endswith(PERIODS) and isinstance(value, int)]
+    needed = max([needed, *(one for one in periods if one <= MOST_LAYERS)])
     return min(needed, MOST_LAYERS)

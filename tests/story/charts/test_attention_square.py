@@ -106,20 +106,15 @@ class Gated(nn.Module):
             bias = bias.repeat(x.shape[0], 1, 1, 1) * self.gate(x).sigmoid().transpose(1, 2)[..., None]
         if self.turns:
             rows, places = x.transpose(0, 1), bias.expand(x.shape[0], -1, -1, -1).flatten(0, 1)
-            names = ("q_proj_weight", "k_proj_weight", "v_proj_weight")
-            apart = dict(zip(names, self.qkv.weight.chunk(3), strict=True))
-            learned = (torch.empty(0), self.qkv.bias, None, None, False, 0.0, self.out.weight, self.out.bias)
+            query, key, value = self.qkv.weight.chunk(3)
+            learned = (torch.empty(0), self.qkv.bias, None, None, False, 0.0, self.out.weight, self.out.bias, False)
             found, _ = nn.functional.multi_head_attention_forward(
-                rows,
-                rows,
-                rows,
-                WIDTH,
-                HEADS,
-                *learned,
-                False,
+                *(rows, rows, rows, WIDTH, HEADS, *learned),
                 attn_mask=places,
                 use_separate_proj_weight=True,
-                **apart,
+                q_proj_weight=query,
+                k_proj_weight=key,
+                v_proj_weight=value,
             )
             return x + found.transpose(0, 1)
         scores = query @ key.transpose(-1, -2) + bias
