@@ -12,6 +12,8 @@ PADDING = SPECIAL_TOKENS[PAD]
 ELLIPSIS = "…"
 MOST_DRAWN = 1000
 """No line holds more characters than this."""
+MOST_UNEVEN = 9
+"""So many stretches of layers are told where they follow no rule."""
 MOST_ODD = 3
 """So many last layers of a list may be at another distance than the others."""
 
@@ -135,7 +137,8 @@ def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     """The numbers of layers from 1, as ranges; a long list is shortened in the middle, to so many at its beginning.
 
     Last ones, three at most, that are not as far from the one before as all others are from each other stand behind
-    that (Beam, Zamba 2).
+    that (Beam, Zamba 2). Where those in the middle follow no rule they are counted, if they are too many to be told
+    (NeoMME).
     """
     runs: list[list[int]] = []
     for number in layers:
@@ -146,12 +149,15 @@ def spell_layers(layers: Sequence[int], begun: int | None = None) -> str:
     told = [f"{run[0] + 1}" if len(run) == 1 else f"{run[0] + 1}–{run[-1] + 1}" for run in runs]
     if len(told) <= (5 if begun is None else begun + 1):
         return ", ".join(told)
+    most = MOST_UNEVEN if begun is None else begun
     begun = begun or 3
     apart = [later[0] - run[0] for run, later in pairwise(runs[begun - 1 :])]
     odd = len(list(takewhile(lambda gap: gap != apart[0], reversed(apart))))
-    is_even = len({*apart[: len(apart) - odd]}) == 1
-    ends = 1 + odd if is_even and odd <= MOST_ODD and len(told) > begun + odd + 1 else 1
-    return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}"
+    is_even = len({*apart[: len(apart) - odd]}) == 1 and odd <= min(MOST_ODD, len(apart) - 2)
+    if not is_even and len(told) > most:
+        return f"{', '.join(told[:begun])} and {sum(map(len, runs[begun:]))} more"
+    ends = 1 + odd if is_even and len(told) > begun + odd + 1 else 1
+    return f"{', '.join(told[:begun])} … {', '.join(told[-ends:])}" if is_even else ", ".join(told)
 
 
 def spell_held(steps: Sequence[tuple[str, float]]) -> str:

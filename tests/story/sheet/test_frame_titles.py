@@ -56,9 +56,10 @@ def test_parameters_keep_clear_of_a_line_that_goes_up_beside_the_charts(passed, 
         ([*range(5, 52, 6), 51], "6, 12, 18 … 48, 52"),
         (range(5, 52, 6), "6, 12, 18 … 48"),
         ([*range(6, 37, 6), 42, 47, 51], "7, 13, 19 … 43, 48, 52"),
-        ([*range(6, 37, 6), 38, 39, 41, 42, 47, 51], "7, 13, 19 … 52"),
+        ([*range(6, 37, 6), 38, 41, 43, 47, 51], "7, 13, 19 and 8 more"),
+        ([0, 2, 4, 7, 9, 12, 14], "1, 3, 5, 8, 10, 13, 15"),
         ([place for place in range(31) if place % 4 != 3], "1–3, 5–7, 9–11 … 29–31"),
-        ([1, 2, 4, 7, 13, 20, 29], "2–3, 5, 8 … 30"),
+        ([1, 2, 4, 7, 13, 20, 29], "2–3, 5, 8, 14, 21, 30"),
     ],
 )
 def test_a_last_layer_that_is_not_as_far_from_the_one_before_as_others_stands_behind_that(layers, told):

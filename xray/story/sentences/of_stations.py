@@ -73,10 +73,13 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
 def tell_others(each: Sequence[Collection[str]], counts: Counter[str], text: str) -> str:
     """What each place does in all layers where it does not do what a text says, if that is one thing.
 
-    `each` has what is told of the layers of every group: one of the two.
+    Nothing where the text says it too, and more (OLMo 3). `each` has what is told of the layers of every group: one of
+    the two.
     """
     others = [other for other in counts if other != text]
     if len(others) != 1 or any(len(told) != 1 for told in each) or not others[0].startswith(EACH_PLACE):
+        return ""
+    if text.startswith(f"{others[0].removesuffix('.')};"):
         return ""
     return f"; in {OTHERS[counts[others[0]] > 1]} {others[0].removeprefix(EACH_PLACE).removesuffix('.')}"
 
