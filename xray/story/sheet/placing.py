@@ -21,6 +21,8 @@ CONDITION = "op_normalisation"
 """The colour of what scales, shifts and gates from beside a stream."""
 GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
 """How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
+FRAME = 4.0
+"""How much higher a node of three lines is that has a bright frame."""
 SUMS = ("add", "closed")
 """The boxes of a panel that the stream is led to past its branches; where there is none of these, its head is."""
 PLAIN, FRAMED = 6.0, 14.0
@@ -122,6 +124,7 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     if look.is_narrow or not shape.is_named or fit_beside(canvas.measure, shape, room_in(node, own)) is not None:
         return TWO_LINES + more
     fits = canvas.text_width(shape.symbols, SYMBOL) <= room_in(node, own)
+    more += FRAME if node.outline else 0.0
     return (FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES) + more
 
 
