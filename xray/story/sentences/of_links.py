@@ -21,9 +21,12 @@ def describe_rows_added(anatomy: Anatomy) -> str:
 def describe_tapped(anatomy: Anatomy) -> str:
     """Behind which layers something is handed out beside what a tower ends with; of several towers in one sentence."""
     tapped = [tower for tower in anatomy.towers if tower.tapped]
-    every = [tower.name for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
-    named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(every)} tower{'s' * (len(every) > 1)}"
-    told = [f"Behind every layer{named} something is handed out."] if every else []
+    most = [tower for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
+    every, told = [tower.name for tower in most], list[str]()
+    for but, ends in (("", True), (" but the last", False)):
+        names = [tower.name for tower in most if (tower.layers - 1 in tower.tapped) == ends]
+        named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(names)} tower{'s' * (len(names) > 1)}"
+        told += [f"Behind every layer{but}{named} something is handed out."] if names else []
     for tower in tapped:
         if tower.name not in every:
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
