@@ -54,8 +54,8 @@ GROUPED = frozenset({aten._grouped_mm.default} if hasattr(aten, "_grouped_mm") e
 PUTTING = frozenset({aten.index_put.default, aten.index_put_.default})
 """Operations that put values where they are told to."""
 
-MOVING = frozenset(getattr(aten.set_, name) for name in aten.set_.overloads())
-"""Operations that may leave a tensor its shape and give it another storage."""
+SET = aten.set_.default._schema.name
+"""The operation that may leave a tensor its shape and gives it another storage."""
 
 MASKS = (torch.bool, torch.uint8)
 TENSORS = frozenset({Tensor, nn.Parameter})
@@ -253,7 +253,7 @@ def find_remake(
 ) -> Remake | None:
     """How a result is made once more of arguments of the same shapes, if that is known."""
     if args and result is args[0]:
-        is_kept = func not in MOVING and before == [read_shape(result)]
+        is_kept = func._schema.name != SET and before == [read_shape(result)]
         return itemgetter(0) if is_kept else None
     if is_new(result, (args, kwargs)):
         return partial(make_empty, read_shape(result))
