@@ -41,7 +41,13 @@ def pytest_xdist_auto_num_workers(config):
 
 
 def pytest_configure(config):
-    """Try less in the fast tier; leave a worker as many threads as it has processors for itself."""
+    """Try less in the fast tier; leave a worker as many threads as it has processors for itself.
+
+    What Python has compiled is kept, whoever asked for the opposite: else each of the hundreds of processes that tests
+    start would compile X-Ray anew, and each run the tests.
+    """
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
     os.environ["XRAY_FUZZ_SHARE"] = "0.2" if "not slow" in config.option.markexpr else "1"
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:

@@ -1,10 +1,11 @@
-"""One of several real processes: divides a model, runs it, and writes down what its hooks saw on this rank.
+"""Several real processes: each divides a model, runs it, and writes down what its hooks saw on its rank.
 
-Called as `gloo_worker.py RANK FOLDER SPECIMEN:MESH ...`, with `:back` behind a case whose way back is measured too.
-What it tells is measured without X-Ray's recorder, which runs afterwards and must change nothing.
+Called as `gloo_worker.py RANKS FOLDER SPECIMEN:MESH ...`, with `:back` behind a case whose way back is measured too.
+What they tell is measured without X-Ray's recorder, which runs afterwards and must change nothing.
 """
 
 import json
+import multiprocessing
 import sys
 from collections import Counter
 from datetime import timedelta
@@ -146,7 +147,7 @@ def full(gradient):
     return gradient.full_tensor() if isinstance(gradient, DTensor) else gradient
 
 
-def main(rank, folder, cases):
+def work(rank, folder, cases):
     torch.set_num_threads(1)
     told = {}
     for number, case in enumerate(cases):
@@ -155,5 +156,18 @@ def main(rank, folder, cases):
     (folder / f"{rank}.json").write_text(json.dumps(told), encoding="utf-8")
 
 
+def main(count, folder, cases):
+    """The exit codes of the processes, which part before anything has run: the libraries are loaded once for all."""
+    context = multiprocessing.get_context("fork")
+    processes = [context.Process(target=work, args=(rank, folder, cases)) for rank in range(count)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join()
+    return [process.exitcode for process in processes]
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3:])
+    count = int(sys.argv[1])
+    codes = main(count, Path(sys.argv[2]), sys.argv[3:])
+    sys.exit(0 if codes == [0] * count else f"the processes ended with {codes}")

@@ -5,7 +5,6 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -85,24 +84,10 @@ def run_processes(count):
     cases += [f"{name}:{mesh}:back" for name, mesh in BACK if parse_mesh(mesh).count == count]
     places = os.pathsep.join((str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")))
     env = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
-    with TemporaryDirectory() as folder, ExitStack() as files:
-        worker = str(TESTS / "ranks" / "gloo_worker.py")
-        logs = [Path(folder) / f"{rank}.log" for rank in range(count)]
-        processes = [
-            subprocess.Popen(
-                [sys.executable, worker, str(rank), folder, *cases],
-                env=env,
-                stdout=files.enter_context(log.open("w")),
-                stderr=subprocess.STDOUT,
-            )
-            for rank, log in enumerate(logs)
-        ]
-        try:
-            codes = [process.wait(timeout=500) for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        assert codes == [0] * count, "\n".join(log.read_text()[-2000:] for log in logs)
+    with TemporaryDirectory() as folder:
+        worker = [sys.executable, str(TESTS / "ranks" / "gloo_worker.py"), str(count), folder, *cases]
+        ended = subprocess.run(worker, env=env, capture_output=True, text=True, check=False, timeout=500)
+        assert ended.returncode == 0, ended.stderr[-4000:]
         return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
 
 

@@ -6,6 +6,8 @@ are worked out for real: masks can be read, and a model may ask how long a sente
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import torch
@@ -52,10 +54,15 @@ GROUPED = frozenset({aten._grouped_mm.default} if hasattr(aten, "_grouped_mm") e
 PUTTING = frozenset({aten.index_put.default, aten.index_put_.default})
 """Operations that put values where they are told to."""
 
+SET = aten.set_.default._schema.name
+"""The operation that may leave a tensor its shape and gives it another storage."""
+
 MASKS = (torch.bool, torch.uint8)
 TENSORS = frozenset({Tensor, nn.Parameter})
 NUMBERS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format})
 Shape = tuple[torch.Size, tuple[int, ...], torch.dtype]
+Remake = Callable[[tuple[Any, ...]], Any]
+"""What makes the result of an operation once more, given its arguments."""
 
 FROM_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray, Tensor.new_tensor})
 """Functions that make tensors of Python's numbers; torch drops the numbers where the device is "meta"."""
@@ -100,7 +107,7 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
 
     def __init__(self, most: int | None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # as above
-        self.met: dict[tuple[Any, ...], Shape | None] = {}
+        self.met: dict[tuple[Any, ...], Remake | None] = {}
         self.most, self.done = most, 0
 
     @classmethod
@@ -191,7 +198,7 @@ def make(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def run_without_storage(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Shape | None]
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Remake | None]
 ) -> Any:
     """The shape of a result; where the operation changes a known tensor, that one is known no more."""
     if func is aten.index.Tensor or func in PUTTING:
@@ -218,26 +225,58 @@ def run_without_storage(
 
 
 def shape_of_result(
-    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Shape | None]
+    func: Any, args: tuple[Any, ...], kwargs: dict[str, Any], met: dict[tuple[Any, ...], Remake | None]
 ) -> Any:
     """What an operation gives of tensors without storage.
 
-    Layers that are alike ask the same again and again, and torch works out most shapes slowly, in Python. So one that
-    was met is made at once, if it is a single new tensor: one with a storage of its own, as no view has.
+    Layers that are alike ask the same again and again, and torch works out most shapes slowly, in Python. So what was
+    met is made at once, if it is the tensor that was written into, or new tensors alone: each with a storage of its
+    own, as no view has.
     """
     key: list[Any] = [func, torch.get_default_dtype()]
     if not tell_apart((args, kwargs), key):
         return func(*to_meta(args), **to_meta(kwargs))
     asked = tuple(key)
-    shape = met.get(asked)
-    if shape is not None:
-        size, stride, dtype = shape
-        return torch.empty_strided(size, stride, dtype=dtype, device="meta")
+    remake = met.get(asked)
+    if remake is not None:
+        return remake(args)
     shapes, options = to_meta(args), to_meta(kwargs)
+    before = [read_shape(one) for one in shapes[:1] if isinstance(one, Tensor)]
     result = func(*shapes, **options)
     if asked not in met:
-        met[asked] = (result.shape, result.stride(), result.dtype) if is_new(result, (shapes, options)) else None
+        met[asked] = find_remake(func, result, shapes, options, before)
     return result
+
+
+def find_remake(
+    func: Any, result: Any, args: tuple[Any, ...], kwargs: dict[str, Any], before: list[Shape]
+) -> Remake | None:
+    """How a result is made once more of arguments of the same shapes, if that is known."""
+    if args and result is args[0]:
+        is_kept = func._schema.name != SET and before == [read_shape(result)]
+        return itemgetter(0) if is_kept else None
+    if is_new(result, (args, kwargs)):
+        return partial(make_empty, read_shape(result))
+    several = type(result) is tuple and all(isinstance(one, Tensor) for one in result)
+    if several and all(is_new(one, (args, kwargs, *result[:place])) for place, one in enumerate(result)):
+        return partial(make_several, [read_shape(one) for one in result])
+    return None
+
+
+def read_shape(tensor: Tensor) -> Shape:
+    """A tensor's size, strides and type."""
+    return tensor.shape, tensor.stride(), tensor.dtype
+
+
+def make_empty(shape: Shape, _args: tuple[Any, ...] = ()) -> Tensor:
+    """A new tensor without storage."""
+    size, stride, dtype = shape
+    return torch.empty_strided(size, stride, dtype=dtype, device="meta")
+
+
+def make_several(shapes: list[Shape], _args: tuple[Any, ...] = ()) -> tuple[Tensor, ...]:
+    """New tensors without storage."""
+    return tuple(make_empty(shape) for shape in shapes)
 
 
 def tell_apart(value: Any, key: list[Any]) -> bool:

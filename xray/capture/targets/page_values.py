@@ -46,10 +46,12 @@ def cut_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
 
 def describe_values(tensor: Tensor) -> Statistics:
     """Minimum, maximum and mean of the finite values of a tensor, and how many are not."""
-    values = tensor.detach().double()
-    finite = values[values.isfinite()]
-    nans = int(values.isnan().sum())
-    infinities = values.numel() - finite.numel() - nans
+    values = finite = tensor.detach().double().reshape(-1)
+    nans = infinities = 0
+    if not math.isfinite(values.sum()):
+        finite = values[values.isfinite()]
+        nans = int(values.isnan().sum())
+        infinities = values.numel() - finite.numel() - nans
     if finite.numel() == 0:
         return Statistics(None, None, None, nans, infinities)
     middle = (finite / finite.numel()).sum()  # the sum of large values may be no number any more

@@ -1,6 +1,7 @@
 """The optimiser of a training, and its state by name."""
 
 from collections.abc import Mapping
+from inspect import unwrap
 from typing import Any
 
 import torch
@@ -21,8 +22,17 @@ def make_optimiser(weights: Weights, config: TrainConfig) -> torch.optim.Adam:
         "fused": True,
     }
     if config.optimiser == "adamw":
-        return torch.optim.AdamW(weights.parts, weight_decay=config.weight_decay, **options)
-    return torch.optim.Adam(weights.parts, **options)
+        return keep_compiler_out(torch.optim.AdamW)(weights.parts, weight_decay=config.weight_decay, **options)
+    return keep_compiler_out(torch.optim.Adam)(weights.parts, **options)
+
+
+def keep_compiler_out(kind: type[torch.optim.Adam]) -> type[torch.optim.Adam]:
+    """The same optimiser, which does not load torch's compiler only to tell it that it has nothing to do here.
+
+    To load it takes longer than all else before the first step.
+    """
+    plain = {"add_param_group": unwrap(kind.add_param_group), "step": torch.no_grad()(unwrap(kind.step))}
+    return type(kind.__name__, (kind,), plain)
 
 
 def state_tensors(optimiser: torch.optim.Optimizer, weights: Weights) -> dict[str, Tensor]:
