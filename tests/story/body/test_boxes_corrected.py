@@ -184,6 +184,23 @@ class Summed(Detector):
         return self.kinds(x), boxes
 
 
+class Twice(Summed):
+    """Behind the first layer boxes are corrected by a head of their own, and later ones are worked out of these."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = Head(4)
+
+    def forward(self, rows):
+        x, boxes, before, numbers = self.rows(rows), self.first(rows).sigmoid(), None, None
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes))
+            before = self.correct(boxes, self.own(x)) if before is None else before
+            numbers = head(x) if numbers is None else head(x) + numbers
+            boxes = before + (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1) / 5
+        return self.kinds(x), boxes
+
+
 class Beside(Summed):
     """Boxes are made of numbers that are added up, and the next layer reads these too: they are more than boxes."""
 
@@ -227,7 +244,11 @@ def test_numbers_at_which_a_map_is_sampled_are_boxes():
 
 
 def test_boxes_that_are_made_of_numbers_added_up_begin_behind_the_first_layer():
-    assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0)
+    assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0, steps=2)
+
+
+def test_boxes_that_the_first_layer_read_are_corrected_behind_it_where_later_ones_are_worked_out_of_them():
+    assert read(Twice()) == Boxes(tuple(range(DEPTH)), shared=False, begun=0, steps=2)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +267,15 @@ def test_the_sentence_says_behind_which_layers_and_with_what_weights():
     )
     assert describe_boxes(anatomy(record(Summed()))) == (
         "Boxes, 4 numbers for each row, are made behind layer 1 of the stack tower, and corrected behind each later "
-        "one by what it gives, each time with other weights; the next layer reads them."
+        "one by what it gives, each time with other weights; the next layer reads them. From there on layers add to 2 "
+        "numbers for each of the 4: a softmax of these weighs 2 others, the same for every row, and boxes are worked "
+        "out of the means."
+    )
+    assert describe_boxes(anatomy(record(Twice()))) == (
+        "Boxes, 4 numbers for each row, are corrected behind each layer of the stack tower by what it gives, each time "
+        "with other weights; the next layer reads them. Behind layer 1 they are corrected by other weights first. From "
+        "there on layers add to 2 numbers for each of the 4: a softmax of these weighs 2 others, the same for every "
+        "row, and boxes are worked out of the means and of those corrected first."
     )
     assert describe_boxes(anatomy(record(Anew()))) == ""
 
@@ -338,6 +367,13 @@ def test_learned_boxes_are_not_counted_with_what_corrects_them():
     assert shares["first boxes"] == 4 * ROWS
     assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
     assert shares["places of boxes"] == 135
+
+
+def test_what_corrects_the_first_layers_boxes_alone_is_not_counted_with_what_each_layer_adds_to():
+    shares = {name: count for name, _, count in list_shares(read_columns(record(Twice())), 8383, {})}
+
+    assert shares["first boxes"] == 176 + 48
+    assert shares["boxes corrected × 3"] == 3 * (176 + 96)
 
 
 def test_weights_that_corrected_before_the_layers_are_told_to_be_of_one_set():
