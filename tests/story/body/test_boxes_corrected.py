@@ -201,6 +201,24 @@ class Twice(Summed):
         return self.kinds(x), boxes
 
 
+class Scored(Twice):
+    """Heads read what the layer before gave too, and what the last numbers are is added to the scores of kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.trust, self.far = nn.Linear(8, 3), nn.Parameter(torch.ones(1))
+
+    def forward(self, rows):
+        x, boxes, before, last, numbers = self.rows(rows), self.first(rows).sigmoid(), None, None, None
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes))
+            before = self.correct(boxes, self.own(x)) if before is None else before
+            numbers = head(x) if numbers is None or last is None else head(x + last) + numbers
+            boxes = before + (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1) / self.far
+            last = x
+        return self.kinds(x) + self.trust(numbers), boxes
+
+
 class Beside(Summed):
     """Boxes are made of numbers that are added up, and the next layer reads these too: they are more than boxes."""
 
@@ -347,6 +365,19 @@ def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
 
     assert column.exit is not None
     assert "+ BOXES SO FAR" in [node.label for node in column.exit.nodes]
+
+
+def test_numbers_that_the_last_layer_adds_to_and_their_boxes_are_told_at_the_end():
+    column, _ = draw(Scored())
+
+    assert column.exit is not None
+    labels = {node.key: node.label for node in column.exit.nodes}
+    ways = [(labels[one.source], labels[one.target]) for one in column.exit.edges]
+    (boxes,) = [node for node in column.exit.nodes if node.label == "BOXES OF THESE"]
+    assert ("+ WHAT THE LAYER BEFORE GAVE", "LINEAR") in ways
+    assert ("LINEAR", "+ THESE NUMBERS SO FAR") in ways
+    assert {two for one, two in ways if one == "+ THESE NUMBERS SO FAR"} == {"BOXES OF THESE", "LINEAR"}
+    assert (boxes.record.shape, boxes.extra) == ((BATCH, ROWS, 4), "")
 
 
 @pytest.mark.parametrize(
