@@ -3,6 +3,7 @@
 import pytest
 import torch
 from handwritten import Attention
+from story.body.test_sampled import SIDES, Sampling
 from torch import nn
 
 import xray
@@ -68,6 +69,36 @@ class Detector(nn.Module):
 
     def correct(self, boxes, delta):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
+
+
+class Points(Looking):
+    """A layer that samples a map at points about each row's box, too."""
+
+    def __init__(self, *, is_whole):
+        super().__init__()
+        self.is_whole, self.sample = is_whole, Sampling(width=WIDTH)
+
+    def forward(self, x, places, boxes, maps):
+        asks = x + places
+        x = self.one(x + self.look(asks, asks))
+        x = self.sample(x, maps, places, boxes[..., :2] if self.is_whole else places[..., :2])
+        return self.two(x + self.think(x))
+
+
+class Sampled(Detector):
+    """Layers sample a map at points that are measured from the boxes, or from their places."""
+
+    def __init__(self, *, is_whole=True):
+        super().__init__()
+        self.layers, self.maps = nn.ModuleList(Points(is_whole=is_whole) for _ in range(DEPTH)), nn.Linear(5, WIDTH)
+
+    def forward(self, rows):
+        maps = self.maps(torch.ones(BATCH, sum(side * side for side in SIDES), 5) * rows[:, :1])
+        x, boxes = self.rows(rows), self.first(rows).sigmoid()
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes), boxes, maps)
+            boxes = self.correct(boxes, head(x))
+        return self.kinds(x), boxes
 
 
 class Begun(Detector):
@@ -349,6 +380,14 @@ def test_the_places_that_are_made_of_boxes_are_called_places_in_the_layer():
 
     assert [sum("PLACES" in label for label in some) for some in labels] == [1, 0]
     assert "+ PLACES" in labels[0]
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_points_say_that_they_are_measured_from_boxes(is_whole):
+    nodes = [node for panel in draw(Sampled(is_whole=is_whole))[1].panels for node in panel.chart.nodes]
+    (points,) = [node for node in nodes if node.label == "POINTS"]
+
+    assert points.told == (("from each row's box",) if is_whole else ())
 
 
 @pytest.mark.parametrize(

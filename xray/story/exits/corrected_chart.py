@@ -1,6 +1,6 @@
 """The chart of what is done behind a layer to the boxes beside its stream, which the next layer reads."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 

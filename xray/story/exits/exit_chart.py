@@ -173,8 +173,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if chart is None:
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left
-    own = [replace(node, extra="") if node.label == OF_THESE else node for node in chart.nodes]
-    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in own))
+    held = [replace(node, extra="") if node.label == OF_THESE else node for node in chart.nodes]
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in held))
     chart = replace(chart, nodes=tuple(name_words(tell_table(flow, node)) for node in chart.nodes))
     chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)

@@ -12,6 +12,7 @@ from xray.story.recognition.between import find_region, is_linear, list_reading_
 SIDES = 4
 """So many numbers a box has."""
 FEWEST_LAYERS, MOST_MOVED = 3, 6
+CUTTING = frozenset({"index", "select", "narrow", "slice"})
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,21 @@ def are_shared(flow: Flow, corrections: Sequence[Correction]) -> bool | None:
     if all(one == learned[0] for one in learned):
         return True
     return False if sum(map(len, learned)) == len(set().union(*learned)) else None
+
+
+def is_measured(flow: Flow, node: int) -> bool:
+    """Whether a step adds to numbers of one box for each row, which were moved and cut at most."""
+
+    def is_box(here: int) -> bool:
+        shape = flow.output(here).shape
+        return len(shape) == len(("batch", "row", "side")) and shape[-1] == SIDES
+
+    def moves(here: int) -> bool:
+        return flow.op(here) in CARRYING | CUTTING and not is_box(here)
+
+    makers = flow.makers[node] if flow.op(node) in SUMS else ()
+    way = {maker for maker in makers if maker is not None and moves(maker)}
+    return any(map(is_box, flow.behind(*way, within=lambda one: moves(one) or is_box(one), ends=is_box)))
 
 
 def list_placing(flow: Flow, corrections: Sequence[Correction], inside: Collection[int]) -> set[int]:
