@@ -57,13 +57,12 @@ def smallest_map(c):
     return tower(c, "encoder", None, False, entrance(f"convolution {width}"), (layers,), None)
 
 
-def chosen_queries(c, sample, think, kind="layer", begun=None):
+def chosen_queries(c, sample, think, kind="layer", begun=None, steps=None):
     """The layers of the decoder: the rows of all maps that scored best are its queries, with boxes beside them."""
     look = post(kind, looks_by_place(c.d_model, c.decoder_attention_heads, is_told=False))
     layers = group(c.decoder_layers, c.d_model, look, sample, think)
     parts = entrance(f"convolution {c.d_model}", f"projection {c.d_model}", "norm")
-    behind = tuple(layer for layer in range(c.decoder_layers) if layer != begun)
-    boxes = Boxes(behind, shared=False, begun=begun)
+    boxes = Boxes(tuple(range(c.decoder_layers)), shared=False, begun=begun, steps=steps)
     return tower(c, "decoder", None, False, parts, (layers,), None, boxes=boxes)
 
 
@@ -117,9 +116,11 @@ NOT_DRAWN = left_out("model.enc_bbox_head")
 
 @family("DFineForObjectDetection", "d_fine:98, 186, 225, 517, 543, 801, 1142", named=True, **FEW)
 def d_fine(c):
-    # a gate of both weighs what the sampled places gave against the stream
+    # a gate of both weighs what the sampled places gave against the stream; d_fine:1250-1260: the boxes that layer 1
+    # read are corrected once, then each layer's numbers, 33 a side, move these
     think = post("layer", thinks(c.decoder_ffn_dim, c.decoder_activation_function))
-    queries = chosen_queries(c, samples(c, c.decoder_attention_heads, scale="gates"), think, begun=0)
+    sample = samples(c, c.decoder_attention_heads, scale="gates")
+    queries = chosen_queries(c, sample, think, begun=0, steps=c.max_num_bins + 1)
     return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=NOT_DRAWN)
 
 
@@ -128,7 +129,7 @@ def deimv2(c):
     # the same with RMS norms and gated feed-forwards, whose width is half of what the settings say
     think = post("rms", thinks(c.decoder_ffn_dim // 2, "silu", gated=True, fused=False))
     sample = samples(c, c.decoder_attention_heads, kind="rms", scale="gates")
-    queries = chosen_queries(c, sample, think, kind="rms", begun=0)
+    queries = chosen_queries(c, sample, think, kind="rms", begun=0, steps=c.max_num_bins + 1)
     return network(hg_net(c), smallest_map(c), queries, links=joined("vision"), untold=NOT_DRAWN)
 
 

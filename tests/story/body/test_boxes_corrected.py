@@ -3,6 +3,7 @@
 import pytest
 import torch
 from handwritten import Attention
+from story.body.test_sampled import SIDES, Sampling
 from torch import nn
 
 import xray
@@ -68,6 +69,36 @@ class Detector(nn.Module):
 
     def correct(self, boxes, delta):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
+
+
+class Points(Looking):
+    """A layer that samples a map at points about each row's box, too."""
+
+    def __init__(self, *, is_whole):
+        super().__init__()
+        self.is_whole, self.sample = is_whole, Sampling(width=WIDTH)
+
+    def forward(self, x, places, boxes, maps):
+        asks = x + places
+        x = self.one(x + self.look(asks, asks))
+        x = self.sample(x, maps, places, boxes[..., :2] if self.is_whole else places[..., :2])
+        return self.two(x + self.think(x))
+
+
+class Sampled(Detector):
+    """Layers sample a map at points that are measured from the boxes, or from their places."""
+
+    def __init__(self, *, is_whole=True):
+        super().__init__()
+        self.layers, self.maps = nn.ModuleList(Points(is_whole=is_whole) for _ in range(DEPTH)), nn.Linear(5, WIDTH)
+
+    def forward(self, rows):
+        maps = self.maps(torch.ones(BATCH, sum(side * side for side in SIDES), 5) * rows[:, :1])
+        x, boxes = self.rows(rows), self.first(rows).sigmoid()
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes), boxes, maps)
+            boxes = self.correct(boxes, head(x))
+        return self.kinds(x), boxes
 
 
 class Begun(Detector):
@@ -184,6 +215,41 @@ class Summed(Detector):
         return self.kinds(x), boxes
 
 
+class Twice(Summed):
+    """Behind the first layer boxes are corrected by a head of their own, and later ones are worked out of these."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = Head(4)
+
+    def forward(self, rows):
+        x, boxes, before, numbers = self.rows(rows), self.first(rows).sigmoid(), None, None
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes))
+            before = self.correct(boxes, self.own(x)) if before is None else before
+            numbers = head(x) if numbers is None else head(x) + numbers
+            boxes = before + (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1) / 5
+        return self.kinds(x), boxes
+
+
+class Scored(Twice):
+    """Heads read what the layer before gave too, and what the last numbers are is added to the scores of kinds."""
+
+    def __init__(self):
+        super().__init__()
+        self.trust, self.far = nn.Linear(8, 3), nn.Parameter(torch.ones(1))
+
+    def forward(self, rows):
+        x, boxes, before, last, numbers = self.rows(rows), self.first(rows).sigmoid(), None, None, None
+        for layer, head in zip(self.layers, self.heads, strict=True):
+            x = layer(x, self.place(boxes))
+            before = self.correct(boxes, self.own(x)) if before is None else before
+            numbers = head(x) if numbers is None or last is None else head(x + last) + numbers
+            boxes = before + (numbers.view(BATCH, ROWS, 4, 2).softmax(-1) * torch.arange(2.0)).sum(-1) / self.far
+            last = x
+        return self.kinds(x) + self.trust(numbers), boxes
+
+
 class Beside(Summed):
     """Boxes are made of numbers that are added up, and the next layer reads these too: they are more than boxes."""
 
@@ -227,7 +293,11 @@ def test_numbers_at_which_a_map_is_sampled_are_boxes():
 
 
 def test_boxes_that_are_made_of_numbers_added_up_begin_behind_the_first_layer():
-    assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0)
+    assert read(Summed()) == Boxes(tuple(range(1, DEPTH)), shared=False, begun=0, steps=2)
+
+
+def test_boxes_that_the_first_layer_read_are_corrected_behind_it_where_later_ones_are_worked_out_of_them():
+    assert read(Twice()) == Boxes(tuple(range(DEPTH)), shared=False, begun=0, steps=2)
 
 
 @pytest.mark.parametrize(
@@ -246,7 +316,15 @@ def test_the_sentence_says_behind_which_layers_and_with_what_weights():
     )
     assert describe_boxes(anatomy(record(Summed()))) == (
         "Boxes, 4 numbers for each row, are made behind layer 1 of the stack tower, and corrected behind each later "
-        "one by what it gives, each time with other weights; the next layer reads them."
+        "one by what it gives, each time with other weights; the next layer reads them. From there on layers add to 2 "
+        "numbers for each of the 4: a softmax of these weighs 2 others, the same for every row, and boxes are worked "
+        "out of the means."
+    )
+    assert describe_boxes(anatomy(record(Twice()))) == (
+        "Boxes, 4 numbers for each row, are corrected behind each layer of the stack tower by what it gives, each time "
+        "with other weights; the next layer reads them. Behind layer 1 they are corrected by other weights first. From "
+        "there on layers add to 2 numbers for each of the 4: a softmax of these weighs 2 others, the same for every "
+        "row, and boxes are worked out of the means and of those corrected first."
     )
     assert describe_boxes(anatomy(record(Anew()))) == ""
 
@@ -304,6 +382,14 @@ def test_the_places_that_are_made_of_boxes_are_called_places_in_the_layer():
     assert "+ PLACES" in labels[0]
 
 
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_points_say_that_they_are_measured_from_boxes(is_whole):
+    nodes = [node for panel in draw(Sampled(is_whole=is_whole))[1].panels for node in panel.chart.nodes]
+    (points,) = [node for node in nodes if node.label == "POINTS"]
+
+    assert points.told == (("from each row's box",) if is_whole else ())
+
+
 @pytest.mark.parametrize(
     ("model", "told"), [(Waves(), "+ 2 LINEAR LAYERS OF SINES Q"), (Waves(is_whole=False), "ADDED UP Q")]
 )
@@ -318,6 +404,19 @@ def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():
 
     assert column.exit is not None
     assert "+ BOXES SO FAR" in [node.label for node in column.exit.nodes]
+
+
+def test_numbers_that_the_last_layer_adds_to_and_their_boxes_are_told_at_the_end():
+    column, _ = draw(Scored())
+
+    assert column.exit is not None
+    labels = {node.key: node.label for node in column.exit.nodes}
+    ways = [(labels[one.source], labels[one.target]) for one in column.exit.edges]
+    (boxes,) = [node for node in column.exit.nodes if node.label == "BOXES OF THESE"]
+    assert ("+ WHAT THE LAYER BEFORE GAVE", "LINEAR") in ways
+    assert ("LINEAR", "+ THESE NUMBERS SO FAR") in ways
+    assert {two for one, two in ways if one == "+ THESE NUMBERS SO FAR"} == {"BOXES OF THESE", "LINEAR"}
+    assert (boxes.record.shape, boxes.extra) == ((BATCH, ROWS, 4), "")
 
 
 @pytest.mark.parametrize(
@@ -338,6 +437,13 @@ def test_learned_boxes_are_not_counted_with_what_corrects_them():
     assert shares["first boxes"] == 4 * ROWS
     assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
     assert shares["places of boxes"] == 135
+
+
+def test_what_corrects_the_first_layers_boxes_alone_is_not_counted_with_what_each_layer_adds_to():
+    shares = {name: count for name, _, count in list_shares(read_columns(record(Twice())), 8383, {})}
+
+    assert shares["first boxes"] == 176 + 48
+    assert shares["boxes corrected × 3"] == 3 * (176 + 96)
 
 
 def test_weights_that_corrected_before_the_layers_are_told_to_be_of_one_set():

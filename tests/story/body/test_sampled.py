@@ -19,12 +19,12 @@ WIDE = WIDTH // HEADS
 class Sampling(nn.Module):
     """Samples at points of maps, each head at its own; what comes out of a linear layer weighs them."""
 
-    def __init__(self, *, projects=True):
+    def __init__(self, *, projects=True, width=WIDTH):
         super().__init__()
-        count = HEADS * len(SIDES) * POINTS
-        self.offsets, self.scores = nn.Linear(WIDTH, 2 * count), nn.Linear(WIDTH, count)
-        self.value = nn.Linear(WIDTH, WIDTH) if projects else nn.Identity()
-        self.out, self.norm = nn.Linear(WIDTH, WIDTH), nn.LayerNorm(WIDTH)
+        self.wide, count = width // HEADS, HEADS * len(SIDES) * POINTS
+        self.offsets, self.scores = nn.Linear(width, 2 * count), nn.Linear(width, count)
+        self.value = nn.Linear(width, width) if projects else nn.Identity()
+        self.out, self.norm = nn.Linear(width, width), nn.LayerNorm(width)
 
     def weigh(self, scores):
         return scores.softmax(dim=-1)
@@ -37,15 +37,15 @@ class Sampling(nn.Module):
         asks = x + place
         points = self.locate(asks, reference)
         weights = self.weigh(self.scores(asks).view(*x.shape[:2], HEADS, len(SIDES) * POINTS))
-        values = self.value(maps).view(x.shape[0], -1, HEADS, WIDE)
+        values = self.value(maps).view(x.shape[0], -1, HEADS, self.wide)
         found = []
         for level, rows in enumerate(values.split([side * side for side in SIDES], dim=1)):
-            grid = rows.flatten(2).transpose(1, 2).reshape(-1, WIDE, SIDES[level], SIDES[level])
+            grid = rows.flatten(2).transpose(1, 2).reshape(-1, self.wide, SIDES[level], SIDES[level])
             at = points[:, :, :, level].transpose(1, 2).flatten(0, 1)
             found.append(functional.grid_sample(grid, at, align_corners=False))
         weights = weights.transpose(1, 2).reshape(-1, 1, x.shape[1], len(SIDES) * POINTS)
         made = (torch.stack(found, dim=-2).flatten(-2) * weights).sum(-1)
-        return self.norm(x + self.out(made.view(x.shape[0], WIDTH, -1).transpose(1, 2)))
+        return self.norm(x + self.out(made.view(x.shape[0], HEADS * self.wide, -1).transpose(1, 2)))
 
 
 class ByNoSoftmax(Sampling):

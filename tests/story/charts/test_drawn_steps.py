@@ -182,3 +182,25 @@ def test_what_layers_make_of_rows_that_the_model_holds_is_added_up_before_it_is_
 
     assert [way for way in ways if way[1] == "ADDED UP"] == [("ADDED UP", "ADDED UP")] + 3 * [("LINEAR", "ADDED UP")]
     assert [source for source, target in ways if target == "ONE OR THE OTHER"] == ["ADDED UP", "LOOK UP"]
+
+
+class Handing(nn.Module):
+    """Convolutions, each with a bend; what the last but one gives is handed out before it is bent."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Conv2d(6, 6 + (place == 11), 3, padding=1) for place in range(12))
+
+    def forward(self, x):
+        for layer in self.layers[:-1]:
+            handed = layer(x)
+            x = handed.relu()
+        return self.layers[-1](x).relu(), handed
+
+
+def test_what_is_handed_out_before_it_is_bent_ends_its_box():
+    labels = [node.label for node in chart_of(Handing(), torch.rand(2, 6, 7, 7)).nodes]
+
+    bent = "CONVOLUTION 3×3 + ReLU"
+    assert labels[-3:] == ["CONVOLUTION 3×3", "ReLU", bent]
+    assert set(labels[:-3]) == {bent}

@@ -164,13 +164,16 @@ class Boxes:
     """Four numbers for each row beside a stream, a box in a picture, which the next layer reads (RT-DETR).
 
     They are corrected `behind` layers of those numbers, from 0, by what each gives; `shared` where one set of weights
-    does so behind all of them, None where only some weights are the same. `begun` is the layer behind which they are
-    made anew first, by nothing that was there before: the numbers that are corrected then (D-FINE).
+    does so behind all of them, None where only some weights are the same. `begun` is the layer behind which the
+    numbers begin that are corrected then: boxes are made anew there, or those that the layer read are corrected by
+    other weights first, where it is `behind` too (D-FINE). Of these numbers `steps` weigh as many others for each of
+    the 4.
     """
 
     behind: tuple[int, ...]
     shared: bool | None = None
     begun: int | None = None
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.passages.added_places import name_addition
 
+POINTS, FROM_BOX = "points", "from each row's box"
 LEFT_TWO: Place = (1 / 3, 0.645)
 
 
@@ -57,14 +58,14 @@ def chart_sampling(flow: Flow, found: Branching) -> Chart:
     edges.append(Edge("counts", "softmax"))
     points = find_points(flow, found, sampling)
     if points is not None:
-        nodes.append(Node("points", "POINTS", first + 1, CENTRE, steps_at(flow, points), flow.output(points)))
-        edges.append(Edge("offsets", "points"))
+        nodes.append(Node(POINTS, "POINTS", first + 1, CENTRE, steps_at(flow, points), flow.output(points)))
+        edges.append(Edge("offsets", POINTS))
     values = list(draw_values(flow, sampling, branch, first))
     edges += [Edge(one.key, other.key) for one, other in pairwise(values)]
     nodes += values
     row = 1 + max(node.row for node in nodes)
     nodes.append(draw_samples(flow, sampling, branch, row))
-    tops = ["offsets" if points is None else "points", *(node.key for node in values[-1:])]
+    tops = ["offsets" if points is None else POINTS, *(node.key for node in values[-1:])]
     edges += [Edge(top, "sampled") for top in tops]
     steps = steps_at(flow, sampling.weighted_sum, sampling.weighted)
     nodes.append(Node("values", "WEIGHTS · SAMPLES", row + 1, WHOLE, steps, flow.output(sampling.weighted_sum)))

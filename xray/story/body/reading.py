@@ -19,7 +19,7 @@ from xray.story.passages.norm_factors import list_from_one
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
 from xray.story.recognition.norms import Norm, find_norm
-from xray.story.streams.corrected import are_shared, corrects_again, find_corrections
+from xray.story.streams.corrected import are_shared, corrects_again, count_steps, find_corrections
 from xray.story.streams.families import find_families, list_sums
 from xray.story.streams.joints import Joint
 from xray.story.streams.taps import leaves_last, list_taps
@@ -149,9 +149,10 @@ def tell_boxes(flow: Flow, one: Towering) -> Towering:
     if not found:
         return one
     begun = found[0].layer if found[0].add is None else None
-    behind = [each.layer for each in found if each.add is not None]
+    behind = [each.layer for each in found if each.add is not None or each.first]
     behind += [one.tower.layers - 1] if corrects_again(flow, ends[-1], found[-1]) else []
-    boxes = Boxes(tuple(behind), are_shared(flow, found), begun)
+    steps = None if begun is None else count_steps(flow, found[0], found[1])
+    boxes = Boxes(tuple(behind), are_shared(flow, found), begun, steps)
     return replace(one, tower=replace(one.tower, boxes=boxes), corrections=found)
 
 

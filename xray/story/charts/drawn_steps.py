@@ -131,13 +131,15 @@ def fold_middle(whole: Drawn, most: int) -> Drawn:
 def fold_behind(flow: Flow, notable: Mapping[int, Group]) -> dict[int, tuple[int, ...]]:
     """The drawn steps whose numbers go on through a norm of maps, learned numbers, a bend, and nowhere else.
 
-    One box is enough: each with these.
+    One box is enough: each with these. What the model hands out as it is ends a box.
     """
     found: dict[int, tuple[int, ...]] = {}
     taken: set[int] = set()
     for node in sorted(notable):
         own: list[int] = []
         while node not in taken and flow.op(node) not in CURVES:
+            if flow.steps[own[-1] if own else node].id in flow.one_pass.results:
+                break
             here = read_alone(flow, own[-1] if own else node, notable)
             is_norm = (
                 here is not None and not own and bool(flow.op(here).startswith("batch_norm") or list_shift(flow, here))

@@ -1,6 +1,6 @@
 """The chart of what is done behind a layer to the boxes beside its stream, which the next layer reads."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
@@ -10,14 +10,15 @@ from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.charts.operation_labels import label_step
 from xray.story.recognition.between import is_linear
-from xray.story.streams.corrected import SIDES, Correction, adds_to_boxes
+from xray.story.streams.corrected import SIDES, Correction, adds_to_boxes, is_boxes
 
 BESIDE: Place = (0.76, 0.46)
 """Right of the stream, which goes by."""
 MOST_STEPS = 6
 """So many steps of a head are drawn one by one."""
 BOXES = "boxes"
-NEXT, BOXES_SO_FAR = "for the next layer", "+ BOXES SO FAR"
+NEXT, BOXES_SO_FAR, NUMBERS_SO_FAR = "for the next layer", "+ BOXES SO FAR", "+ THESE NUMBERS SO FAR"
+BEFORE_GAVE, OF_THESE = "+ WHAT THE LAYER BEFORE GAVE", "BOXES OF THESE"
 
 
 def chart_correction(flow: Flow, found: Correction) -> Chart:
@@ -25,9 +26,8 @@ def chart_correction(flow: Flow, found: Correction) -> Chart:
     nodes = list(draw_head(flow, found))
     if found.add is not None:
         made = flow.output(found.add)
-        label = BOXES_SO_FAR if made.shape[-1] == SIDES else "+ THESE NUMBERS SO FAR"
         beside = sorted((one for one in found.beside if flow.is_leaf(one)), reverse=True)
-        nodes.append(Node("corrected", label, 0, BESIDE, steps_at(flow, found.add, *beside), made))
+        nodes.append(Node("corrected", name_sum(flow, found.add), 0, BESIDE, steps_at(flow, found.add, *beside), made))
     nodes.append(draw_boxes(flow, found, {flow.places[step.id] for node in nodes for step in node.steps}))
     edges = [Edge(one.key, other.key) for one, other in pairwise(nodes)]
     for number, node in enumerate(draw_places(flow, found)):
@@ -68,7 +68,7 @@ def name_step(flow: Flow, node: int, found: Correction) -> str:
     """What a step of a head is called: a sum may add what the layer before gave (D-FINE)."""
     others = [flow.carried_from(maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
     is_earlier = any(one is not None and one < found.end for one in others)
-    return "+ WHAT THE LAYER BEFORE GAVE" if is_earlier else label_step(flow, node)
+    return BEFORE_GAVE if is_earlier else label_step(flow, node)
 
 
 def name_linear(flow: Flow, nodes: Collection[int]) -> str:
@@ -81,7 +81,7 @@ def draw_boxes(flow: Flow, found: Correction, known: Collection[int]) -> Node:
     """The boxes: by what numbers become these, where that is one step, else all steps in one box."""
     rest = [node for node in sorted(found.nodes, reverse=True) if flow.is_leaf(node) and node not in known]
     bends = [node for node in rest if flow.op(node) not in CARRYING | DROPOUTS | CLAMPS]
-    label = label_step(flow, bends[0]) if len(bends) == 1 else "BOXES OF THESE"
+    label = label_step(flow, bends[0]) if len(bends) == 1 else OF_THESE
     return Node(BOXES, label, 0, BESIDE, steps_at(flow, *rest), flow.output(found.boxes), told=(NEXT,))
 
 
@@ -105,10 +105,40 @@ def name_use(flow: Flow, found: Correction, top: int) -> str:
     return "for the next layer's scores" if "mask_scores" in readers else NEXT
 
 
-def list_boxes_added(flow: Flow, towering: Towering, nodes: Sequence[int]) -> list[int]:
-    """The steps behind the last layer that add what that gave to the boxes as the layers before left them."""
+def label_last(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
+    """What the sums behind the last layer are called by which boxes are corrected there as behind each other one."""
     if not towering.corrections:
-        return []
-    ahead = set(flow.ahead(towering.last_layer))
-    sums = (node for node in nodes if flow.op(node) in SUMS and flow.output(node).shape[-1:] == (SIDES,))
-    return [node for node in sums if adds_to_boxes(flow, node, ahead, towering.corrections[-1])]
+        return {}
+    ahead, before = set(flow.ahead(towering.last_layer)), towering.corrections[-1]
+    sums = [node for node in nodes if flow.op(node) in SUMS and adds_to_boxes(flow, node, ahead, before)]
+    told = {node: name_sum(flow, node) for node in sums if flow.output(node).shape[-1] in list_widths(flow, before)}
+    given = (
+        node for node in nodes if flow.op(node) in SUMS and before.end in map(flow.carried_from, flow.makers[node])
+    )
+    return told | (dict.fromkeys(given, BEFORE_GAVE) if told else {})
+
+
+def find_last_boxes(flow: Flow, towering: Towering, sums: Mapping[int, str]) -> tuple[int, ...]:
+    """The steps that make boxes of numbers added up behind the last layer as others were made, the last one first."""
+    before = towering.corrections[-1] if towering.corrections else None
+    wide = [node for node, told in sums.items() if told == NUMBERS_SO_FAR]
+    if before is None or before.add is None or len(wide) != 1:
+        return ()
+    rows = flow.output(before.end).shape
+    (add,), ahead = wide, set(flow.ahead(*wide))
+    held, others = ([one for one in sorted(some) if is_boxes(flow, one, rows)] for some in (ahead, before.nodes))
+    place = others.index(before.boxes)
+    if place >= len(held) or flow.op(held[place]) != flow.op(before.boxes):
+        return ()
+    way = set(flow.behind(held[place], within=ahead.__contains__)) - {add}
+    return tuple(sorted((one for one in way if flow.is_leaf(one)), reverse=True))
+
+
+def list_widths(flow: Flow, found: Correction) -> set[int]:
+    """Of how many numbers for each row sums may be that correct boxes."""
+    return {SIDES} | ({flow.output(found.add).shape[-1]} if found.add is not None else set())
+
+
+def name_sum(flow: Flow, node: int) -> str:
+    """What a sum is called that corrects boxes, or the numbers of which these are made."""
+    return BOXES_SO_FAR if flow.output(node).shape[-1] == SIDES else NUMBERS_SO_FAR

@@ -33,7 +33,7 @@ from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.box_edges import EDGES, find_edges
 from xray.story.exits.brought import label_brought, lead_brought, list_brought
-from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
+from xray.story.exits.corrected_chart import OF_THESE, find_last_boxes, label_last
 from xray.story.exits.handed_out import chart_levels
 from xray.story.exits.handed_rows import hold_twins, label_pieces, tell_pooled
 from xray.story.exits.last_steps import (
@@ -161,7 +161,11 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if heads.steps:
         labels |= dict(heads.labels) | ({behind[-1]: label} if label else {})
         folded |= dict(heads.folded)
-    labels |= dict.fromkeys(list_boxes_added(flow, towering, [*nodes]), BOXES_SO_FAR)
+    corrected = label_last(flow, towering, nodes)
+    labels |= corrected
+    if boxes := find_last_boxes(flow, towering, corrected):
+        nodes |= {*boxes}
+        labels[boxes[0]], folded[boxes[0]] = OF_THESE, boxes
     aside, begins = frozenset[int]().union(*ways.values()), {end, *together}
     chart = chart_operations(
         flow, nodes, top, labels, "out", folded=folded, begins=begins, most=MOST_AT_ALL, aside=aside
@@ -169,7 +173,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if chart is None:
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left
-    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in chart.nodes))
+    held = [replace(node, extra="") if node.label == OF_THESE else node for node in chart.nodes]
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in held))
     chart = replace(chart, nodes=tuple(name_words(tell_table(flow, node)) for node in chart.nodes))
     chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)

@@ -59,8 +59,24 @@ def describe_boxes(anatomy: Anatomy) -> str:
     told = [(tower, tower.boxes) for tower in anatomy.towers if tower.boxes is not None]
     return " ".join(
         f"Boxes, 4 numbers for each row, are {spell_behind(tower, boxes)} by what it gives"
-        f"{SHARING[boxes.shared]}; the next layer reads them."
+        f"{SHARING[boxes.shared]}; the next layer reads them.{tell_begun(boxes)}"
         for tower, boxes in told
+    )
+
+
+def tell_begun(boxes: Boxes) -> str:
+    """What is corrected from the layer on behind which it begins, and how boxes are made of that."""
+    if boxes.begun is None:
+        return ""
+    again = f" Behind layer {boxes.begun + 1} they are corrected by other weights first." * (
+        boxes.begun in boxes.behind
+    )
+    if boxes.steps is None:
+        return again
+    of_first = " and of those corrected first" * (boxes.begun in boxes.behind)
+    return (
+        f"{again} From there on layers add to {boxes.steps:,} numbers for each of the 4: a softmax of these weighs "
+        f"{boxes.steps:,} others, the same for every row, and boxes are worked out of the means{of_first}."
     )
 
 

@@ -137,7 +137,8 @@ def list_shares(
         add(count, f"{name}{beside_it}", own, [set() if condition is None else set(condition.nodes)])
         around = list_around_layers(flow, column.towering) | list_learned_for_many(flow, column.towering)
         corrections, boxes = column.towering.corrections, column.towering.tower.boxes
-        add(count, f"{name}first boxes", own, [with_weights(flow, {*one.beside}, ()) for one in corrections[:1]])
+        begun = [with_weights(flow, {*(one.first or one.beside)}, ()) for one in corrections[:1]]
+        add(count, f"{name}first boxes", own, begun)
         times = len(boxes.behind) if boxes is not None and boxes.shared and boxes.begun is None else len(corrections)
         corrected = [set(one.steps) for one in corrections]
         add(count, f"{name}boxes corrected", own, corrected, times)

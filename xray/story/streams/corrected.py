@@ -4,14 +4,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import GRIDS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, GRIDS, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import name_weights
-from xray.story.recognition.between import find_region, is_linear
+from xray.story.recognition.between import find_region, is_linear, list_reading_data
 
 SIDES = 4
 """So many numbers a box has."""
 FEWEST_LAYERS, MOST_MOVED = 3, 6
+CUTTING = frozenset({"index", "select", "narrow", "slice"})
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Correction:
     `nodes` are the steps from the `end` of the layer to the boxes that the next one reads, which `boxes` makes, and
     `beside` those that lay out what they read besides. `add` adds what the layer gives to what the boxes, or the
     numbers of which they are made, were before; None where they begin there. `places` are the steps on the ways from
-    the boxes to those of the next layer.
+    the boxes to those of the next layer. `first` are those that correct the boxes which the layer itself read, where
+    the numbers of which later ones are made begin beside them (D-FINE).
     """
 
     layer: int
@@ -31,6 +33,7 @@ class Correction:
     nodes: frozenset[int]
     beside: frozenset[int]
     places: frozenset[int]
+    first: frozenset[int] = frozenset()
 
     @property
     def steps(self) -> frozenset[int]:
@@ -63,7 +66,8 @@ def find_corrections(flow: Flow, layers: Sequence[tuple[int, Collection[int]]]) 
         if not say_where(flow, boxes, inside | places):
             return ()
         found.append(Correction(number, end, boxes, add, region.inner, region.beside, places))
-    return (begin(flow, found[0], found[1]), *found[1:])
+    first = begin(flow, found[0], found[1])
+    return (replace(first, first=correct_first(flow, first, layers[0])) if first.add is None else first, *found[1:])
 
 
 def find_boxes(flow: Flow, end: int, following: int, inside: Collection[int]) -> int | None:
@@ -146,6 +150,48 @@ def begin(flow: Flow, first: Correction, second: Correction) -> Correction:
     return replace(first, add=add)
 
 
+def correct_first(flow: Flow, begun: Correction, layer: tuple[int, Collection[int]]) -> frozenset[int]:
+    """The steps behind a layer that add what it gives to the boxes which it read itself; none where it read others."""
+    end, inside = layer[0], frozenset(layer[1])
+
+    def is_read(node: int) -> bool:
+        is_box = node < end and is_boxes(flow, node, flow.output(end).shape)
+        places = list_places(flow, node, end, inside) if is_box else frozenset[int]()
+        return bool(places) and say_where(flow, node, inside | places)
+
+    for node in sorted(begun.nodes):
+        others = [maker for maker in flow.makers[node] if maker not in begun.nodes] if flow.op(node) in SUMS else []
+        if len(others) != 1 or len(flow.makers[node]) != 2 or flow.output(node).shape[-1:] != (SIDES,):
+            continue
+        before = flow.behind(*others, within=lambda one: not flow.steps[one].params)
+        if any(map(is_read, before)):
+            return frozenset(flow.behind(node, within=begun.steps.__contains__))
+    return frozenset()
+
+
+def count_steps(flow: Flow, first: Correction, found: Correction) -> int | None:
+    """How many of the numbers that are corrected weigh as many others for each of the 4; None where none do.
+
+    A softmax makes the weights, and what they weigh is the same for each row (D-FINE). Boxes that the first layer's
+    were corrected to are read beside what is weighed, where there are any.
+    """
+    before = set(flow.ahead(*(max(first.first),) if first.first else (), within=first.nodes.__contains__))
+    if before and not any(maker in before for node in found.steps for maker in flow.makers[node]):
+        return None
+    made = set() if found.add is None else set(flow.ahead(found.add, within=found.nodes.__contains__))
+    data = list_reading_data(flow)
+    for node in sorted(filter(flow.is_leaf, made)):
+        width = flow.output(node).shape[-1] if flow.op(node) in SOFTMAXES and flow.output(node).shape else 0
+        if found.add is None or SIDES * width != flow.output(found.add).shape[-1]:
+            continue
+        ahead = sorted(filter(flow.is_leaf, flow.ahead(node, within=made.__contains__)))
+        weighed = next((one for one in ahead if flow.op(one) not in CARRYING | SOFTMAXES), node)
+        others = [maker for maker in flow.makers[weighed] if maker not in made]
+        if len(others) == 1 and others[0] not in data:
+            return width
+    return None
+
+
 def corrects_again(flow: Flow, end: int, before: Correction) -> bool:
     """Whether what the last layer ended with is added to what the correction before left, too."""
     return find_add(flow, set(flow.ahead(end)) - {end}, before) is not None
@@ -157,6 +203,21 @@ def are_shared(flow: Flow, corrections: Sequence[Correction]) -> bool | None:
     if all(one == learned[0] for one in learned):
         return True
     return False if sum(map(len, learned)) == len(set().union(*learned)) else None
+
+
+def is_measured(flow: Flow, node: int) -> bool:
+    """Whether a step adds to numbers of one box for each row, which were moved and cut at most."""
+
+    def is_box(here: int) -> bool:
+        shape = flow.output(here).shape
+        return len(shape) == len(("batch", "row", "side")) and shape[-1] == SIDES
+
+    def moves(here: int) -> bool:
+        return flow.op(here) in CARRYING | CUTTING and not is_box(here)
+
+    makers = flow.makers[node] if flow.op(node) in SUMS else ()
+    way = {maker for maker in makers if maker is not None and moves(maker)}
+    return any(map(is_box, flow.behind(*way, within=lambda one: moves(one) or is_box(one), ends=is_box)))
 
 
 def list_placing(flow: Flow, corrections: Sequence[Correction], inside: Collection[int]) -> set[int]:
