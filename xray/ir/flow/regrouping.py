@@ -42,6 +42,38 @@ class Regrouping:
     moves: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Stacked:
+    """Into how many pieces each map is cut, whether one lies below the other or beside it, and the moves, last first.
+
+    `is_turned` where lines become columns besides.
+    """
+
+    pieces: int
+    is_below: bool
+    is_turned: bool
+    moves: tuple[int, ...]
+
+
+def find_stacked(flow: Flow, node: int) -> Stacked | None:
+    """How moves that end at a step cut each map into pieces along one axis and lay these along the other."""
+    moves, rank = list_moves(flow, node, may_begin=True), len(("batch", "channels", "line", "column"))
+    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape] if moves else []
+    axes: Axes | None = [list(axis) for axis in begun]
+    for move in reversed(moves):
+        axes = None if axes is None else move_axes(flow, move, axes)
+    if axes is None or not len(begun) == len(axes) == rank:
+        return None
+    before, after = ([spread(axis) for axis in one] for one in (begun, axes))
+    for cut, other in ((2, 3), (3, 2)):
+        if len(before[cut]) == 2 and before[:2] == after[:2]:
+            outer, inner = before[cut]
+            for along, rest in ((2, 3), (3, 2)):
+                if (after[along], after[rest]) == ([outer, *before[other]], [inner]):
+                    return Stacked(outer.size, along == 2, along == cut, moves)
+    return None
+
+
 def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     """How moves that end at a step, at sequences of rows, put rows into others than they were in; None if they do not.
 
@@ -68,8 +100,11 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     return Regrouping(*counted, moves)
 
 
-def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
-    """The moves in a row that end at a step, itself first; none where another move of its numbers follows."""
+def list_moves(flow: Flow, node: int, *, may_begin: bool = False) -> tuple[int, ...]:
+    """The moves in a row that end at a step, itself first; none where another move of its numbers follows.
+
+    Nor where no step made what they move, unless they `may_begin` with what came in.
+    """
     if any(flow.op(one) in CARRYING for one in flow.leaf_readers(node)):
         return ()
     moves: list[int] = []
@@ -77,7 +112,7 @@ def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
     while here is not None and flow.op(here) in MOVES and flow.is_leaf(here) and flow.steps[here].inputs:
         moves.append(here)
         here = flow.makers[here][0]
-    return tuple(moves) if here is not None else ()
+    return tuple(moves) if may_begin or here is not None else ()
 
 
 def spread(axis: Sequence[Piece]) -> list[Piece]:

@@ -34,7 +34,6 @@ from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, name_addition
 from xray.story.recognition.between import list_reading_data
 
-
 NO_LENGTHS = frozenset({"", "1", "heads", "kv_heads", "d_k", "d_v"})
 
 
