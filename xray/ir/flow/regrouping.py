@@ -13,6 +13,8 @@ LAYING = frozenset({"view", "reshape", "unsafe_view", "view_as", "reshape_as", "
 MOVES = LAYING | COPIES | CASTING | TURNS | {"unsqueeze"}
 """They keep all numbers, in the same order but for turns."""
 
+MAP = len(("batch", "channels", "line", "column"))
+
 
 @dataclass(eq=False)
 class Piece:
@@ -57,14 +59,10 @@ class Stacked:
 
 def find_stacked(flow: Flow, node: int) -> Stacked | None:
     """How moves that end at a step cut each map into pieces along one axis and lay these along the other."""
-    moves, rank = list_moves(flow, node, may_begin=True), len(("batch", "channels", "line", "column"))
-    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape] if moves else []
-    axes: Axes | None = [list(axis) for axis in begun]
-    for move in reversed(moves):
-        axes = None if axes is None else move_axes(flow, move, axes)
-    if axes is None or not len(begun) == len(axes) == rank:
+    moves = list_moves(flow, node, may_begin=True)
+    before, after = follow(flow, moves)
+    if not len(before) == len(after) == MAP:
         return None
-    before, after = ([spread(axis) for axis in one] for one in (begun, axes))
     for cut, other in ((2, 3), (3, 2)):
         if len(before[cut]) == 2 and before[:2] == after[:2]:
             outer, inner = before[cut]
@@ -72,6 +70,24 @@ def find_stacked(flow: Flow, node: int) -> Stacked | None:
                 if (after[along], after[rest]) == ([outer, *before[other]], [inner]):
                     return Stacked(outer.size, along == 2, along == cut, moves)
     return None
+
+
+def find_map(flow: Flow, node: int) -> tuple[int, int] | None:
+    """Of how many lines and columns the map is that moves which end at a step make of rows, channels first."""
+    before, after = follow(flow, list_moves(flow, node))
+    if len(before) != len(("batch", "row", "width")) or len(after) != MAP or [len(one) for one in after[2:]] != [1, 1]:
+        return None
+    is_laid = after == [before[0], before[2], *([part] for part in before[1])]
+    return (after[2][0].size, after[3][0].size) if is_laid else None
+
+
+def follow(flow: Flow, moves: Sequence[int]) -> tuple[Axes, Axes]:
+    """The parts of each axis before and behind some moves, the last of these first; none where that is not known."""
+    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape] if moves else []
+    axes: Axes | None = [list(axis) for axis in begun]
+    for move in reversed(moves):
+        axes = None if axes is None else move_axes(flow, move, axes)
+    return ([], []) if axes is None else ([spread(axis) for axis in begun], [spread(axis) for axis in axes])
 
 
 def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
@@ -82,14 +98,8 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     moves = list_moves(flow, node)
     if not moves or len(flow.output(node).shape) != len(("batch", "row", "width")):
         return None
-    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape]
-    axes: Axes | None = [list(axis) for axis in begun]
-    for move in reversed(moves):
-        axes = None if axes is None else move_axes(flow, move, axes)
-    if axes is None:
-        return None
-    before, after = ([spread(axis) for axis in one] for one in (begun, axes))
-    if after.pop() != before.pop(channels):
+    before, after = follow(flow, moves)
+    if not after or after.pop() != before.pop(channels):
         return None
     before = [axis for axis in before if axis]
     if len(before) < len(after) or not all(after) or before[0] == after[0]:
