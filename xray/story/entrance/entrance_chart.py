@@ -106,9 +106,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         regrouped = {node: way for node in nodes if node not in labels and (way := read_regrouping(flow, node))}
         labels |= {node: label_regrouped(way) for node, way in regrouped.items()}
         folded |= {node: way.moves for node, way in regrouped.items() if nodes.issuperset(way.moves)}
-        stacked = {node: way for node in nodes if flow.op(node) in LAYING and (way := find_stacked(flow, node))}
-        labels |= {node: label_stacked(way) for node, way in stacked.items()}
-        folded |= {node: way.moves for node, way in stacked.items() if nodes.issuperset(way.moves)}
+        stacked = {node: pile for node in nodes if flow.op(node) in LAYING and (pile := find_stacked(flow, node))}
+        labels |= {node: label_stacked(pile) for node, pile in stacked.items()}
+        folded |= {node: pile.moves for node, pile in stacked.items() if nodes.issuperset(pile.moves)}
         folded = {node: own for node, own in folded.items() if node not in inner} | turned
         turns = find_turns(flow, nodes)
         if turns is not None:
