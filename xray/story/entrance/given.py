@@ -130,7 +130,8 @@ def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[Tensor
 
     No word of axes of one that are put among others. The record itself where more was done to what came in.
     """
-    whole, here = record, next((maker for one, maker in flow.given(reader) if one is record), None)
+    made = flow.places.get(record.source or "")  # it may be padded before it is read
+    whole, here = record, next((maker for one, maker in flow.given(reader) if one is record), made)
     while here is not None and flow.op(here) in CARRYING and len(flow.makers[here]) == 1:
         whole, here = next(flow.given(here))
     before, after = ([size for size in one.shape if size != 1] for one in (whole, record))
