@@ -193,11 +193,37 @@ class ComparesMoved(Compares):
         return met * self.scale + self.bias
 
 
+class ComparesBothWays(Compares):
+    """Rows of both that are compared, and once more the other way round, times a number of its own (CLAP)."""
+
+    def __init__(self, shorten):
+        super().__init__(shorten)
+        self.other = nn.Parameter(torch.ones(()))
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        seen, read = self.shorten(self.seen(seen[:, 0])), self.shorten(self.read(read[:, 0]))
+        scale, other = self.scale.exp(), self.other.exp()
+        return read @ seen.t() * scale, seen @ read.t() * other
+
+
+class ComparesAlike(ComparesBothWays):
+    """The same, both times one number."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        seen, read = self.shorten(self.seen(seen[:, 0])), self.shorten(self.read(read[:, 0]))
+        scale = self.scale.exp()
+        return read @ seen.t() * scale, seen @ read.t() * scale
+
+
 SCALED = {
     Compares: "scaled by e to a learned number",
     ComparesLearned: "scaled by a learned number",
     ComparesFixed: "scaled",
     ComparesMoved: "scaled by a learned number, another added",
+    ComparesBothWays: "both ways, each scaled by e to a learned number",
+    ComparesAlike: "both ways, scaled by e to a learned number",
 }
 
 
@@ -209,7 +235,7 @@ def test_what_two_towers_make_together_has_the_colour_of_neither_and_tells_what_
     (box,) = [one for one in boxes if text_of(one).startswith("COMPARED WITH THE VISION TOWER")]
     words = [text_of(one) for one in boxes]
     assert box.on == "card"
-    assert re.findall("scale[a-z, ]*[a-z]", text_of(box)) == [told]
+    assert re.findall("(?:both ways, )?(?:each )?scale[a-z, ]*[a-z]", text_of(box)) == [told]
     assert "between towers" in words
     assert sum(one == "What leaves the tower is compared with another's." for one in words) == 1
 

@@ -103,3 +103,73 @@ def test_only_rows_that_are_put_into_other_sequences_are_regrouped(move, told):
 
     found = [one for node in range(len(flow.steps)) if (one := read_regrouping(flow, node))]
     assert [(one.before, one.after) for one in found] == ([told] if told else [])
+
+
+class Strips(nn.Module):
+    """A picture of sound that is cut into strips, laid one below the other before patches are cut of it (CLAP)."""
+
+    def __init__(self, lay_out):
+        super().__init__()
+        self.patches, self.lay_out = nn.Conv2d(1, WIDTH, 3, stride=3), lay_out
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+
+    def forward(self, input_features):
+        x = self.patches(self.lay_out(input_features)).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def lay_below(sound):
+    return sound.reshape(BATCH, 5, 7, 11).permute(0, 1, 3, 2).contiguous().reshape(BATCH, 1, 55, 7)
+
+
+def lay_beside(sound):
+    return sound.reshape(BATCH, 1, 5, 7, 11).transpose(2, 3).reshape(BATCH, 1, 7, 55)
+
+
+@pytest.mark.parametrize(
+    ("lay_out", "told"),
+    [
+        (lay_below, ["AXES SWAPPED, 5 PIECES ONE BELOW THE OTHER"]),
+        (lay_beside, ["5 PIECES ONE BESIDE THE OTHER"]),
+        (lambda sound: sound, []),
+        (lambda sound: sound.reshape(BATCH, 1, 55, 7), []),  # they are no pieces of it
+    ],
+)
+def test_pieces_of_a_map_that_are_laid_along_its_other_axis_have_a_box(lay_out, told):
+    (column,) = read_columns(xray.trace(Strips(lay_out).eval(), torch.rand(BATCH, 1, 35, 11)))
+    labels = [node.label for node in column.entrance.nodes]
+
+    assert [label for label in labels if "PIECES" in label] == told
+
+
+class Mapped(nn.Module):
+    """Rows behind the last norm that are laid out as a map again, channels first or last (GLPN)."""
+
+    def __init__(self, lay_out):
+        super().__init__()
+        self.patches, self.norm, self.lay_out = nn.Conv2d(3, WIDTH, 4, stride=4), nn.LayerNorm(WIDTH), lay_out
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+
+    def forward(self, image):
+        x = self.patches(image).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return self.lay_out(self.norm(x))
+
+
+@pytest.mark.parametrize(
+    ("lay_out", "told"),
+    [
+        (lambda x: x.reshape(BATCH, 5, 7, WIDTH).permute(0, 3, 1, 2).contiguous(), ["ROWS LAID OUT AS A MAP OF 5×7"]),
+        (lambda x: x.transpose(1, 2).reshape(BATCH, WIDTH, 5, 7), ["ROWS LAID OUT AS A MAP OF 5×7"]),
+        (lambda x: x.transpose(1, 2), []),
+        (lambda x: x, []),
+    ],
+)
+def test_rows_that_end_as_a_map_have_a_box(lay_out, told):
+    (column,) = read_columns(xray.trace(Mapped(lay_out).eval(), torch.rand(BATCH, 3, 20, 28)))
+
+    assert [node.label for node in column.exit.nodes] == ["LAST NORM", *told]
+    assert column.exit.node(column.exit.heads[0]).record.shape == column.exit.nodes[-1].record.shape

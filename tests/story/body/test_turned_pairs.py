@@ -158,3 +158,52 @@ def test_numbers_that_a_frequency_of_0_turns_stay_as_they_are(frequencies, turne
     (look,) = (one for one in tower.branches if isinstance(one, Attention))
 
     assert (look.positions, look.turned, look.d_k) == ("rotary", turned, 4)
+
+
+class GivenPart(HalvesPart):
+    """Turns by cosines and sines as they are given."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k = (one * tables[0] + self.swap_halves(one) * tables[1] for one in (q, k))
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+class InFront(Turned):
+    """Rows in front of all others are turned by learned angles (MLCD's class), or by those of places as all are."""
+
+    def __init__(self, learned, *, more=False):
+        super().__init__()
+        self.look = nn.ModuleList(GivenPart() for _ in range(2))
+        self.front = nn.Parameter(torch.ones(learned, 2)) if learned else None
+        self.more = nn.Parameter(torch.ones(WIDTH)) if more else None
+
+    def forward(self, ids):
+        own = 0 if self.front is None else len(self.front)
+        angles = (torch.arange(PLACES - own)[:, None] * torch.tensor([1.0, 0.1])).repeat(1, 2)
+        tables = angles.cos(), angles.sin()
+        if self.front is not None:
+            front = torch.cat((self.front, self.front), -1)
+            tables = torch.cat((front.cos(), tables[0])), torch.cat((front.sin(), tables[1]))
+        x = self.words(ids) if self.more is None else self.words(ids) + self.more
+        for look, think in zip(self.look, self.think, strict=True):
+            x = think(look(x, tables))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("learned", "more", "found", "told"),
+    [
+        (1, False, (1, 2), "by their place, those of the first row by 2 learned angles."),
+        (3, False, (3, 6), "by their place, those of the first 3 rows by 6 learned angles."),
+        (1, True, (1, None), "by their place, those of the first row by learned angles."),
+        (0, False, None, "by their place."),
+    ],
+)
+def test_rows_that_learned_angles_turn_are_told(learned, more, found, told):
+    whole = anatomy(xray.trace(InFront(learned, more=more).eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert [one.turned_by_learned for one in whole.towers[0].branches if isinstance(one, Attention)] == [found]
+    assert told in describe_rotary(whole)

@@ -72,6 +72,35 @@ def test_a_series_that_is_cut_into_pieces_says_how_long_these_are(size, step, to
     assert list_led(chart) == [told]
 
 
+class Heard(nn.Module):
+    """Frames of a sound, each a row of pitches, laid out otherwise before a convolution reads them (Speech2Text)."""
+
+    def __init__(self, lay_out, channels):
+        super().__init__()
+        self.enter, self.lay_out = nn.Conv1d(channels, WIDTH, 5, stride=2), lay_out
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, input_features):
+        return self.layers(self.enter(self.lay_out(input_features).contiguous()).transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("lay_out", "channels", "shape", "told"),
+    [
+        (lambda rows: rows.transpose(1, 2), 11, (2, 19, 11), ("axes swapped to 2×11×19",)),
+        (lambda rows: rows, 11, (2, 11, 19), ()),
+        (lambda rows: rows[:, None], 1, (2, 19), ()),
+    ],
+)
+def test_a_signal_stands_as_it_came_in_and_says_how_its_axes_are_swapped(lay_out, channels, shape, told):
+    chart = entrance_of(Heard(lay_out, channels), torch.randn(shape))
+    given = chart.node("given")
+
+    assert given.record is not None
+    assert (given.record.shape, given.told) == (shape, told)
+    assert list_led(chart) == ["CONVOLUTION 5, STEP 2"]
+
+
 class Lengthened(nn.Module):
     """Ids behind which a model puts others, up to a whole window (Longformer)."""
 

@@ -46,6 +46,9 @@ class Delta(nn.Module):
     def keep(self, fade):
         return fade.exp()
 
+    def ask(self, query, fade):
+        return query
+
     def forward(self, x):
         batch, length, _ = x.shape
         query, key, value = self.rows(x).split([KEYS * D_K, KEYS * D_K, VALUES * D_V], dim=-1)
@@ -70,13 +73,20 @@ class Delta(nn.Module):
         between = (fade[..., None] - fade[..., None, :]).exp()
         system, scores = (beside @ key.transpose(-1, -2)) * between, (query @ key.transpose(-1, -2)) * between
         written, read = self.solve(system, written), self.solve(system, beside * fade.exp()[..., None])
-        state, found = torch.zeros(batch, VALUES, D_K, D_V), torch.zeros_like(written)
+        state, found, query = torch.zeros(batch, VALUES, D_K, D_V), torch.zeros_like(written), self.ask(query, fade)
         for piece in range(length // PIECE):
             new = written[:, :, piece] - self.known(read[:, :, piece], state)
             found[:, :, piece] = query[:, :, piece] @ state + scores[:, :, piece] @ new
             state = state * self.keep(fade[:, :, piece, -1])[..., None, None] + key[:, :, piece].transpose(-1, -2) @ new
         found = found.reshape(batch, VALUES, length, D_V)[:, :, :come].transpose(1, 2).reshape(batch, come, -1)
         return self.last(found)
+
+
+class Fading(Delta):
+    """What is read of a state fades as the state does (Qwen 4)."""
+
+    def ask(self, query, fade):
+        return query * fade.exp()[..., None]
 
 
 class PadsLast(Delta):
@@ -410,6 +420,17 @@ def test_what_is_read_of_a_state_of_few_pieces_has_a_box_behind_its_own(pieces, 
         state.label,
     }
     assert {target for source, target in ways if source == read.label} == {"LINEAR"}
+
+
+@pytest.mark.parametrize(("make", "does_fade"), [(Fading, True), (Delta, False)])
+def test_what_a_state_fades_by_is_led_to_what_is_read_of_it_too(make, does_fade):
+    chart = chart_state(make, 2)
+    labels = {node.key: node.label for node in chart.nodes}
+    ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
+    own = {("SOFTPLUS", "RUNNING SUM"), ("RUNNING SUM", "STATE, HANDED FROM PIECE TO PIECE")}
+
+    assert (own | {("RUNNING SUM", "ROWS READ OF IT")} <= ways) == does_fade
+    assert ("RUNNING SUM" in labels.values()) == does_fade
 
 
 def test_keys_that_fill_a_piece_lead_to_what_is_read_too():

@@ -13,6 +13,8 @@ LAYING = frozenset({"view", "reshape", "unsafe_view", "view_as", "reshape_as", "
 MOVES = LAYING | COPIES | CASTING | TURNS | {"unsqueeze"}
 """They keep all numbers, in the same order but for turns."""
 
+MAP = len(("batch", "channels", "line", "column"))
+
 
 @dataclass(eq=False)
 class Piece:
@@ -42,6 +44,52 @@ class Regrouping:
     moves: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Stacked:
+    """Into how many pieces each map is cut, whether one lies below the other or beside it, and the moves, last first.
+
+    `is_turned` where lines become columns besides.
+    """
+
+    pieces: int
+    is_below: bool
+    is_turned: bool
+    moves: tuple[int, ...]
+
+
+def find_stacked(flow: Flow, node: int) -> Stacked | None:
+    """How moves that end at a step cut each map into pieces along one axis and lay these along the other."""
+    moves = list_moves(flow, node, may_begin=True)
+    before, after = follow(flow, moves)
+    if not len(before) == len(after) == MAP:
+        return None
+    for cut, other in ((2, 3), (3, 2)):
+        if len(before[cut]) == 2 and before[:2] == after[:2]:
+            outer, inner = before[cut]
+            for along, rest in ((2, 3), (3, 2)):
+                if (after[along], after[rest]) == ([outer, *before[other]], [inner]):
+                    return Stacked(outer.size, along == 2, along == cut, moves)
+    return None
+
+
+def find_map(flow: Flow, node: int) -> tuple[int, int] | None:
+    """Of how many lines and columns the map is that moves which end at a step make of rows, channels first."""
+    before, after = follow(flow, list_moves(flow, node))
+    if len(before) != len(("batch", "row", "width")) or len(after) != MAP or [len(one) for one in after[2:]] != [1, 1]:
+        return None
+    is_laid = after == [before[0], before[2], *([part] for part in before[1])]
+    return (after[2][0].size, after[3][0].size) if is_laid else None
+
+
+def follow(flow: Flow, moves: Sequence[int]) -> tuple[Axes, Axes]:
+    """The parts of each axis before and behind some moves, the last of these first; none where that is not known."""
+    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape] if moves else []
+    axes: Axes | None = [list(axis) for axis in begun]
+    for move in reversed(moves):
+        axes = None if axes is None else move_axes(flow, move, axes)
+    return ([], []) if axes is None else ([spread(axis) for axis in begun], [spread(axis) for axis in axes])
+
+
 def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     """How moves that end at a step, at sequences of rows, put rows into others than they were in; None if they do not.
 
@@ -50,14 +98,8 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     moves = list_moves(flow, node)
     if not moves or len(flow.output(node).shape) != len(("batch", "row", "width")):
         return None
-    begun: Axes = [[Piece(size)] for size in flow.steps[moves[-1]].inputs[0].shape]
-    axes: Axes | None = [list(axis) for axis in begun]
-    for move in reversed(moves):
-        axes = None if axes is None else move_axes(flow, move, axes)
-    if axes is None:
-        return None
-    before, after = ([spread(axis) for axis in one] for one in (begun, axes))
-    if after.pop() != before.pop(channels):
+    before, after = follow(flow, moves)
+    if not after or after.pop() != before.pop(channels):
         return None
     before = [axis for axis in before if axis]
     if len(before) < len(after) or not all(after) or before[0] == after[0]:
@@ -68,8 +110,11 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     return Regrouping(*counted, moves)
 
 
-def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
-    """The moves in a row that end at a step, itself first; none where another move of its numbers follows."""
+def list_moves(flow: Flow, node: int, *, may_begin: bool = False) -> tuple[int, ...]:
+    """The moves in a row that end at a step, itself first; none where another move of its numbers follows.
+
+    Nor where no step made what they move, unless they `may_begin` with what came in.
+    """
     if any(flow.op(one) in CARRYING for one in flow.leaf_readers(node)):
         return ()
     moves: list[int] = []
@@ -77,7 +122,7 @@ def list_moves(flow: Flow, node: int) -> tuple[int, ...]:
     while here is not None and flow.op(here) in MOVES and flow.is_leaf(here) and flow.steps[here].inputs:
         moves.append(here)
         here = flow.makers[here][0]
-    return tuple(moves) if here is not None else ()
+    return tuple(moves) if may_begin or here is not None else ()
 
 
 def spread(axis: Sequence[Piece]) -> list[Piece]:

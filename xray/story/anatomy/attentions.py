@@ -192,6 +192,8 @@ class Attention(Looking):
     """That values are normalised behind their last linear layer too (Gemma 4)."""
     values_turned: bool | None = None
     """That "rotary" places turn values too (CLVP, DeepSeek-V4)."""
+    turned_by_learned: tuple[int, int | None] | None = None
+    """How many rows, the first, learned angles turn in place of their place, and how many angles (MLCD's class)."""
     together: int | None = None
     """How many places look at each other where those of one input became several sequences (VideoPrism)."""
     part: str = "attention"

@@ -279,6 +279,7 @@ def describe_attention(branch: Attention) -> str:
         branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
         branch.values_turned and "values turned too",
         branch.turned_by_head and "turned by head",
+        branch.turned_by_learned and "the first rows turned by learned angles",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
         branch.place_numbers

@@ -34,6 +34,8 @@ from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, name_addition
 from xray.story.recognition.between import list_reading_data
 
+NO_LENGTHS = frozenset({"", "1", "heads", "kv_heads", "d_k", "d_v"})
+
 
 def chart_attention(flow: Flow, found: Branching) -> Chart:
     """The chart of a branch that is an attention."""
@@ -240,18 +242,22 @@ def is_other_part(flow: Flow, record: TensorRecord, maker: int, owners: Mapping[
 
 
 def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:
-    """Axes that the recording has no word for: scores are queries by keys, as long as the stream."""
+    """Axes that the recording has no word for: scores are queries by keys, as long as the stream.
+
+    Of as many heads as places the axis is no length, though it stands where one may (Qwen4's pieces of images).
+    """
     query, key, _ = sides
-    asked = query.end.axes[-2] if len(query.end.axes) > 1 else ""
     scores = next((node.record for node in nodes if node.key == "scores"), None)
     offered = scores.shape[-1] if scores is not None and scores.shape else 0
+    others = {*NO_LENGTHS, *(scores.axes[:-2] if scores is not None else ())}
+    asked = query.end.axes[-2] if len(query.end.axes) > 1 and query.end.axes[-2] not in others else ""
     words = [
         node.record.axes[-2]
         for node in nodes
         if node.key.endswith("_k") and node.record and len(node.record.axes) > 2 and node.record.shape[-2] == offered
     ]
     length = query.end.shape[-2] if len(query.end.shape) > 1 else 0
-    seen = next((word for word in words if word not in ("", "1", "d_k")), "")
+    seen = next((word for word in words if word not in others), "")
     seen = seen or (asked if key.is_own and offered == length else "")
     return [fill_axes(node, asked, length, seen, offered) for node in nodes]
 

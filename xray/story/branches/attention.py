@@ -54,7 +54,13 @@ from xray.story.passages.place_numbers import are_numbers_alike, count_place_num
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import has_unlike_angles, is_rotary, name_factor_by_place, turns_by_head
+from xray.story.recognition.turning import (
+    find_learned_turns,
+    has_unlike_angles,
+    is_rotary,
+    name_factor_by_place,
+    turns_by_head,
+)
 
 NEAR, FAR = 24, 200
 
@@ -163,6 +169,7 @@ def describe_attention(
         rotary_all_slowed=read_rotary(flow, query, key, "all_slowed") if positions == "rotary" else None,
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
+        turned_by_learned=find_learned_turns(flow, query.nodes) if positions == "rotary" else None,
         turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )

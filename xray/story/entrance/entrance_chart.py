@@ -6,6 +6,7 @@ from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
+from xray.ir.flow.regrouping import LAYING, find_stacked
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
@@ -40,7 +41,7 @@ from xray.story.passages.bridges import label_heads
 from xray.story.passages.channels import MASKED
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
-from xray.story.passages.ordered_rows import label_regrouped, list_in_turn, read_regrouping
+from xray.story.passages.ordered_rows import label_regrouped, label_stacked, list_in_turn, read_regrouping
 from xray.story.recognition.between import is_scale, list_reading_data
 from xray.story.recognition.chosen_rows import list_by_highest, list_one_of_two
 from xray.story.recognition.resamplers import Resampler
@@ -105,6 +106,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         regrouped = {node: way for node in nodes if node not in labels and (way := read_regrouping(flow, node))}
         labels |= {node: label_regrouped(way) for node, way in regrouped.items()}
         folded |= {node: way.moves for node, way in regrouped.items() if nodes.issuperset(way.moves)}
+        stacked = {node: pile for node in nodes if flow.op(node) in LAYING and (pile := find_stacked(flow, node))}
+        labels |= {node: label_stacked(pile) for node, pile in stacked.items()}
+        folded |= {node: pile.moves for node, pile in stacked.items() if nodes.issuperset(pile.moves)}
         folded = {node: own for node, own in folded.items() if node not in inner} | turned
         turns = find_turns(flow, nodes)
         if turns is not None:

@@ -165,7 +165,7 @@ def count_copies(flow: Flow, node: int) -> int:
     """How many streams begin with the same rows, as with words that were looked up (Qwen 4); 0 where none is copied."""
     step = flow.steps[node]
     begin = flow.carried_from(flow.makers[node][0]) if flow.op(node) in REPEATS and flow.makers[node] else None
-    is_row = begin is not None and (flow.op(begin) in LOOKUPS | SCALINGS or is_linear(flow, begin))
+    is_row = begin is not None and (flow.op(begin) in LOOKUPS | SCALINGS | PLACING or is_linear(flow, begin))
     if not is_row or node not in list_reading_data(flow):
         return 0
     times, rest = divmod(prod(step.outputs[0].shape), prod(step.inputs[0].shape))

@@ -72,7 +72,9 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         padded = tell_lengthened(flow, reader, record) if kind == "audio" else tell_padded(flow, reader, record)
         joined = tell_joined(flow, reader, record)
-        below.append(Node(key, label, 0, place, (step,), record, told=(*(() if below else told), *padded, *joined)))
+        whole, turned = read_as_given(flow, reader, record)
+        words = (*(() if below else told), *padded, *joined, *turned)
+        below.append(Node(key, label, 0, place, (step,), whole, told=words))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
     return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
@@ -121,6 +123,21 @@ def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str,
     is_same = prod(record.shape) * prod(after) == prod(read.shape) * prod(before)
     is_told = flow.op(reader) in FINDINGS and looks_back(flow, reader)
     return (f"padded to {after[0]:,}",) if is_same and before < after and not is_told else ()
+
+
+def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[TensorRecord, tuple[str, ...]]:
+    """What came in, of which a record has the same numbers in another order of axes, and a word of that (Speech2Text).
+
+    No word of axes of one that are put among others. The record itself where more was done to what came in.
+    """
+    made = flow.places.get(record.source or "")  # it may be padded before it is read
+    whole, here = record, next((maker for one, maker in flow.given(reader) if one is record), made)
+    while here is not None and flow.op(here) in CARRYING and len(flow.makers[here]) == 1:
+        whole, here = next(flow.given(here))
+    before, after = ([size for size in one.shape if size != 1] for one in (whole, record))
+    if here is not None or sorted(before) != sorted(after):
+        return record, ()
+    return whole, () if before == after else (f"axes swapped to {'×'.join(map(str, record.shape))}",)
 
 
 def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.regrouping import find_map
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.ends import is_convolved
 from xray.story.body.stages import find_any_norm
@@ -187,8 +188,8 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
     the stream did not make (Gemma 4's), one number that some others are set to (Chameleon's scores of image codes), and
     the one row with which all ends (DPR), rows that are cut into several each (Nemotron's diarization), those that a
     mask lets through (Gemma 4's eye), one of every few (Gemma 3n's ear), rows put into other sequences (VideoPrism),
-    and the mean of the first few with which all ends (AST). So are places that are added, with the lookup that gives
-    them (Moonshine Streaming's memory).
+    the mean of the first few with which all ends (AST), and a map of all rows (GLPN). So are places that are added,
+    with the lookup that gives them (Moonshine Streaming's memory).
     """
     found: list[tuple[int, ...]] = []
     here, taken = top, tuple[int, ...]()
@@ -226,6 +227,7 @@ def list_worked_behind(flow: Flow, top: int, others: Collection[int], began: Col
             or lets_through(flow, here)
             or takes_every(flow, here)
             or read_regrouping(flow, here) is not None
+            or ends_as_map(flow, here)
         ):
             found.append((here,))
         elif not taken and (looked_up := list_places_looked_up(flow, here)):
@@ -324,6 +326,11 @@ def ends_with_row(flow: Flow, node: int) -> bool:
     return is_last and 1 not in flow.steps[node].inputs[0].shape[1:-1] and bool(name_rows(flow, node))
 
 
+def ends_as_map(flow: Flow, node: int) -> bool:
+    """Whether a step ends moves that lay rows out as a map again, and nothing reads it (GLPN)."""
+    return not flow.leaf_readers(node) and find_map(flow, node) is not None
+
+
 def read_written(flow: Flow, node: int) -> float | None:
     """The one number that a step writes at some places; None for any other step."""
     step = flow.steps[node]
@@ -371,6 +378,8 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     regrouped = None if told else read_regrouping(flow, end)
     if regrouped is not None:
         return label_regrouped(regrouped)
+    if (sides := None if told else find_map(flow, end)) is not None:
+        return f"ROWS LAID OUT AS A MAP OF {sides[0]:,}×{sides[1]:,}"
     told = told or ("+ A BIAS" if adds_bias(flow, end) else label_step(flow, end))
     if not taken:
         return told

@@ -149,9 +149,19 @@ def make_meeting(flow: Flow, key: str, label: str, meeting: int, drawn: Collecti
     ]
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
     steps = [place for place in steps if place not in drawn]
-    return Node(
-        key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), tell_scaled(flow, steps), surface="ghost"
-    )
+    told = tell_both_ways(flow, meeting, alike, steps)
+    return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), told, surface="ghost")
+
+
+def tell_both_ways(flow: Flow, meeting: int, alike: Sequence[int], steps: Sequence[int]) -> str:
+    """What is done with all that a product gives, and with what another one does of the same rows in turn (CLAP)."""
+    told = tell_scaled(flow, steps)
+    first, *others = ([flow.carried_from(maker) for maker in flow.makers[place]] for place in (meeting, *alike))
+    if others != [first[::-1]]:
+        return told
+    scales = [find_learned_factor(flow, node) for node in steps if flow.op(node) in SCALINGS]
+    each = "each " if len({*scales} - {None}) > len(alike) else ""
+    return ", ".join(filter(None, ("both ways", told and f"{each}{told}")))
 
 
 def tell_scaled(flow: Flow, steps: Sequence[int]) -> str:

@@ -17,7 +17,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
     ZEROS,
 )
-from xray.ir.flow.regrouping import MOVES, Regrouping, find_regrouping, list_moves
+from xray.ir.flow.regrouping import MOVES, Regrouping, Stacked, find_regrouping, list_moves
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
@@ -156,6 +156,12 @@ def label_regrouped(found: Regrouping) -> str:
     """What moves are called that put rows into other sequences: how both are counted, before and behind them."""
     sides = ("×".join("·".join(f"{size:,}" for size in axis) for axis in side) for side in (found.before, found.after))
     return f"ROWS REGROUPED: {' → '.join(sides)}"
+
+
+def label_stacked(found: Stacked) -> str:
+    """What moves are called that cut each map into pieces and lay them along its other axis (CLAP's spectrograms)."""
+    turned = "AXES SWAPPED, " if found.is_turned else ""
+    return f"{turned}{found.pieces:,} PIECES ONE {'BELOW' if found.is_below else 'BESIDE'} THE OTHER"
 
 
 def shifts_places(flow: Flow, node: int) -> bool:

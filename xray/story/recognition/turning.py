@@ -165,6 +165,44 @@ def takes_half(flow: Flow, node: int) -> bool:
     return bool(given) and is_cutting and given[0].shape[-1:] == (2 * made[-1],) and not takes_every_other(flow, node)
 
 
+def find_learned_turns(flow: Flow, own: Collection[int]) -> tuple[int, int | None] | None:
+    """How many rows are turned by learned angles in front of those that their place turns, and by how many of them.
+
+    Each of the tables that turn is put together of both. None where that is not so, or the tables do not agree.
+    """
+    makers = {maker for node in list_turned(flow, own) for maker in flow.makers[node] if maker not in own}
+    tables = {flow.carried_from(maker) for maker in makers}
+    found = {None if table is None else read_learned_turn(flow, table) for table in tables}
+    return found.pop() if len(found) == 1 else None
+
+
+def read_learned_turn(flow: Flow, table: int) -> tuple[int, int | None] | None:
+    """Of how many rows of a table the first are cosines or sines of parameters alone, and how many numbers these are.
+
+    That is told where their block has no other parameters of its own.
+    """
+    if flow.op(table) not in SIDE_BY_SIDE or len(flow.makers[table]) != 2:
+        return None
+    (first, wave), (rest, other) = flow.given(table)
+    if None in (wave, other) or first.shape[-1:] != rest.shape[-1:] or len(first.shape) < len(("row", "width")):
+        return None
+    front, behind = ([*flow.behind(one, most=MOST_BEHIND_PLACES)] for one in (wave, other))
+    outer = [record for here in front for record, maker in flow.given(here) if maker is None]
+    is_learned = (
+        bool(outer) and all(one.role == "parameter" for one in outer) and all(flow.makers[here] for here in front)
+    )
+    are_waves = all(any(flow.op(here) in WAVES for here in way) for way in (front, behind))
+    if not is_learned or not are_waves or first.shape[:-2] != rest.shape[:-2]:
+        return None
+    parent = next(flow.parents(front[0]), None)
+    inside = {
+        step.path: step.params for step in flow.steps if parent is not None and step.parent == flow.steps[parent].id
+    }
+    sizes = {prod(one.shape) for one in outer}
+    is_whole = parent is not None and sizes == {flow.steps[parent].params - sum(inside.values())}
+    return first.shape[-2], sizes.pop() if is_whole else None
+
+
 def turns_by_head(flow: Flow, own: Collection[int], heads: int | None) -> bool:
     """Whether the tables that turn rows differ from head to head, and are the same at every place (NeuCodec)."""
     tables = [

@@ -51,7 +51,20 @@ def describe_rotary(anatomy: Anatomy) -> str:
     lengths = list_rotary(anatomy, lambda branch: branch.turn_length)
     long = spell_values({f"{length:.4g}": lengths[length] for length in sorted(lengths)})
     how += f" What is turned becomes {long} times as long." if long else ""
-    return "" if some is None else f"Rotary places{some}: {there}{tell_what_turns(anatomy)} by their place{but}.{how}"
+    by = f"by their place{tell_learned_turns(anatomy)}{but}"
+    return "" if some is None else f"Rotary places{some}: {there}{tell_what_turns(anatomy)} {by}.{how}"
+
+
+def tell_learned_turns(anatomy: Anatomy) -> str:
+    """Which rows learned angles turn in place of their place, be it in some attentions with rotary places alone."""
+    found = {branch.turned_by_learned for branch in attentions(anatomy) if branch.positions == "rotary"}
+    known = [one for one in found if one is not None]
+    if not known:
+        return ""
+    rows, angles = known[0] if len(known) == 1 else (None, None)
+    which = "first row" if rows == 1 else f"first {rows:,} rows" if rows else "first rows"
+    some = "in some attentions " * (None in found)
+    return f", {some}those of the {which} by {f'{angles:,} ' if angles else ''}learned angles"
 
 
 def tell_what_turns(anatomy: Anatomy) -> str:

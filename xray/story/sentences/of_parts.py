@@ -242,7 +242,12 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "turned by places",
             "turned by their place, so that scores tell how far apart two are",
-            lambda part: part.positions == "rotary",
+            lambda part: part.positions == "rotary" and part.turned_by_learned is None,
+        ),
+        of_attention(
+            "turned by places or learned angles",
+            "turned by their place, the first by learned angles",
+            lambda part: part.positions == "rotary" and part.turned_by_learned is not None,
         ),
         of_attention(
             "times waves",

@@ -24,6 +24,8 @@ GATE = "GATE"
 READ_OF_IT = "ROWS READ OF IT"
 READ_IN_TURNS = f"{READ_OF_IT}, TURN BY TURN"
 READ = "what is read of it"
+SUMS_SO_FAR = frozenset({"cumsum"})
+"""How much of a state is left behind each row, in logarithms: what is read of it fades by that too."""
 READ_AND_MET = "what rows of a piece give each other, and what is read of it"
 
 
@@ -69,7 +71,9 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
         labels[linear] = f"{GATE} + {label_step(flow, gate.bend)}"
         folded[linear] = (gate.bend, linear)
     labels |= dict.fromkeys(boxes, STATE_BY_PIECES) | ({top: READ_OF_IT} if len(boxes) > 1 else {})
-    return Named(labels, folded, ways.lanes, MOST_NODES + ways.count)
+    drawn = {node for held in boxes.values() for node in held}
+    sums = {node for node in pieces if flow.op(node) in SUMS_SO_FAR} - drawn
+    return Named(labels, folded, ways.lanes, MOST_NODES + ways.count + len(sums))
 
 
 def tell_read(chart: Chart) -> Chart:
@@ -152,7 +156,9 @@ def part_read(flow: Flow, nodes: Collection[int], top: int, inside: Collection[i
     read = {*inside} - own
     if top not in read or own.isdisjoint(maker for node in read for maker in flow.makers[node] if maker is not None):
         return whole
-    own = {node for node in own if flow.op(node) not in CARRYING | PADDINGS}  # keys that are but moved are read of both
+    shared = {flow.carried_from(maker) for node in read for maker in flow.makers[node]}
+    both = {node for node in own if flow.op(node) in SUMS_SO_FAR and node in shared}
+    own = {node for node in own if flow.op(node) not in CARRYING | PADDINGS} - both  # moved keys are read of both, too
     return {one: (one, *sorted(held - {one}, reverse=True)) for one, held in ((changes[-1], own), (top, read))}
 
 
