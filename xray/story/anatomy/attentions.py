@@ -156,6 +156,8 @@ class Attention(Looking):
 
     The attentions of one tower read several then (Muse Glimmer's windows, which are as large as an image).
     """
+    added_of_values: tuple[str, ...] | None = None
+    """What makes of each value a number for each head that is added to the scores of its key, step by step (Doge)."""
     unscaled: bool | None = None
     beside_unturned: bool | None = None
     """That keys of the stream `beside` are not turned by their place, and the own ones are (T5Gemma 2)."""

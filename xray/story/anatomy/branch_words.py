@@ -79,6 +79,15 @@ def spell_curve(curve: Sequence[tuple[str, float | None]]) -> str:
     return text
 
 
+def spell_of_values(steps: Sequence[str]) -> str:
+    """What is made of a value, as a formula in which A is learned: exp(A · softplus(linear of V))."""
+    text, is_plain = f"{steps[0]} of V", False
+    for op in steps[1:]:
+        told = text if is_plain or op != "learned" else f"({text})"
+        text, is_plain = (f"A · {told}", False) if op == "learned" else (f"{op.strip('_')}({text})", True)
+    return text
+
+
 def enclose(text: str, is_apart: bool) -> str:
     """A part of a formula, in brackets where it must be."""
     return f"({text})" if is_apart else text
@@ -288,6 +297,7 @@ def describe_attention(branch: Attention) -> str:
         waist,
         kept,
         branch.unscaled and "scores not scaled",
+        branch.added_of_values and f"{spell_of_values(branch.added_of_values)} added",
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",

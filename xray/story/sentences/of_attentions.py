@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Positions
-from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base
+from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base, spell_of_values
 from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
@@ -359,6 +359,17 @@ def describe_kernel(anatomy: Anatomy) -> str:
 
 def describe_unscaled(anatomy: Anatomy) -> str:
     return of_some(anatomy, lambda branch: branch.unscaled, "scores are not divided by √d_k.")
+
+
+def describe_added_of_values(anatomy: Anatomy) -> str:
+    made = {branch.added_of_values for branch in attentions(anatomy)} - {None}
+    steps = made.pop() if len(made) == 1 else None
+    formula = f": {spell_of_values(steps)}{', where A is learned' * ('learned' in steps)}" if steps else ""
+    return of_some(
+        anatomy,
+        lambda branch: branch.added_of_values,
+        f"a number for each head, made of a key's value, is added to its scores{formula}.",
+    )
 
 
 def describe_convolved(anatomy: Anatomy) -> str:
