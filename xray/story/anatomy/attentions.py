@@ -163,6 +163,8 @@ class Attention(Looking):
     """That keys of the stream `beside` are not turned by their place, and the own ones are (T5Gemma 2)."""
     convolved: int | None = None
     """Over how many places a convolution mixes values, to be added to what the heads found of them (Nyströmformer)."""
+    mixed_anew: int | None = None
+    """Over how many places rows are mixed beside the heads, by weights that are made of each place (ConvBERT)."""
     mixed_before: int | None = None
     """How many places before their own convolutions mix into queries and keys."""
     mixed_back: tuple[str, ...] = ()

@@ -299,6 +299,7 @@ def describe_attention(branch: Attention) -> str:
         branch.unscaled and "scores not scaled",
         branch.added_of_values and f"{spell_of_values(branch.added_of_values)} added",
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
+        branch.mixed_anew and f"{branch.mixed_anew:,} places mixed beside the heads, by weights made of each",
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),

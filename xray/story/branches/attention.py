@@ -38,7 +38,13 @@ from xray.story.branches.operands import (
     read_sides,
     read_turn_length,
 )
-from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
+from xray.story.branches.others import (
+    count_before,
+    count_convolved,
+    count_mixed_anew,
+    count_mixed_before,
+    list_mixed_back,
+)
 from xray.story.branches.rows import list_rolled, looks_at_another_row
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
@@ -156,6 +162,7 @@ def describe_attention(
         kept_last=kept_last,
         chunk_size=read_chunk_size(flow, site, kept_last),
         convolved=count_convolved(flow, site, region),
+        mixed_anew=count_mixed_anew(flow, site, region),
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
         values_before=count_before(flow, value.nodes),

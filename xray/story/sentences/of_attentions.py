@@ -380,6 +380,16 @@ def describe_convolved(anatomy: Anatomy) -> str:
     )
 
 
+def describe_mixed_anew(anatomy: Anatomy) -> str:
+    many = sorted({branch.mixed_anew for branch in attentions(anatomy) if branch.mixed_anew})
+    return of_some(
+        anatomy,
+        lambda branch: branch.mixed_anew,
+        f"beside the heads, {' or '.join(f'{one:,}' for one in many)} places are mixed, as by a convolution, but by"
+        " weights that are worked out anew for each place, and sum to 1.",
+    )
+
+
 def describe_cap(anatomy: Anatomy) -> str:
     caps = sorted({branch.cap for branch in attentions(anatomy) if branch.cap})
     if not caps:
