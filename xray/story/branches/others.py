@@ -26,6 +26,12 @@ Kind = Literal["state space", "linear attention", "gated"] | None
 
 def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
     """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT)."""
+    found = list_way_beside(flow, region, site)
+    return found if any(flow.op(node) in FINDINGS for node in found) else frozenset()
+
+
+def list_way_beside(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+    """The steps that make what is put beside what the heads found, and that no head needs."""
     inside = region.inner | region.beside
     own = set(flow.behind(site.weighted_sum, within=inside.__contains__))
     reached = {site.weighted_sum}
@@ -37,7 +43,7 @@ def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
         for maker in flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ():
             if maker is not None and maker not in reached:
                 found |= set(flow.behind(maker, within=inside.__contains__)) - own
-    return frozenset(found) if any(flow.op(node) in FINDINGS for node in found) else frozenset()
+    return frozenset(found)
 
 
 def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
@@ -63,7 +69,7 @@ def count_mixed_anew(flow: Flow, site: Site, region: Region) -> int | None:
 
     None where they are mixed by nothing, or by learned weights.
     """
-    way = list_other_way(flow, region, site)
+    way = list_way_beside(flow, region, site)
     for node in sorted(one for one in way if is_product(flow, one)):
         sides = {flow.op(one): one for maker in flow.makers[node] if (one := flow.carried_from(maker)) is not None}
         if {*sides} != {"softmax", "unfold"}:
