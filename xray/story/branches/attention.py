@@ -45,7 +45,7 @@ from xray.story.branches.others import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.rows import list_rolled, looks_at_another_row
+from xray.story.branches.rows import looks_at_another_row, read_kept_apart, rolls_places
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
@@ -103,6 +103,7 @@ def describe_attention(
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     fused = name_fusion(query, key, value)
+    apart = read_kept_apart(flow, site, query)
     return Attention(
         source=source,
         heads=heads,
@@ -134,7 +135,8 @@ def describe_attention(
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
-        rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
+        rolled=None if cut is None and apart is None else any(rolls_places(flow, node) for node in query.nodes),
+        kept_apart=apart,
         pooled=count_pooled(flow, site, key, region),
         gathered=count_gathered(flow, site, key, region),
         other_rows=key.has_others or None,
@@ -388,12 +390,3 @@ def name_source(
 def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:
     """Whether a layer stands on every way from a step to where a stream goes on, with other rows (GroupViT)."""
     return place not in flow.behind(start, ends=lambda here: here == place or is_linear(flow, here))
-
-
-def rolls_places(flow: Flow, node: int) -> bool:
-    """Whether a step rolls rows of places, and not the numbers of each."""
-    step = flow.steps[node]
-    if step.op != "roll" or not step.outputs:
-        return False
-    axes = list_rolled(step)
-    return bool(axes) and len(step.outputs[0].shape) - 1 not in axes

@@ -1,6 +1,7 @@
 """What the card says of the attentions of a model: of all of them, or of some."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from math import isfinite
 from typing import TypeVar
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Positions
@@ -437,7 +438,11 @@ def describe_kept_last(anatomy: Anatomy) -> str:
 
 def describe_rolled(anatomy: Anatomy) -> str:
     some = tell_where(anatomy, lambda branch: branch.rolled)
-    return "" if some is None else f"Windows are cut elsewhere{some}: places are rolled before, and back behind."
+    taken = {branch.kept_apart for branch in attentions(anatomy) if branch.rolled}
+    by = taken.pop() if len(taken) == 1 else None
+    how = f"takes {by:g} off" if by is not None and isfinite(by) else "hides"
+    apart = f" A mask {how} the scores of places that the roll alone brings into one window." if by else ""
+    return "" if some is None else f"Windows are cut elsewhere{some}: places are rolled before, and back behind.{apart}"
 
 
 def describe_gathered(anatomy: Anatomy) -> str:
