@@ -12,6 +12,8 @@ from xray.story.attention.square import is_broadcast
 from xray.story.body.reading import read_pass
 from xray.story.cards.formulas import list_formulas
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sentences.of_attentions import attentions
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_norms import describe_query_factor
 
 WIDTH, HEADS, KEY_HEADS, D_K = 35, 4, 2, 6
@@ -135,6 +137,32 @@ def test_what_another_way_reads_leads_to_where_its_rows_are_put_beside_the_heads
     assert {step.op for step in box.steps} >= {"cat", "linear", "tanh"}
     assert box.extra == f"{(WIDTH + 1) * (WIDTH - HEADS * D_K):,} parameters"
     assert "LAYER NORM" in led or box.key in chart.feet
+
+
+class MixedBeside(InHalves):
+    """Heads beside which stand rows that are mixed with their neighbours, by weights of each place or by one set."""
+
+    def __init__(self, anew=True):
+        super().__init__()
+        self.anew, self.kernel, self.end = anew, nn.Linear(WIDTH, 3 if anew else WIDTH), nn.Identity()
+        self.other, self.held = nn.Linear(WIDTH, WIDTH - HEADS * D_K), nn.Parameter(torch.rand(3))
+
+    def forward(self, x):
+        batch, places, _ = x.shape
+        weights = self.kernel(x).reshape(-1, 3, 1) if self.anew else self.held[:, None].expand(batch * places, 3, 1)
+        rows = self.other(x).transpose(1, 2).unsqueeze(-1)
+        near = nn.functional.unfold(rows, (3, 1), padding=(1, 0)).transpose(1, 2)
+        mixed = near.reshape(batch * places, -1, 3) @ weights.softmax(1)
+        return torch.cat([super().forward(x), mixed.reshape(batch, places, -1)], dim=-1)
+
+
+@pytest.mark.parametrize(("anew", "places"), [(True, 3), (False, None)])
+def test_places_mixed_beside_the_heads_by_weights_of_each_are_told(anew, places):
+    torch.manual_seed(0)
+    found = xray.anatomy(trace_of(lambda: MixedBeside(anew)))
+
+    assert {one.mixed_anew for one in attentions(found)} == {places}
+    assert any("Beside the heads, 3 places are mixed" in text for text in list_sentences(found)) is anew
 
 
 class SameWeightsBeside(InHalves):

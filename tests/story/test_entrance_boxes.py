@@ -310,6 +310,22 @@ def test_words_times_a_number_for_each_place_have_a_box_for_it(given):
     assert "× ONE NUMBER FOR EACH PLACE" in labels_of(chart)
 
 
+class Long(Words):
+    """Words, of which those behind so many are set to 0 (XLM)."""
+
+    def forward(self, ids, lengths):  # type: ignore[override]
+        x = self.words(ids) * (torch.arange(7) < lengths[:, None]).unsqueeze(-1).to(torch.float32)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_words_times_what_is_1_where_they_count_and_else_0_say_that():
+    _, chart = read(Long, torch.arange(14).view(2, 7), torch.tensor([7, 3]))
+
+    assert "ROWS OF A MASK SET TO 0" in labels_of(chart)
+
+
 class Shared(Words):
     """Words, each divided by a number for its place (as XCiT makes waves of what it divides)."""
 

@@ -111,6 +111,23 @@ class Told(nn.Module):
         return self.layers(x.masked_scatter(is_sound, self.project(self.heard(sound))))
 
 
+class Normed(Told):
+    """The same, normed, with a dropout that drops nothing, before it is put among words (TVP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project = nn.Sequential(self.project, nn.LayerNorm(WIDTH), nn.Dropout(0.1))
+
+
+def test_a_norm_of_what_one_tower_alone_gives_is_between_towers_with_its_dropout():
+    ids = torch.tensor([[3, 1, 1, 1, 1, 1, 4], [5, 6, 1, 1, 1, 1, 1]])
+    *_, words = read(Normed().eval(), ids, rows())
+
+    surfaces = {node.label: node.surface for node in words.entrance.nodes}
+    assert surfaces["LAYER NORM"] == "ghost"
+    assert surfaces["TABLE LOOKUP"] == "own"
+
+
 def test_1_and_0_that_other_towers_alone_are_compared_for_are_between_towers():
     ids = torch.tensor([[3, 1, 1, 1, 1, 1, 4], [5, 6, 1, 1, 1, 1, 1]])
     *_, words = read(Told(), ids, rows())

@@ -29,18 +29,82 @@ class Marks(nn.Module):
         return x
 
 
-def list_labels(*, trained):
+class Lookup(nn.Module):
+    """Words of which one sign has a row of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.mark = nn.Embedding(31, WIDTH), nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, ids):
+        x = self.words(ids) * WIDTH**0.5
+        x[ids == SIGN] = self.mark
+        return x
+
+
+class LooksUp(Marks):
+    """The same, where a module looks the words up; other whole numbers come in beside, which nothing may read."""
+
+    def __init__(self):
+        super().__init__(trained=True)
+        self.lookup = Lookup()
+
+    def forward(self, ids, kinds):  # type: ignore[override]
+        x = self.lookup(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Known(Marks):
+    """A row stands in at places that come in."""
+
+    def forward(self, ids, known):  # type: ignore[override]
+        x = self.words(ids) * WIDTH**0.5
+        x[known] = self.mark
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class Cleared(Marks):
+    """The row of one sign becomes 0."""
+
+    def forward(self, ids):
+        x = self.words(ids) * WIDTH**0.5
+        x[ids == SIGN] = 0.0
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+IDS = torch.arange(4, 14).view(2, 5)
+
+
+def list_labels(model, *given):
     torch.manual_seed(0)
-    reading = read_passes(xray.trace(Marks(trained=trained), torch.arange(4, 14).view(2, 5)))[0]
+    reading = read_passes(xray.trace(model, IDS, *given))[0]
     return [node.label for node in chart_entrance(reading.flow, reading.towers[0]).nodes]
 
 
-def test_a_learned_row_that_stands_in_for_a_sign_is_a_box():
-    assert "A LEARNED ROW PUT IN" in list_labels(trained=True)
+def test_a_learned_row_that_stands_in_for_a_sign_is_a_box_that_says_for_which():
+    assert "A LEARNED ROW WHERE THE ID IS 7" in list_labels(Marks(trained=True))
+
+
+def test_the_sign_is_known_where_a_module_looks_up_what_it_asks_for():
+    assert "A LEARNED ROW WHERE THE ID IS 7" in list_labels(LooksUp(), torch.zeros_like(IDS))
+
+
+def test_a_learned_row_at_places_that_come_in_is_of_no_sign():
+    assert "A LEARNED ROW PUT IN" in list_labels(Known(trained=True), IDS == SIGN)
+
+
+def test_rows_of_a_sign_that_become_0_say_which():
+    assert "ROWS SET TO 0 WHERE THE ID IS 7" in list_labels(Cleared(trained=True))
 
 
 def test_a_row_that_is_not_learned_is_no_learned_one():
-    assert "A LEARNED ROW PUT IN" not in list_labels(trained=False)
+    assert not any("LEARNED ROW" in label for label in list_labels(Marks(trained=False)))
 
 
 class Patched(Marks):

@@ -209,7 +209,8 @@ def diffllama(c):
 @family("DogeForCausalLM", "doge:241, 438", num_hidden_layers=2)
 def doge(c):
     # what is added to the scores is worked out of the values, not of places; the stream is scaled past both (line 461)
-    stages = (pre("rms", one) for one in (attention(c, qk_norm=True), gated(c)))
+    made = ("linear", "softplus", "learned", "exp")
+    stages = (pre("rms", one) for one in (attention(c, qk_norm=True, added_of_values=made), gated(c)))
     return decoder_only(c, *(replace(one, stream_scale="learned") for one in stages), final="rms")
 
 

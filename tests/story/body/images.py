@@ -286,6 +286,7 @@ def swinv2(c):
             looks_both_ways(c, **sizes, causal=causal, rolled=rolled if cut else None)
             for causal, rolled in ((False, False), (Silent(False), True))
         )
+        rolled = replace(rolled, kept_apart=200)  # 100 for each of two sums of the mask (lines 435, 436)
         numbers = range(first, first + depth)
         kinds = [(numbers[::2], whole), (numbers[1::2], rolled)] if stage < 3 else [(numbers, whole)]
         groups += [group(own, width, after("layer", attend), think) for own, attend in kinds]

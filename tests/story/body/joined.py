@@ -183,6 +183,7 @@ def clap(c):
             looks_both_ways(hear, kernel="plain", **sizes, causal=causal, rolled=rolled if stage < 3 else None)
             for causal, rolled in ((False, False), (False if stage else Silent(False), True))
         )
+        rolled = replace(rolled, kept_apart=100 if stage < 3 else None)  # line 382
         think = pre("layer", plain(hear, d_ff=int(hear.mlp_ratio * width)))
         own = range(first, first + depth)
         parts = [(own[::2], whole), (own[1::2], rolled)] if stage < 3 else [(own, whole)]

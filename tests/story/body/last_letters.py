@@ -136,7 +136,7 @@ def swin2sr(c):
     width = c.embed_dim
     look = looks_both_ways(c, heads=6, d_k=width // 6, positions="relative", qk_norm=True, kernel="plain")
     look = replace(look, window=c.window_size**2, qk_norm_kind=None, rolled=False)
-    moved = replace(look, rolled=True, causal=Silent(False))
+    moved = replace(look, rolled=True, causal=Silent(False), kept_apart=200)  # the mask is added twice
     think = after("layer", FeedForward(int(c.mlp_ratio * width), "gelu", False, None))
     groups = tuple(
         group(range(first, first + 4, 2), width, after("layer", one), think)

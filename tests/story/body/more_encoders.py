@@ -217,10 +217,10 @@ def nystromformer(c):
 
 @family("ConvBertForMaskedLM", "convbert:142, 275", named=True, **TWO)
 def convbert(c):
-    # half of the heads are a convolution's
+    # half of the heads are a convolution's, whose weights are softmax of a linear layer (line 203)
     heads = c.num_attention_heads // c.head_ratio
     width = c.hidden_size // c.num_attention_heads
-    attend = by_hand(c, heads=heads, kv_heads=heads, d_k=width, d_v=width)
+    attend = by_hand(c, heads=heads, kv_heads=heads, d_k=width, d_v=width, mixed_anew=c.conv_kernel_size)
     parts = f"positions {c.max_position_embeddings}", f"table {c.type_vocab_size}", "norm"
     return of_bert(c, attend=attend, parts=parts)
 

@@ -11,9 +11,11 @@ from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
 from xray.story.cards.pattern import describe_rows_added
 from xray.story.facts.unsaid import list_undrawn
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
@@ -180,12 +182,12 @@ def test_sums_of_those_rows_are_told_where_the_frames_of_a_tower_stand_in_two_co
     assert list_unsaid([*before, lower, upper]) == ()
 
 
-def test_rows_of_another_tower_have_the_colour_of_that_tower_before_anything_is_made_of_them():
+def test_rows_of_another_tower_have_its_colour_and_what_is_made_of_them_that_of_no_tower_before_they_are_added():
     with torch.no_grad():
         columns = read_columns(xray.trace(Deep(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
     chart = columns[-1].frames[-1].bridge
 
-    assert [node.surface for node in chart.nodes] == ["memory", "own", "own"]
+    assert [node.surface for node in chart.nodes] == ["memory", "ghost", "own"]
 
 
 def test_layers_behind_which_rows_are_added_all_along_stay_in_one_frame():
@@ -193,6 +195,65 @@ def test_layers_behind_which_rows_are_added_all_along_stay_in_one_frame():
         columns = read_columns(xray.trace(Bridged(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
 
     assert [len(column.frames) for column in columns] == [1, 1]
+
+
+class Looks(nn.Module):
+    """Layers that look at the rows of another stack, to which rows of an image were added before (BridgeTower)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.words = nn.Linear(7, WIDTH), nn.Embedding(11, WIDTH)
+        self.see, self.read = (
+            nn.ModuleList(Layer(WIDTH, Attention(WIDTH, heads), norm="after") for heads in some)
+            for some in ([3] * DEPTH, [3, *[1] * (DEPTH - 1)])
+        )
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(DEPTH - 1))
+        self.adapt, self.last = nn.Linear(WIDTH, WIDTH), nn.ModuleList(Asking() for _ in range(2))
+
+    def forward(self, pixel_values, ids, asked):
+        seen, x, kept = self.project(pixel_values), self.words(ids), []
+        for number, (see, read) in enumerate(zip(self.see, self.read, strict=True)):
+            seen = see(seen)
+            kept.append(self.norms[number - 1](x + self.adapt(seen)) if number else x)
+            x = read(kept[-1])
+        y = self.words(asked)
+        for layer, memory in zip(self.last, kept[1:], strict=False):
+            y = layer(y, memory)
+        return y
+
+
+class Asking(nn.Module):
+    """Attention to itself, to a memory, and a feed-forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.own, self.other = Attention(WIDTH, 3), Attention(WIDTH, 3)
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
+        self.think = nn.Sequential(nn.Linear(WIDTH, 29), nn.GELU(), nn.Linear(29, WIDTH))
+
+    def forward(self, x, memory):
+        x = self.norms[0](x + self.own(x, x))
+        x = self.norms[1](x + self.other(x, memory))
+        return self.norms[2](x + self.think(x))
+
+
+def test_what_looks_at_rows_behind_others_that_were_added_reads_one_tower_alone_with_those():
+    ids = torch.ones(BATCH, PLACES, dtype=torch.long)
+    with torch.no_grad():
+        found = anatomy(xray.trace(Looks(), rows(), ids, torch.zeros(BATCH, 3, dtype=torch.long)))
+    ways = {(one.source, one.behind, one.with_added) for one in found.links if one.kind == "memory"}
+
+    assert ways == {("encoder", (0, 1), True)}
+
+
+def test_what_looks_at_them_is_led_from_the_box_that_adds_them():
+    ids = torch.ones(BATCH, PLACES, dtype=torch.long)
+    with torch.no_grad():
+        layout = compose_poster(xray.trace(Looks(), rows(), ids, torch.zeros(BATCH, 3, dtype=torch.long)), text_width)
+    (box,) = (box for box in layout.boxes if "forward/norms.0#0" in box.steps)
+
+    starts = {curve.points[0] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
+    assert starts == {(box.right, box.y)}
 
 
 class InFront(nn.Module):

@@ -53,3 +53,9 @@ def test_the_far_smaller_of_two_tables_is_told_by_its_rows(rows, told):
     labels = [node.label for node in entrance_of(Prompted(count_out, rows), IDS).nodes]
 
     assert sorted(label for label in labels if "LOOKUP" in label) == sorted(["TABLE LOOKUP", told])
+
+
+def test_kinds_that_ids_pick_are_told():
+    (told,) = [node.told for node in entrance_of(Prompted(count_out), IDS).nodes if "16 ROWS" in node.label]
+
+    assert told == ("kind 0 for the first 5, then 2 where the id is not 3, else 1",)

@@ -5,6 +5,9 @@ from poster_cases import make_case
 from printed import lines_of, text_of, words_of
 
 from xray.renderers.fonts import text_width
+from xray.story.canvas import Canvas
+from xray.story.compare.marks import Mark, Marks
+from xray.story.compare.outlines import card_blocks
 from xray.story.poster import compose_poster
 
 
@@ -100,3 +103,14 @@ def test_nothing_is_drawn_of_what_did_not_run(drawn):
 def test_a_loss_that_fails_has_no_number(drawn):
     loss = next(box for box in drawn("loss fails").boxes if box.id == "training/loss.cross_entropy#0")
     assert [text_of(line) for line in loss.lines][1:] == ["failed", "no number came out"]
+
+
+def test_a_long_name_of_a_step_stands_whole_over_the_line_that_called_it():
+    path, place = (
+        "cross_modal_text_layers.0.attention.self.softmax",
+        "transformers/models/bridged/modeling_bridged.py:425",
+    )
+    mark = Mark("forward", 0, f"{path}#0", text="says one thing and does another, all along " * 2, location=place)
+    blocks = card_blocks(Canvas(text_width), Marks("alarm", "1 ALARM", (mark,)), 400)
+
+    assert [text_of(line) for line in blocks[0][1]][:2] == [path, place]

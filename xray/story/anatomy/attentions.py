@@ -76,6 +76,8 @@ class Attention(Looking):
     """What normalises what the heads found, before the last linear layer."""
     rolled: bool | None = None
     """Whether places that are cut into windows are rolled before (Swin)."""
+    kept_apart: float | None = None
+    """By how much masks lower the scores of places that the roll alone brought into one window."""
     pooled: int | None = None
     """How many places become one query (Hiera)."""
     gathered: int | None = None
@@ -156,11 +158,15 @@ class Attention(Looking):
 
     The attentions of one tower read several then (Muse Glimmer's windows, which are as large as an image).
     """
+    added_of_values: tuple[str, ...] | None = None
+    """What makes of each value a number for each head that is added to the scores of its key, step by step (Doge)."""
     unscaled: bool | None = None
     beside_unturned: bool | None = None
     """That keys of the stream `beside` are not turned by their place, and the own ones are (T5Gemma 2)."""
     convolved: int | None = None
     """Over how many places a convolution mixes values, to be added to what the heads found of them (Nyströmformer)."""
+    mixed_anew: int | None = None
+    """Over how many places rows are mixed beside the heads, by weights that are made of each place (ConvBERT)."""
     mixed_before: int | None = None
     """How many places before their own convolutions mix into queries and keys."""
     mixed_back: tuple[str, ...] = ()

@@ -79,6 +79,15 @@ def spell_curve(curve: Sequence[tuple[str, float | None]]) -> str:
     return text
 
 
+def spell_of_values(steps: Sequence[str]) -> str:
+    """What is made of a value, as a formula in which A is learned: exp(A · softplus(linear of V))."""
+    text, is_plain = f"{steps[0]} of V", False
+    for op in steps[1:]:
+        told = text if is_plain or op != "learned" else f"({text})"
+        text, is_plain = (f"A · {told}", False) if op == "learned" else (f"{op.strip('_')}({text})", True)
+    return text
+
+
 def enclose(text: str, is_apart: bool) -> str:
     """A part of a formula, in brackets where it must be."""
     return f"({text})" if is_apart else text
@@ -150,6 +159,7 @@ def describe_heads(branch: Attention) -> str:
         branch.d_k and f"d_k {branch.d_k:,}",
         values and f"d_v {values:,}",
         branch.window and f"window {branch.window:,}{', rolled' if branch.rolled else ''}",
+        branch.rolled and not branch.window and "rolled",
         branch.pooled and f"queries pooled {branch.pooled} to 1",
         branch.gathered and spell_gathered(branch.gathered),
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
@@ -289,8 +299,11 @@ def describe_attention(branch: Attention) -> str:
         waist,
         kept,
         branch.unscaled and "scores not scaled",
+        branch.added_of_values and f"{spell_of_values(branch.added_of_values)} added",
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
+        branch.mixed_anew and f"{branch.mixed_anew:,} places mixed beside the heads, by weights made of each",
         branch.cap and f"scores capped at {branch.cap:g}",
+        branch.kept_apart and f"scores of what the roll brought together less {branch.kept_apart:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
         branch.listed and f"{branch.listed:,} keys at most, by a list",

@@ -12,9 +12,9 @@ from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
 from xray.story.attention.runs import pads
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.body.stages import find_any_norm
-from xray.story.branches.attention import rolls_places
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept
+from xray.story.branches.rows import rolls_places
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP

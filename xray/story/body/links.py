@@ -81,12 +81,13 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
     ends = {end: one.tower.name for one in towers for end in (one.end, *one.sums)}
     whose = ((branching.site, one.tower.name) for one in towers for branching in list_branchings(one))
     scored = {site.scores: name for site, name in whose if site is not None}
+    added = list_added_alone(flow, towers)
     for one in towers:
         for branching in list_branchings(one):
             branch = branching.branch
             if isinstance(branch, Looking) and branch.leaves_stream and branch.source not in (None, one.tower.name):
                 found.setdefault(Link("memory", str(branch.source), one.tower.name), set())
-                for place in list_taken(flow, branching, ends):
+                for place in list_taken(flow, branching, ends, added):
                     looked.setdefault((ends[place], one.tower.name), set()).add(place)
             for place in [] if isinstance(branch, Looking) else list_multiplied(flow, branching, ends):
                 if ends[place] != one.tower.name:
@@ -121,7 +122,14 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
             found.setdefault(link, set()).update(places)  # memory is of layers of other towers too (Mllama)
     named = {one.tower.name: one for one in towers}
     behind = {link: tell_behind(named[link.source], taken) for link, taken in found.items()}
-    return tuple(replace(link, behind=behind[link], turned=read_turned(flow, link, named)) for link in found)
+    with_added = {
+        link: link.kind == "memory" and reads_added(flow, named[link.source], named[link.target], ends)
+        for link in found
+    }
+    return tuple(
+        replace(link, behind=behind[link], turned=read_turned(flow, link, named), with_added=with_added[link])
+        for link in found
+    )
 
 
 def read_turned(flow: Flow, link: Link, named: Mapping[str, Towering]) -> tuple[int, int] | None:
@@ -137,12 +145,42 @@ def read_turned(flow: Flow, link: Link, named: Mapping[str, Towering]) -> tuple[
     return count_turned(flow, turns[0]) if len(turns) == 1 else None
 
 
-def list_taken(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:
-    """The ends and sums of towers that what a branch looks at is made of, through no other ones."""
+def list_added_alone(flow: Flow, towers: Sequence[Towering]) -> frozenset[int]:
+    """The steps that make rows of one tower for nothing but to be added between layers of another (BridgeTower)."""
+    found: set[int] = set()
+    for rows in (rows for one in towers for rows in one.added):
+        led = {rows.add}
+        for node in sorted(rows.nodes, reverse=True):
+            led |= {node} if led.issuperset(flow.leaf_readers(node)) else set()
+        found |= led - {rows.add}
+    return frozenset(found)
+
+
+def reads_added(flow: Flow, source: Towering, target: Towering, ends: Collection[int]) -> bool:
+    """Whether all that a tower looks at of another one's layers has rows of a third added to it in between."""
+    adds, own, found = {rows.add for rows in source.added}, {source.end, *source.sums}, set[bool]()
+    for branching in list_branchings(target) if adds else ():
+        starts = list_looked_at(flow, branching)
+        way = set(flow.behind(*starts, most=MOST_BEHIND, ends=lambda node: node in ends))
+        found |= {not adds.isdisjoint(way)} if not own.isdisjoint(way) else set()
+    return found == {True}
+
+
+def list_taken(flow: Flow, branching: Branching, ends: Collection[int], added: Collection[int]) -> list[int]:
+    """The ends and sums of towers that what a branch looks at is made of, through no other ones.
+
+    What was `added` to the rows of one in between, that one gives.
+    """
+    starts = list_looked_at(flow, branching)
+    way = flow.behind(*starts, most=MOST_BEHIND, within=lambda node: node not in added, ends=ends.__contains__)
+    return [place for place in way if place in ends]
+
+
+def list_looked_at(flow: Flow, branching: Branching) -> list[int | None]:
+    """The steps that a branch takes what it looks at from."""
     site, sampling = branching.site, branching.sampling
     starts: list[int | None] = [] if site is None else [site.key.origin, *flow.makers[site.scores][-1:]]
-    starts += [] if sampling is None else [sampling.origin]
-    return [place for place in flow.behind(*starts, most=MOST_BEHIND, ends=ends.__contains__) if place in ends]
+    return starts + ([] if sampling is None else [sampling.origin])
 
 
 def list_led_in(

@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
-from xray.story.branches.caps import are_unscaled
+from xray.story.branches.caps import are_unscaled, read_added_of_values
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
@@ -38,8 +38,14 @@ from xray.story.branches.operands import (
     read_sides,
     read_turn_length,
 )
-from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
-from xray.story.branches.rows import list_rolled, looks_at_another_row
+from xray.story.branches.others import (
+    count_before,
+    count_convolved,
+    count_mixed_anew,
+    count_mixed_before,
+    list_mixed_back,
+)
+from xray.story.branches.rows import looks_at_another_row, read_kept_apart, rolls_places
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
@@ -103,6 +109,7 @@ def describe_attention(
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     fused = name_fusion(query, key, value)
+    apart = read_kept_apart(flow, site, query)
     return Attention(
         source=source,
         heads=heads,
@@ -112,6 +119,7 @@ def describe_attention(
         window=window,
         positions=positions,
         unscaled=are_unscaled(flow, site, query, key) or None,
+        added_of_values=read_added_of_values(flow, site, value, heads),
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
@@ -133,7 +141,8 @@ def describe_attention(
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
-        rolled=None if cut is None else any(rolls_places(flow, node) for node in query.nodes),
+        rolled=None if cut is None and apart is None else any(rolls_places(flow, node) for node in query.nodes),
+        kept_apart=apart,
         pooled=count_pooled(flow, site, key, region),
         gathered=count_gathered(flow, site, key, region),
         other_rows=key.has_others or None,
@@ -161,6 +170,7 @@ def describe_attention(
         kept_last=kept_last,
         chunk_size=read_chunk_size(flow, site, kept_last),
         convolved=count_convolved(flow, site, region),
+        mixed_anew=count_mixed_anew(flow, site, region),
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
         values_before=count_before(flow, value.nodes),
@@ -387,12 +397,3 @@ def name_source(
 def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:
     """Whether a layer stands on every way from a step to where a stream goes on, with other rows (GroupViT)."""
     return place not in flow.behind(start, ends=lambda here: here == place or is_linear(flow, here))
-
-
-def rolls_places(flow: Flow, node: int) -> bool:
-    """Whether a step rolls rows of places, and not the numbers of each."""
-    step = flow.steps[node]
-    if step.op != "roll" or not step.outputs:
-        return False
-    axes = list_rolled(step)
-    return bool(axes) and len(step.outputs[0].shape) - 1 not in axes

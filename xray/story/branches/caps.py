@@ -1,18 +1,31 @@
-"""What scores are multiplied by, if by anything, and a number that they cannot pass: c·tanh(score / c)."""
+"""By what scores are multiplied, which number of a value is added, and which they cannot pass: c·tanh(score / c)."""
 
 from collections.abc import Sequence
 from math import isclose, prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
-from xray.ir.flow.operation_kinds import CASTING, CURVES, DIVISIONS, DROPOUTS, NORMS, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    CURVES,
+    DIVISIONS,
+    DROPOUTS,
+    NORMS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+)
 from xray.story.branches.operands import TURNED, Side, find_norm_of
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import number
 
 SCALE = "SCALE"
 """What a step is called that multiplies by a number that is not recorded."""
+BENDING = CURVES | {"exp", "softplus"}
+MOVES = CARRYING | REPEATS | {"index", "masked_fill", "masked_fill_"}
 KEEPING = TURNED | DROPOUTS | REPEATS | SIDE_BY_SIDE | NORMS
 """What may be done to queries and keys that scales none of them."""
 
@@ -35,6 +48,31 @@ def are_unscaled(flow: Flow, site: Site, query: Side, key: Side) -> bool:
     if any(may_scale(flow, node, side, is_behind=is_behind) for node, side, is_behind in ways if node not in normed):
         return False
     return not any(flow.op(node) in CURVES or read_scaling(flow, node) != 1 for node in site.scored[1:-1])
+
+
+def read_added_of_values(flow: Flow, site: Site, value: Side, heads: int | None) -> tuple[str, ...] | None:
+    """What makes of each value a number for each head that is added to the scores of its key; None if nothing does.
+
+    A linear layer, curves and learned factors, in this order: exp(A · softplus(linear of V)) in Doge.
+    """
+    biases = [one.operand for one in read_scored(flow, site.scored) if one.kind == "bias"]
+    here = biases[0].maker if len(biases) == 1 and biases[0] is not None else None
+    told: list[str] = []
+    for_each_key = False
+    while here is not None and not is_linear(flow, here):
+        op, record = flow.op(here), next((one for one, _ in flow.given(here) if one.role != "parameter"), None)
+        learned = [one.role for one in flow.steps[here].inputs].count("parameter")
+        if op in BENDING or (op in SCALINGS - DIVISIONS and learned == 1):
+            told.append("learned" if learned else op)
+        elif op not in MOVES:
+            return None
+        keys = flow.output(site.scores).shape[-1:]
+        for_each_key |= op in REPEATS | {"expand"} and record is not None and record.shape[-2:] == (1, *keys)
+        here = next((maker for one, maker in flow.given(here) if one.role != "parameter"), None)
+    begin = None if here is None else flow.carried_from(next(iter(flow.makers[here]), None))
+    is_of_value = begin in value.nodes and begin is not None and value.last is not None and begin >= value.last
+    is_own = is_of_value and here is not None and flow.output(here).shape[-1] == heads
+    return ("linear", *reversed(told)) if is_own and for_each_key else None
 
 
 def find_last_norm(flow: Flow, side: Side, last: int) -> int:

@@ -16,8 +16,9 @@ from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.branches.operands import Side
 from xray.story.passages.channels import is_comparison
 from xray.story.passages.held_factors import is_given, list_fed
-from xray.story.recognition.between import Region, read_sizes
+from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.lengths import divides_by_length
+from xray.story.recognition.value_shapes import number
 from xray.story.states.operands import LEAST_TURNS, find_filled, find_operands, sums_outer_products
 
 Kind = Literal["state space", "linear attention", "gated"] | None
@@ -25,6 +26,12 @@ Kind = Literal["state space", "linear attention", "gated"] | None
 
 def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
     """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT)."""
+    found = list_way_beside(flow, region, site)
+    return found if any(flow.op(node) in FINDINGS for node in found) else frozenset()
+
+
+def list_way_beside(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+    """The steps that make what is put beside what the heads found, and that no head needs."""
     inside = region.inner | region.beside
     own = set(flow.behind(site.weighted_sum, within=inside.__contains__))
     reached = {site.weighted_sum}
@@ -36,7 +43,7 @@ def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
         for maker in flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ():
             if maker is not None and maker not in reached:
                 found |= set(flow.behind(maker, within=inside.__contains__)) - own
-    return frozenset(found) if any(flow.op(node) in FINDINGS for node in found) else frozenset()
+    return frozenset(found)
 
 
 def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
@@ -54,6 +61,27 @@ def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
         is_of_heads = read == flow.output(site.weighted_sum).shape and count_groups(flow, made) == read[1]
         if is_of_heads and len(kernel) == 2 and kernel[0] > 1 == kernel[1]:
             return kernel[0]
+    return None
+
+
+def count_mixed_anew(flow: Flow, site: Site, region: Region) -> int | None:
+    """Over how many places rows are mixed beside the heads by weights that a linear layer and softmax make of each.
+
+    None where they are mixed by nothing, or by learned weights.
+    """
+    way = list_way_beside(flow, region, site)
+    for node in sorted(one for one in way if is_product(flow, one)):
+        sides = {flow.op(one): one for maker in flow.makers[node] if (one := flow.carried_from(maker)) is not None}
+        if {*sides} != {"softmax", "unfold"}:
+            continue
+        places, dim = (
+            prod(read_sizes(flow, sides["unfold"], "kernel_size")),
+            number(flow.steps[sides["softmax"]], "dim"),
+        )
+        weights = flow.carried_from(flow.makers[sides["softmax"]][0])
+        is_over = dim is not None and flow.output(sides["softmax"]).shape[int(dim)] == places
+        if is_over and weights in way and weights is not None and is_linear(flow, weights):
+            return places
     return None
 
 

@@ -1,13 +1,19 @@
-"""Rows of the batch: whether keys come from other rows than the queries that look at them, as in pairs of images."""
+"""Rows that are swapped or rolled: keys of another row of the batch, places that a roll brings into one window."""
 
-from math import prod
+from math import isqrt, prod
 
+import numpy as np
+from numpy.typing import NDArray
+
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, SHAPING, TURNS
 from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
 from xray.story.branches.operands import Side
 from xray.story.recognition.between import Region
+from xray.story.recognition.known_values import values_of
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import numbers
 
 SWAPS = frozenset({"flip", "roll"})
@@ -57,6 +63,46 @@ def list_rolled(step: Step) -> list[int]:
     """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
     rank = len(step.outputs[0].shape)
     return [one % rank for one in numbers(step, "dims")]
+
+
+def rolls_places(flow: Flow, node: int) -> bool:
+    """Whether a step rolls rows of places, and not the numbers of each."""
+    step = flow.steps[node]
+    if step.op != "roll" or not step.outputs:
+        return False
+    axes = list_rolled(step)
+    return bool(axes) and len(step.outputs[0].shape) - 1 not in axes
+
+
+def read_kept_apart(flow: Flow, site: Site, query: Side) -> float | None:
+    """By how much masks lower scores of places that stand in one window by a roll alone; None where none do just that.
+
+    What is rolled out at one end comes in at the other, beside places that are far away (Swin).
+    """
+    rolls = [node for node in query.nodes if rolls_places(flow, node)]
+    apart = mark_apart(flow.steps[rolls[0]], flow.output(site.scores).shape[-1]) if len(rolls) == 1 else None
+    masks = [one.operand for one in read_scored(flow, site.scored) if one.kind == "mask" and one.operand is not None]
+    lowered = [values_of(flow, one.maker) for one in masks] if apart is not None else []
+    known = [one.reshape(-1, *one.shape[-2:]) for one in lowered if one is not None and one.ndim > 2]
+    if apart is None or not known or len(known) < len(lowered) or any(one.shape != apart.shape for one in known):
+        return None
+    total = np.sum(known, axis=0)
+    least = float(total.min())
+    return -least if least < 0 and np.array_equal(total, np.where(apart, least, 0)) else None
+
+
+def mark_apart(roll: Step, keys: int) -> NDArray[np.bool_] | None:
+    """Which pairs of so many places of each square window a roll of a map has brought together; None if not known."""
+    (_, *map_shape, _), shifts, side = roll.outputs[0].shape, numbers(roll, "shifts"), isqrt(keys)
+    if list_rolled(roll) != [1, 2] or len(map_shape) != len(shifts) or side**2 != keys:
+        return None
+    if any(size % side for size in map_shape):
+        return None
+    from_where = [np.arange(size) - shift for size, shift in zip(map_shape, shifts, strict=True)]
+    high, wide = ((places < 0) | (places >= places.size) for places in from_where)
+    parts = 2 * high[:, None] + wide[None, :]
+    windows = parts.reshape(len(high) // side, side, -1, side).swapaxes(1, 2).reshape(-1, keys)
+    return np.asarray(windows[:, :, None] != windows[:, None, :])
 
 
 def list_picked(before: tuple[int, ...], after: tuple[int, ...]) -> list[int]:

@@ -42,7 +42,9 @@ def name_branch(branch: Branch) -> str:
             if branch.beside:
                 return "JOINT ATTENTION"
             rolled = "ROLLED " if branch.rolled else ""
-            where = f" IN {rolled}WINDOWS OF {branch.window}" if branch.window else ""
+            where = (
+                f" IN {rolled}WINDOWS OF {branch.window}" if branch.window else " OF ROLLED PLACES" if rolled else ""
+            )
             where = f" IN {branch.pieces} PIECES" if branch.pieces and not where else where
             return f"SELF-ATTENTION{where}" + (f", POOLED {branch.pooled} TO 1" if branch.pooled else "")
         return "CROSS-ATTENTION" + (" TO ANOTHER ROW" if branch.source == ANOTHER_ROW else "")

@@ -62,18 +62,21 @@ def node_of(mark: Mark) -> str:
 
 
 def list_mark(canvas: Canvas, mark: Mark, width: float) -> tuple[Line, ...]:
-    """A mark on one line where it fits, else on two or three: the step, its tensors, what is the matter."""
+    """A mark on one line where it fits, else on two or more: the step, its tensors, what is the matter."""
     name = describe_place(mark)
-    path = fit_text(mark.step.removesuffix("#0"), NOTE + 1, width - canvas.text_width(name, NOTE) - 4, canvas.measure)
-    head: Line = (Run(path, NOTE + 1, "text", "bold"), *(words(name, NOTE, "quiet") if name else ()))
+    path = fit_text(mark.step.removesuffix("#0"), NOTE + 1, width, canvas.measure)
+    place = words(name, NOTE, "quiet") if name else ()
+    head: Line = (Run(path, NOTE + 1, "text", "bold"), *place)
     shapes = fit_operands(canvas, mark.operands, width)
     text = (Run("    ", NOTE), Run(mark.text, NOTE, "accent:warning", "semibold")) if mark.text else ()
     side_by_side = (Run("    ", NOTE), *shapes) if shapes else ()
     for lines in (((*head, *side_by_side, *text),), (head, (*shapes, *text))):
         if lines[-1] and all(line_width(line, canvas.measure) <= width for line in lines):
             return lines
+    below = words(fit_text(name.lstrip(), NOTE, width, canvas.measure), NOTE, "quiet")
+    heads = (head,) if line_width(head, canvas.measure) <= width else (head[:1], below)
     told = wrap_words(mark.text.split(" "), NOTE, width, canvas.measure, 3, "semibold")
-    return (head, *((shapes,) if shapes else ()), *(words(line, NOTE, "accent:warning", "semibold") for line in told))
+    return (*heads, *((shapes,) if shapes else ()), *(words(line, NOTE, "accent:warning", "semibold") for line in told))
 
 
 def describe_place(mark: Mark) -> str:

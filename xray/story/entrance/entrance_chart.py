@@ -27,7 +27,15 @@ from xray.story.charts.dropouts import describe_dropout, list_dropouts, tell_dro
 from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
-from xray.story.entrance.entry_labels import LOOKUP, MEAN, MEAN_OF_ROWS, count_copies, label_entry, tell_fitting
+from xray.story.entrance.entry_labels import (
+    CLEARED,
+    LOOKUP,
+    MEAN,
+    MEAN_OF_ROWS,
+    count_copies,
+    label_entry,
+    tell_fitting,
+)
 from xray.story.entrance.given import add_given
 from xray.story.entrance.inputs import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
@@ -266,7 +274,7 @@ def list_scaled_words(flow: Flow, nodes: Collection[int]) -> list[int]:
     (Gemma 3n).
     """
     joining = PLACING | SUMS | {"where", "stack"}
-    joins = {node for node in nodes if flow.op(node) in joining or label_entry(flow, node) == MASKED}
+    joins = {node for node in nodes if flow.op(node) in joining or label_entry(flow, node) in (MASKED, CLEARED)}
     scales = (node for node in nodes if is_scale(flow, node) and not joins.isdisjoint(list_carried_readers(flow, node)))
     return [
         node

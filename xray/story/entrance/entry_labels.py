@@ -42,16 +42,17 @@ from xray.story.passages.added_places import (
     learned_source,
     name_places,
 )
-from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead
+from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead, is_comparison
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
-from xray.story.recognition.chosen_rows import name_row_of_id
+from xray.story.recognition.chosen_rows import ask_id, name_row_of_id
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
 
+CLEARED = "ROWS OF A MASK SET TO 0"
 MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 RESIZING = {"interpolate": "RESIZED", **dict.fromkeys(GRIDS, "SAMPLED")}
 WAYS = {"bicubic": "BICUBICALLY", "bilinear": "BILINEARLY"}
@@ -98,9 +99,9 @@ def label_entry(flow: Flow, node: int) -> str:
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
     if (op in PLACING or op == "where") and puts_learned_row(flow, node):
-        return "A LEARNED ROW PUT IN"
+        return label_put_in(flow, node)
     if clears_rows(flow, node):
-        return "ROWS OF A MASK SET TO 0"
+        return label_cleared(flow, node)
     if lays_neighbours(flow, node):
         return label_neighbours(flow, node)
     if op == "unfold" and flow.output(node).is_float:
@@ -110,7 +111,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if list_of_one_number(flow, node):
         return label_of_one_number(flow, node)
     if op in SCALINGS and op not in DIVISIONS and counts_places(flow, node):
-        return MASKED
+        return label_cleared(flow, node) if is_shown_or_not(flow, node) else MASKED
     if told := label_chosen(flow, node) or label_pieces_apart(flow, node):
         return told
     if told := label_padded(flow, node):
@@ -216,7 +217,7 @@ def counts_places(flow: Flow, node: int) -> bool:
     is_wide = len(shape) > 2 and shape[-1] > 1 and len(flow.steps[node].inputs) == 2
     if not is_wide or len(numbers) != 1 or find_any_norm(flow, node) is not None:
         return False
-    return numbers[0] not in reading or is_given(flow, numbers[0])
+    return numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0])
 
 
 def label_lookup(flow: Flow, node: int) -> str:
@@ -323,6 +324,24 @@ def puts_learned_row(flow: Flow, node: int) -> bool:
     sources = (learned_source(flow, *one) for one in flow.given(node))
     rows = [one for one in sources if one is not None and one.shape[-1:] == wide and prod(one.shape) == prod(wide)]
     return any(one.trained is not False for one in rows)
+
+
+def label_put_in(flow: Flow, node: int) -> str:
+    """What a step is called that writes a learned row at some places: those of one id, where it asks for that."""
+    wanted = ask_id(flow, node)
+    return "A LEARNED ROW PUT IN" if wanted is None else f"A LEARNED ROW WHERE THE ID IS {wanted:,}"
+
+
+def label_cleared(flow: Flow, node: int) -> str:
+    """What a step is called that sets rows to 0: those of one id, where it asks for that, or of a mask."""
+    wanted = ask_id(flow, node) if flow.op(node) in PLACING else None
+    return CLEARED if wanted is None else f"ROWS SET TO 0 WHERE THE ID IS {wanted:,}"
+
+
+def is_shown_or_not(flow: Flow, node: int) -> bool:
+    """Whether the numbers by which a step multiplies rows are all 1 or 0, since each says whether something is so."""
+    width = flow.output(node).shape[-1]
+    return any(is_comparison(flow, maker) for record, maker in flow.given(node) if record.shape[-1] != width)
 
 
 def repeats_rows(flow: Flow, node: int) -> bool:

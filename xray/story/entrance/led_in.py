@@ -4,10 +4,11 @@ from collections.abc import Collection, Iterable
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import DROPOUTS
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart, Node
 from xray.story.entrance.turned_rows import list_tables
-from xray.story.passages.homes import read_leading
+from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import list_reading_data
 
 
@@ -22,6 +23,7 @@ def paint_led(
     leading = read_leading(flow, towering, towers)
     theirs, between = (frozenset[int]().union(*some.values()) for some in (leading.inside, leading.between))
     theirs |= {rows.source for rows in towering.added}
+    between |= list_led_between(flow, towering, towers) - theirs
     places, data, entrance = flow.places, list_reading_data(flow), towering.entrance
     aside = list_tables(flow, entrance) | list_alone(flow, between, entrance) if between else set[int]()
 
@@ -30,7 +32,7 @@ def paint_led(
             return chart
         nodes: list[Node] = []
         for node in chart.nodes:
-            own = {places[step.id] for step in node.steps}
+            own = {places[step.id] for step in node.steps if step.op not in DROPOUTS}
             worked = own & data - aside
             if own and own <= theirs and node.surface == "own" and has_own:
                 node = replace(node, surface="memory")
@@ -41,6 +43,13 @@ def paint_led(
         return paint_fed(replace(chart, nodes=tuple(nodes)), apart)
 
     return [paint(chart) for chart in charts]
+
+
+def list_led_between(flow: Flow, towering: Towering, towers: Collection[Towering]) -> frozenset[int]:
+    """What works out rows of other towers that are added between layers of one, and stands in no tower's block."""
+    nodes = {node for rows in towering.added for node in rows.nodes}
+    homes = find_homes(flow, towers) if nodes else {}
+    return frozenset(node for node in nodes if not list_holders(flow, homes, node))
 
 
 def list_alone(flow: Flow, nodes: Collection[int], entrance: Collection[int]) -> set[int]:

@@ -5,11 +5,22 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, GRIDS, LOOKUPS, REPEATS, SIDE_BY_SIDE, SUMS, TIMES
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    DIFFERENCES,
+    GRIDS,
+    LOOKUPS,
+    REPEATS,
+    SIDE_BY_SIDE,
+    SUMS,
+    TIMES,
+    ZEROS,
+)
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Node, count_own
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
+from xray.story.recognition.chosen_rows import is_of_ids
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import plural
 
@@ -131,7 +142,7 @@ def tell_counting(flow: Flow, chart: Chart) -> Chart:
     nodes = list[Node]()
     for node in chart.nodes:
         lookups = [flow.places[one.id] for one in node.steps if one.op in LOOKUPS | PICKING]
-        told = next(filter(None, (describe_counting(flow, one) for one in lookups)), "")
+        told = next(filter(None, (describe_counting(flow, one) or describe_kinds(flow, one) for one in lookups)), "")
         nodes.append(replace(node, told=(*node.told, told)) if told else node)
     return replace(chart, nodes=tuple(nodes))
 
@@ -163,6 +174,28 @@ def describe_counting(flow: Flow, lookup: int) -> str:
             return ""  # some of those counted may be cut off in front
         return f"from row {start + added} on" if start + added > 0 and flow.one_pass.number <= 1 else ""
     return describe_left_out(flow, here, masks, added + 1)
+
+
+def describe_kinds(flow: Flow, lookup: int) -> str:
+    """Which kind, of two, each place is whose row is looked up, by its id; "" where that is not what picks the row.
+
+    Places in front of those that came in may all be of kind 0 (CPM-Ant's segments).
+    """
+    here, front = find_numbering(flow, lookup), ""
+    if here is not None and flow.op(here) == "cat":
+        begun, own = [flow.carried_from(maker, NUMBERED) for maker in flow.makers[here]][:2]
+        if len(flow.makers[here]) != 2 or begun is None or flow.op(begun) not in ZEROS:
+            return ""
+        here, front = own, f"0 for the first {flow.output(begun).shape[-1]:,}, then "
+    if here is None or flow.op(here) != "where" or len(flow.steps[here].inputs) != 1:
+        return ""
+    asked = flow.carried_from(flow.makers[here][0])
+    kinds = [number(flow.steps[here], name) for name in ("input", "other")]
+    wanted = None if asked is None or not is_of_ids(flow, asked) else number(flow.steps[asked])
+    how = None if asked is None else {"eq": "is", "ne": "is not"}.get(flow.op(asked))
+    if wanted is None or how is None or None in kinds:
+        return ""
+    return f"kind {front}{kinds[0]:g} where the id {how} {wanted:g}, else {kinds[1]:g}"
 
 
 def read_start(flow: Flow, counting: int, masks: AbstractSet[int | None]) -> int | None:

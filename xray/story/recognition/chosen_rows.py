@@ -1,7 +1,7 @@
 """Rows that are chosen: by their scores, as queries are (RT-DETR), by chance (ViT MAE), or by their ids (CLIP)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, REPEATS, SUMS, TIMES
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, LOOKUPS, REPEATS, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.recognition.scored_parts import NEGATIONS
 from xray.story.recognition.value_shapes import number
@@ -111,6 +111,25 @@ def name_row_of_id(flow: Flow, node: int) -> str:
         return "THE HIGHEST ID'S ROW" if is_of_ids(flow, highest) else ""
     one = number(flow.steps[compared])
     return f"THE FIRST ROW OF ID {one:.0f}" if one is not None and is_of_ids(flow, compared) else ""
+
+
+def ask_id(flow: Flow, node: int) -> int | None:
+    """The id at whose places alone a step writes, as a bool says that it reads; None where it is none that is known."""
+    asked = [flow.carried_from(maker) for record, maker in flow.given(node) if record.dtype == "bool"]
+    here = asked[0] if len(asked) == 1 else None
+    is_asked = here is not None and flow.op(here) == "eq" and (is_of_ids(flow, here) or is_of_looked_up(flow, here))
+    wanted = number(flow.steps[here]) if here is not None and is_asked else None
+    return int(wanted) if wanted is not None and wanted == int(wanted) else None
+
+
+def is_of_looked_up(flow: Flow, node: int) -> bool:
+    """Whether a step reads the only ids that its module was handed, which looks them up (T5Gemma 2's words)."""
+    step = flow.steps[node]
+    holder = flow.one_pass.by_id.get(step.parent or "")
+    handed = [] if holder is None else [one for one in holder.inputs if one.role == "ids"]
+    lookups = [one for one in flow.steps if one.parent == step.parent and one.op in LOOKUPS]
+    read = [*step.inputs, *(record for one in lookups for record in one.inputs if record.role == "ids")]
+    return len(handed) == len(lookups) == 1 and {(one.shape, one.source) for one in read} == {(handed[0].shape, None)}
 
 
 def is_of_ids(flow: Flow, node: int) -> bool:

@@ -89,6 +89,7 @@ def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standin
         charts: list[tuple[Chart, Mapping[str, Box]]] = [
             (shown.panels[0].chart, shown.placed[0].boxes) for shown in stands.drawn.shown
         ]
+        charts += [(chart, placed.boxes) for chart, placed in stands.drawn.bridges]
         charts += [(column.entrance, stands.entrances[0].boxes)] if column.entrance and stands.entrances else []
         charts += [(column.exit, stands.exits[0].boxes)] if column.exit and stands.exits[0] else []
         for chart, boxes in charts:

@@ -1,10 +1,11 @@
 """What the card says of the attentions of a model: of all of them, or of some."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from math import isfinite
 from typing import TypeVar
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Positions
-from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base
+from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base, spell_of_values
 from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
@@ -374,11 +375,32 @@ def describe_unscaled(anatomy: Anatomy) -> str:
     return of_some(anatomy, lambda branch: branch.unscaled, "scores are not divided by √d_k.")
 
 
+def describe_added_of_values(anatomy: Anatomy) -> str:
+    made = {branch.added_of_values for branch in attentions(anatomy)} - {None}
+    steps = made.pop() if len(made) == 1 else None
+    formula = f": {spell_of_values(steps)}{', where A is learned' * ('learned' in steps)}" if steps else ""
+    return of_some(
+        anatomy,
+        lambda branch: branch.added_of_values,
+        f"a number for each head, made of a key's value, is added to its scores{formula}.",
+    )
+
+
 def describe_convolved(anatomy: Anatomy) -> str:
     many = sorted({branch.convolved for branch in attentions(anatomy) if branch.convolved})
     told = f"a convolution over {' or '.join(f'{one:,}' for one in many)} places mixes the values of each head too"
     return of_some(
         anatomy, lambda branch: branch.convolved, f"{told}, and what it gives is added to what the head found."
+    )
+
+
+def describe_mixed_anew(anatomy: Anatomy) -> str:
+    many = sorted({branch.mixed_anew for branch in attentions(anatomy) if branch.mixed_anew})
+    return of_some(
+        anatomy,
+        lambda branch: branch.mixed_anew,
+        f"beside the heads, {' or '.join(f'{one:,}' for one in many)} places are mixed, as by a convolution, but by"
+        " weights that are worked out anew for each place, and sum to 1.",
     )
 
 
@@ -429,7 +451,11 @@ def describe_kept_last(anatomy: Anatomy) -> str:
 
 def describe_rolled(anatomy: Anatomy) -> str:
     some = tell_where(anatomy, lambda branch: branch.rolled)
-    return "" if some is None else f"Windows are cut elsewhere{some}: places are rolled before, and back behind."
+    taken = {branch.kept_apart for branch in attentions(anatomy) if branch.rolled}
+    by = taken.pop() if len(taken) == 1 else None
+    how = f"takes {by:g} off" if by is not None and isfinite(by) else "hides"
+    apart = f" A mask {how} the scores of places that the roll alone brings into one window." if by else ""
+    return "" if some is None else f"Windows are cut elsewhere{some}: places are rolled before, and back behind.{apart}"
 
 
 def describe_gathered(anatomy: Anatomy) -> str:

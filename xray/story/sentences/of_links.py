@@ -193,7 +193,7 @@ def describe_earlier(anatomy: Anatomy) -> str:
         elif link.kind == "met":
             told.append(f"What {behind} is put together with what the {link.target} tower gives.")
         else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
-            told.append(f"The {link.target} tower reads what {behind}.")
+            told.append(f"The {link.target} tower reads what {behind}{', with what is added there' * link.with_added}.")
     return " ".join(told)
 
 

@@ -264,6 +264,9 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "mask": (of_attention("mask", "what may not be seen is pushed far down", any_attention),),
     "bias": (
         of_attention("bias of kinds", "how far apart two of one kind are counts too", lambda part: part.within_a_kind),
+        of_attention(
+            "bias of values", "a number made of each key's value", lambda part: part.added_of_values is not None
+        ),
         of_attention("bias", "how far apart two are counts too", lambda part: part.positions in ("alibi", "relative")),
     ),
     "softmax": (

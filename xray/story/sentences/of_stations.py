@@ -313,6 +313,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Attention) and one.causal is False and not one.partial,
     ),
     Sentence("station of several sequences", describe_together),
+    fixed(
+        "looks past a roll",
+        "Places are rolled, and look at those that were no farther away before.",
+        lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
+    ),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",

@@ -243,7 +243,10 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         has_condition=any(column.condition is not None for column in columns),
         has_brought=any(node.surface == "condition" for one in columns if one.exit for node in one.exit.nodes),
         has_between=any(
-            node.surface == "ghost" for column in columns for one in list_ends(column) for node in one.nodes
+            node.surface == "ghost"
+            for column in columns
+            for one in (*list_ends(column), *(frame.bridge for frame in column.frames))
+            for node in (one.nodes if one is not None else ())
         ),
         has_turns=any(not column.is_first for column in columns),
         unsaid=list_unsaid(columns),
