@@ -341,6 +341,16 @@ def test_norms_are_adaptive_in_all_sublayers_only_where_each_is(adaptive, told):
     assert describe_adaptive(replace(anatomy, towers=towers)) == told
 
 
+@pytest.mark.parametrize(
+    ("conditioned", "told"), [(("scales",), "scaled."), (("scales", "shifts", "gates"), "scaled and shifted.")]
+)
+def test_of_adaptive_norms_is_told_what_is_done_to_them(conditioned, told):
+    anatomy = make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True))
+    towers = tuple(replace(tower, conditioned=conditioned) for tower in anatomy.towers)
+
+    assert describe_adaptive(replace(anatomy, towers=towers)).endswith(f"how much each is {told}")
+
+
 def test_a_state_is_said_of_some_layers_where_others_have_attention():
     state = Recurrence(kind="state space", state=(2, 3, 5))
     text = "state is changed and handed on from place to place: it does not grow with the length."

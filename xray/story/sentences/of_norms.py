@@ -13,6 +13,9 @@ from xray.story.wording import join_words
 WHERE = {"sublayer": "around sublayers", "entrance": "before the first layer", "last": "behind the last layer"}
 """Where norms stand that are in no sublayer."""
 
+MOVED = {"scales": "scaled", "shifts": "shifted"}
+"""What a condition does to what norms give, and how that is said of them."""
+
 
 def stages(anatomy: Anatomy) -> Iterator[Stage]:
     """Every kind of stage in it."""
@@ -77,7 +80,9 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     where, they = ("", "each") if found == {True} else (" of some sublayers", "each of these")
     names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
     told = f", made of {' and '.join(names)}," if names else ""
-    return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is scaled or shifted."
+    done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
+    moved = " and ".join(MOVED[way] for way in done) or "scaled or shifted"
+    return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
 
 
 def describe_bare_norms(anatomy: Anatomy) -> str:
