@@ -165,7 +165,7 @@ class Scaled(torch.nn.Module):
         return rows
 
 
-@pytest.mark.parametrize(("many", "told"), [(3, "72 parameters in each of 3 layers"), (1, "72 parameters")])
+@pytest.mark.parametrize(("many", "told"), [(3, "72 parameters × 3 layers"), (1, "72 parameters")])
 def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be_so(many, told):
     (column,) = read_columns(xray.trace(Scaled(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
 

@@ -14,8 +14,6 @@ from xray.story.charts.operations_chart import chart_operations, spread
 from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.conditions import Conditioning, list_given, name_source
 
-EACH = "in each of {} layers"
-"""What is said of parameters of a condition that each layer has of its own."""
 MANY = len(("batch", "place", "width"))
 
 
@@ -49,7 +47,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
         record = given[place][0] if place in labels.keys() & given else node.record
         label = label_entry(flow, place) if condition.are_looked_at and place >= 0 else ""
         each = place in condition.alone and bool(flow.steps[place].params)
-        extra = f"{node.extra} {EACH.format(condition.layers)}" if each and node.extra else node.extra
+        extra = f"{node.extra} × {condition.layers} layers" if each and node.extra else node.extra
         return replace(node, surface="condition", record=record, label=label or node.label, extra=extra)
 
     chart = replace(chart, nodes=tuple(map(settle, chart.nodes)))
