@@ -1,4 +1,4 @@
-"""Words changed by what pictures hold, and compared with these: a memory normed once, sums around all layers."""
+"""Words changed by what pictures hold, and compared with these; and a point, made in the pass, that looks at them."""
 
 import pytest
 import torch
@@ -108,3 +108,36 @@ def test_sums_around_all_layers_and_what_multiplies_before_them_have_boxes_behin
     assert list_labels(stack.exit) == ["+ WHAT CAME BEFORE THE LAYERS", "A MEAN OF ROWS ÷ ITS LENGTH"]
     assert list_labels(last.exit)[:2] == ["× LEARNED NUMBERS", "+ WHAT CAME BEFORE THE LAYERS"]
     assert "in no box" not in words_of(compose_poster(trace, text_width))
+
+
+class Points(nn.Module):
+    """Layers by which rows made of a point look at pictures; where none is given, the point is made in the pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.tokens = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Parameter(torch.rand(1, 3, WIDTH))
+        self.eye, self.looks = make_layers(), nn.ModuleList(Looks(is_own=False) for _ in range(2))
+        self.place = nn.Embedding(2, WIDTH)
+        self.waves = nn.Buffer(torch.rand(2, 8))
+
+    def forward(self, pictures):
+        seen = self.patches(pictures).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        point = torch.zeros(len(pictures), 1, 2) + 0.5
+        point[..., 0] = point[..., 0] / 8
+        point[..., 1] = point[..., 1] / 8
+        turned = (2 * point - 1) @ self.waves
+        point = torch.cat([turned.sin(), turned[..., :7].cos()], dim=-1)
+        point = torch.where(-torch.ones(len(pictures), 1, 1) == -2, self.place.weight[:1], point)
+        rows = torch.cat([self.tokens.expand(len(pictures), -1, -1), point], dim=1)
+        for look in self.looks:
+            rows = look(rows, seen)
+        return rows
+
+
+def test_what_works_on_numbers_that_the_pass_makes_and_has_no_box_is_counted():
+    torch.manual_seed(0)
+    words = words_of(compose_poster(xray.trace(Points().eval(), torch.rand(2, 3, 8, 8)), text_width))
+
+    assert "Worked out, and in no box: mul, sub, add, 1 more (entrance)." in words

@@ -1,5 +1,8 @@
+"""Norms and sublayers that are scaled, shifted and gated by what stands beside the stream."""
+
 import pytest
 import torch
+from printed import words_of
 from story.body.elsewhere import kept
 
 import xray
@@ -82,6 +85,7 @@ def test_the_way_of_a_condition_is_drawn_from_its_inputs_to_all_that_it_scales()
     (column,) = read_columns(kept("DiTTransformer2DModel")[0])
     labels = [node.label for node in sorted(column.condition.nodes, key=lambda node: node.row)]
 
+    assert anatomy(kept("DiTTransformer2DModel")[0]).towers[0].conditioned == ("scales", "shifts", "gates")
     assert {"TIMESTEP", "CLASS LABELS", "SINES AND COSINES", "LOOK UP"} <= set(labels)
     assert column.condition.node(column.condition.head).record.shape == (2, 768)
     layout = compose_poster(kept("DiTTransformer2DModel")[0], text_width)
@@ -107,6 +111,7 @@ def test_a_norm_that_is_only_shifted_is_not_called_scaled():
 
     labels = [node.label for node in chart_stage(reading.flow, tower.layers[0][0]).nodes]
     assert labels[0] == "LAYER NORM, SHIFTED"
+    assert tower.tower.conditioned == ("shifts",)
     assert tower.tower.conditions == ("time",)
 
 
@@ -134,7 +139,37 @@ def test_a_condition_made_of_what_the_model_holds_is_named_by_no_argument():
     labels = [node.label for node in sorted(column.condition.nodes, key=lambda node: node.row)]
 
     assert anatomy(trace).towers[0].conditions == ()
-    assert labels == ["SINES AND COSINES", "LINEAR"]
+    assert labels == ["SINES AND COSINES OF 6", "LINEAR"]
+    assert anatomy(trace).towers[0].conditioned == ("scales",)
+    texts = words_of(compose_poster(trace, text_width))
+    assert "says how much each is scaled." in texts
+    assert "condition: scales" in texts
+    assert "condition: scales," not in texts
+    assert column.condition.nodes[-1].extra == "132 parameters"
+
+
+class Scaled(torch.nn.Module):
+    """Layers, be it with a linear layer for each of them that a condition goes through first."""
+
+    def __init__(self, many, layers=3):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(12)
+        self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+        self.times = torch.nn.ModuleList(torch.nn.Linear(5, 12) for _ in range(many))
+        self.layers = layers
+
+    def forward(self, rows, time):
+        for layer in range(self.layers):
+            read = self.norm(rows) * self.times[layer % len(self.times)](time)[:, None]
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+
+@pytest.mark.parametrize(("many", "told"), [(3, "72 parameters × 3 layers"), (1, "72 parameters")])
+def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be_so(many, told):
+    (column,) = read_columns(xray.trace(Scaled(many), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert [node.extra for node in column.condition.nodes if node.extra] == [told]
 
 
 def test_places_that_the_model_holds_are_told_and_drawn():

@@ -44,6 +44,22 @@ def test_where_weights_are_nearly_all_what_stands_beside_them_is_told():
     assert told["memory at the fullest"] == f"weights, and {say_at_least(find_peak(trace.passes[0]).bytes, 'B')}"
 
 
+class Scaled(nn.Linear):
+    """A linear layer whose numbers are divided by one."""
+
+    def __init__(self, by):
+        super().__init__(7, 31)
+        self.by = by
+
+    def forward(self, x):
+        return super().forward(x) / self.by
+
+
+@pytest.mark.parametrize(("by", "told"), [(1.0, "div by 1, 2×5×31"), (2.0, "div, 2×5×31")])
+def test_a_fullest_moment_that_changes_no_number_is_told_to_be_by_one(by, told):
+    assert dict(list_costs(xray.trace(Scaled(by), torch.rand(2, 5, 7))))["which is at"] == told
+
+
 def test_of_a_way_back_no_fullest_moment_is_told():
     assert "memory at the fullest" not in dict(list_costs(small_trace()))
 

@@ -45,13 +45,19 @@ def test_a_tower_that_only_looks_at_another_has_heads():
     assert (found["heads"], found["d_k"]) == ("5", "11")
 
 
-def test_heads_without_keys_are_told_where_there_are_no_others():
+def test_heads_without_keys_are_heads_too_and_have_a_width():
     deformable = DeformableAttention("self", heads=5, d_v=13, levels=1, points=2)
 
-    found = sizes_of(replace(FALSE, heads=3, d_k=7), deformable)
+    found = sizes_of(replace(FALSE, heads=3, d_k=7, d_v=7), deformable)
+    assert (found["heads"], found["d_k"], found["d_v"]) == ("3 or 5", "7", "7 or 13")
 
-    assert (found["heads"], found["d_k"]) == ("3", "7")
-    assert sizes_of(deformable)["heads"] == "5"
+    found = sizes_of(deformable)
+    assert (found["heads"], found["d_v"], "d_k" in found) == ("5", "13", False)
+
+
+def test_values_as_wide_as_keys_have_no_line_of_their_own():
+    assert "d_v" not in sizes_of(FALSE)
+    assert "d_v" not in sizes_of(FALSE, DeformableAttention("self", heads=5, d_v=FALSE.d_k, levels=1, points=2))
 
 
 def test_experts_that_every_place_goes_through_may_be_wider():

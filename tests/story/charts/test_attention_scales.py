@@ -438,3 +438,39 @@ def test_by_which_number_values_are_multiplied_that_a_cache_keeps_is_told(shares
     labels = [node.label for node in nodes]
     assert told in labels
     assert not [one for one in labels if one.startswith("SCALE")]
+
+
+class Tempered(nn.Module):
+    """Scores times learned numbers, be they bent first, with a mask that is added twice (Swin V2)."""
+
+    def __init__(self, shape, masked):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.by, self.masked = nn.Parameter(torch.ones(shape)), masked
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        scores = query @ key.mT * self.by.clamp(max=4.6).exp()
+        mask = torch.full((x.shape[1], x.shape[1]), float("-inf")).triu(1)
+        for _ in range(self.masked):
+            scores = scores + mask
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    ("shape", "masked", "factor", "formula"),
+    [
+        ((HEADS, 1, 1), 2, "· learned by head", "softmax( Q·KT · learned by head + mask + mask ) · V"),
+        ((1,), 0, "· learned", "softmax( Q·KT · learned ) · V"),
+    ],
+    ids=["of heads", "one"],
+)
+def test_scores_times_learned_numbers_say_of_what_these_are(shape, masked, factor, formula):
+    model = nn.Sequential(Tempered(shape, masked), FeedForwardPart()).eval()
+    trace = xray.trace(model, torch.ones(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+    panel = column.frames[0].panels[0]
+
+    (_, _, line), *_ = list_formulas(xray.anatomy(trace).towers[0], panel.staging.branches[0].branch, panel.chart.nodes)
+    assert next(node.label for node in panel.chart.nodes if "SCORES" in node.label) == f"SCORES Q·K^T {factor}"
+    assert "".join(run.text for run in line) == formula

@@ -1,4 +1,4 @@
-"""A loop in an entrance: one box tells how often it goes round, and what comes in is led to it."""
+"""Rows in turn: one box tells how often a loop goes round, another that rows are laid first again behind a norm."""
 
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
@@ -90,3 +90,23 @@ def test_sums_in_a_row_are_no_loop():
     labels = [node.label for node in column.entrance.nodes]
     assert labels.count("ADDED UP") == 9
     assert not [label for label in labels if "TURNS" in label]
+
+
+class Swapped(nn.Module):
+    """A feed-forward behind a norm over the batch, for which its rows are laid last, and first again (PatchTST)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.wide, self.back = nn.BatchNorm1d(WIDTH), nn.Linear(WIDTH, 53), nn.Linear(53, WIDTH)
+
+    def forward(self, x):
+        return x + self.back(torch.relu(self.wide(self.norm(x.mT.contiguous()).transpose(1, 2))))
+
+
+def test_rows_that_a_feed_forward_has_laid_first_again_have_a_box():
+    model = nn.Sequential(AttentionPart(), Swapped(), AttentionPart(), Swapped()).eval()
+    (column,) = read_columns(xray.trace(model, torch.rand(2, 5, WIDTH)))
+    nodes = column.frames[0].panels[1].chart.nodes
+
+    assert [node.label for node in nodes] == ["BATCH NORM", "AXES SWAPPED", "LINEAR + ReLU", "LINEAR", "ADD"]
+    assert [node.record.shape for node in nodes][:3] == [(2, WIDTH, 5), (2, 5, WIDTH), (2, 5, 53)]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from story.sentences.pools import (
+    EXPERTS,
     FALSE,
     NO_NORM,
     PLAIN,
@@ -70,6 +71,30 @@ def test_norms_of_towers_that_differ_are_told_tower_by_tower(norms, told):
     towers = [replace(make_tower(FALSE, norm=norm), name=name) for name, norm in zip(names, norms, strict=False)]
 
     assert describe_norm(replace(make_anatomy(FALSE), towers=tuple(towers))) == told
+
+
+TWICE, ENDED = Norm("layer", "both", on="branch"), Norm("layer", "both", on="stream")
+
+
+@pytest.mark.parametrize(
+    ("norms", "told"),
+    [
+        ((BEFORE, BEFORE, TWICE), "Layer norm before each sublayer, and again on what the experts give."),
+        ((BEFORE, TWICE, BEFORE), "Layer norm before each sublayer, and again on what the feed-forward gives."),
+        ((BEFORE, TWICE, TWICE), ""),
+        ((BEFORE, BEFORE, ENDED), "Layer norm before each sublayer, and again behind the last sum of each layer."),
+        ((BEFORE, ENDED, BEFORE), ""),
+        ((BEFORE, AFTER, TWICE), ""),
+    ],
+)
+def test_a_norm_that_follows_some_sublayers_alone_is_told(norms, told):
+    (tower,) = make_anatomy(FALSE, PLAIN, EXPERTS).towers
+    (group,) = tower.groups
+    stages = tuple(replace(stage, norm=norm) for stage, norm in zip(group.stages, norms, strict=True))
+    towers = tuple(replace(tower, name=name, groups=(replace(group, stages=stages),)) for name in ("first", "second"))
+
+    assert describe_norm(replace(make_anatomy(FALSE), towers=towers[:1])) == told
+    assert describe_norm(replace(make_anatomy(FALSE), towers=towers)) == told  # of both the same
 
 
 @pytest.mark.parametrize(
@@ -339,6 +364,16 @@ def test_norms_are_adaptive_in_all_sublayers_only_where_each_is(adaptive, told):
     towers = (replace(tower, groups=(replace(group, stages=stages),)),)
 
     assert describe_adaptive(replace(anatomy, towers=towers)) == told
+
+
+@pytest.mark.parametrize(
+    ("conditioned", "told"), [(("scales",), "scaled."), (("scales", "shifts", "gates"), "scaled and shifted.")]
+)
+def test_of_adaptive_norms_is_told_what_is_done_to_them(conditioned, told):
+    anatomy = make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True))
+    towers = tuple(replace(tower, conditioned=conditioned) for tower in anatomy.towers)
+
+    assert describe_adaptive(replace(anatomy, towers=towers)).endswith(f"how much each is {told}")
 
 
 def test_a_state_is_said_of_some_layers_where_others_have_attention():

@@ -73,12 +73,41 @@ def is_convolution(panel):
     return panel.staging.stage.branches[0].part == "convolution"
 
 
-def test_a_stage_of_another_name_is_not_told_to_have_the_same_boxes():
+def test_a_stage_without_windows_is_told_to_lack_what_cuts_them():
     parts = [part for window in (3, 3, SIX) for part in (WithBias(window), FeedForwardPart())]
     panels = read_panels(*parts, places=SIX)
     (closed,) = (one for one in panels if not one.is_open and one.staging.stage.branches[0].part == "attention")
 
-    assert [node.extra for node in closed.chart.nodes] == ["3 heads of 4"]
+    (node,) = closed.chart.nodes
+    assert node.extra == "3 heads of 4; boxes as at 2 without CUT INTO WINDOWS OF 3 and WINDOWS JOINED"
+
+
+class Rolled(nn.Module):
+    """Places of a map of two lines look at each other line by line, be the lines rolled first, and back behind."""
+
+    def __init__(self, rolls):
+        super().__init__()
+        self.norm, self.out, self.rolls = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), rolls
+        self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        rows = self.norm(x).view(BATCH, 2, -1, WIDTH)
+        rows = (rows.roll(shifts=(1, 1), dims=(1, 2)) if self.rolls else rows).reshape(2 * BATCH, -1, WIDTH)
+        query, key, value = (
+            one(rows).unflatten(-1, (3, -1)).transpose(1, 2) for one in (self.query, self.key, self.value)
+        )
+        scores = query @ key.mT / 2
+        scores = scores + torch.where(torch.eye(PLACES // 2) > 0, 0.0, -100.0) if self.rolls else scores
+        made = self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(-2)).view(BATCH, 2, -1, WIDTH)
+        return x + (made.roll(shifts=(-1, -1), dims=(1, 2)) if self.rolls else made).reshape(BATCH, PLACES, WIDTH)
+
+
+def test_a_stage_without_rolling_is_told_to_lack_it_and_what_hides_places_then():
+    panels = read_panels(*(part for rolls in (False, True, True) for part in (Rolled(rolls), FeedForwardPart())))
+    looks = [one for one in panels if one.staging.stage.branches[0].part == "attention"]
+
+    assert [one.is_open for one in looks] == [False, True]
+    assert [node.extra for node in looks[0].chart.nodes] == ["3 heads of 4; boxes as at 2 without ROLLING and MASK"]
 
 
 class Masked(AttentionPart):

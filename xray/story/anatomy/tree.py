@@ -181,7 +181,7 @@ class Tower:
     """A residual stream with its layers, from what it reads to its last norm; `bridges` stand between layers.
 
     `conditions` are the arguments of the model out of which it is worked out how its sublayers are scaled, shifted and
-    gated (DiT).
+    gated (DiT), `conditioned` is what of these is done to them.
     `streams` is how many rows side by side it has for each place, where a sublayer reads a weighted sum of them and
     gives each its share (hyper-connections), or whose layers mix them (AltUp). `weighed_by` is how the rows that are
     weighed give their own weights, step by step, and how the share of each stream (Qwen4). `balanced` is how often the
@@ -217,6 +217,7 @@ class Tower:
     final_norm: NormKind | None
     bridges: tuple[Bridge, ...] = ()
     conditions: tuple[str, ...] = ()
+    conditioned: tuple[str, ...] = ()
     streams: int | None = None
     balanced: int | None = None
     weighed_by: tuple[tuple[tuple[str, float | None], ...], tuple[tuple[str, float | None], ...]] = ((), ())

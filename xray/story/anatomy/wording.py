@@ -88,7 +88,7 @@ def list_lines(tower: Tower) -> Iterator[Line]:
     if tower.entrance:
         yield Line("", "entrance", join(*(describe_entrance(part) for part in tower.entrance)), "", "")
     if tower.conditions:
-        yield Line("", "condition", f"of {', '.join(tower.conditions)}", "scales, shifts or gates", "")
+        yield Line("", "condition", f"of {', '.join(tower.conditions)}", ", ".join(tower.conditioned), "")
     bridges = {bridge.before: bridge for bridge in tower.bridges}
     for group in tower.groups:
         bridge = bridges.get(group.layers[0])

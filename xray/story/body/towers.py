@@ -202,6 +202,7 @@ def read_tower(
             sorted([*(one.bridge for one in bridges), *list_changes(flow, layers)], key=lambda one: one.before)
         ),
         conditions=() if condition is None or condition.are_looked_at else condition.inputs,
+        conditioned=() if condition is None else condition.ways,
         streams=count_streams(chains) or count_mixed(stagings),
         weighed_by=read_weighing(flow, [joint.mixing for chain in chains for joint in chain.joints]),
         balanced=count_divisions(flow, [joint.mixing for chain in chains for joint in chain.joints]),

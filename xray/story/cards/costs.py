@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator
 
+from xray.ir.flow.operation_kinds import SCALINGS
 from xray.ir.flow.remembering import once
 from xray.ir.peak import Peak, find_peak
 from xray.ir.products import NATIVE
-from xray.ir.trace import Trace
+from xray.ir.trace import Step, Trace
 from xray.story.facts.kept_keys import look_at_pass, measure_growth
 from xray.story.facts.totals import count_work
 from xray.text import round_down, say_at_least, say_short
@@ -54,7 +55,12 @@ def list_fullest(trace: Trace, param_bytes: int) -> Iterator[tuple[str, str]]:
         yield "memory at the fullest", beside if is_mostly_weights else say_at_least(whole, "B")
         made = fullest.step.outputs[:1]
         shape = f", {'×'.join(f'{size:,}' for size in made[0].shape)}" if made else ""
-        yield "which is at", f"{fullest.step.op}{shape}"
+        yield "which is at", f"{fullest.step.op}{' by 1' * is_by_one(fullest.step)}{shape}"
+
+
+def is_by_one(step: Step) -> bool:
+    """Whether a step multiplies or divides by 1, which no box tells of (Granite's last, as it is set by default)."""
+    return step.op in SCALINGS and type(step.settings.get("other")) in (int, float) and step.settings["other"] == 1
 
 
 @once

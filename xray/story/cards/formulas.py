@@ -147,12 +147,15 @@ def write_operand(letter: str, nodes: Sequence[Node]) -> str:
 
 
 def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
-    """What is done to the scores, in order: terms that are added, each once, and what all is multiplied by (XLNet)."""
+    """What is done to the scores, in order: terms that are added, and what all is multiplied by (XLNet).
+
+    Each is told once, but for masks: one may be added twice (Swin V2).
+    """
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
         kind = node.key.rstrip("0123456789").replace("kinds", "bias")
         kind = "other scores" if node.label == OTHER_SCORES else kind
-        if kind in ("bias", "mask", "other scores") and kind not in found:
+        if kind == "mask" or (kind in ("bias", "other scores") and kind not in found):
             found.append(kind)
         elif kind == "factor":
             found.append((node.label.removeprefix("SCORES "),))

@@ -87,7 +87,8 @@ def name_condition(told: Told) -> str:
     modulates = any(stage.norm.adaptive for stage in stages)
     if any(tower.looked_at for tower, _, _ in told.frames) and not modulates:
         return "looked at: made beside the stream"
-    return "condition: scales, shifts, gates" if modulates else "condition: made beside the stream"
+    done = dict.fromkeys(way for tower, _, _ in told.frames for way in tower.conditioned)
+    return f"condition: {', '.join(done)}" if modulates and done else "condition: made beside the stream"
 
 
 def name_makers(names: Sequence[str], *, is_asked: bool = False) -> str:

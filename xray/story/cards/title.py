@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.attentions import Attention, Looking
+from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import CurvedAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
@@ -101,9 +101,9 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
     What a network of convolutions adds to its stream are its residual layers: it may have others; it has channels.
-    Heads are those that have a d_k, where some have: deformable attention has no keys. Its words are those that it
-    gives scores, as many as are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is
-    no d_ff beside others (Gemma 3n).
+    Heads are those of all that looks at other places. Deformable attention has no keys: where its values have a width
+    that no key has, those of all are told. Its words are those that it gives scores, as many as are `scored`, if it
+    does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
@@ -116,12 +116,13 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
             found.append((name, axis, text))
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
-    attentions = [branch for branch in looking if isinstance(branch, Attention)]
-    add("heads", "heads", [branch.heads for branch in attentions or looking])
+    add("heads", "heads", [branch.heads for branch in looking])
     add("residual layers" if tower.is_convolved else "layers", "other", [tower.layers])
     add("channels" if tower.is_convolved else "d_model", "d_model", [group.d_model for group in tower.groups])
-    curved = [branch for branch in looking if isinstance(branch, CurvedAttention)]
-    add("d_k", "d_k", [branch.d_k for branch in attentions or curved])
+    keys = [branch.d_k for branch in looking if isinstance(branch, Attention | CurvedAttention)]
+    add("d_k", "d_k", keys)
+    if any(isinstance(branch, DeformableAttention) and branch.d_v not in keys for branch in looking):
+        add("d_v", "d_k", [branch.d_v for branch in looking if isinstance(branch, Attention | DeformableAttention)])
     forwards = [one for one in tower.branches if isinstance(one, FeedForward | Experts)]
     bent = [one for one in forwards if isinstance(one, Experts) or one.activation is not None]
     own = [one for one in bent or forwards if isinstance(one, Experts) or not one.gates_beside]

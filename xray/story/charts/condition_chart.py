@@ -1,6 +1,6 @@
 """The chart of a condition: from what it is made of to what scales, shifts and gates the first layer."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -34,7 +34,7 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
         if not is_substance(flow, node, nodes):
             labels[node] = told
     waves = list_waves(flow, nodes)
-    labels |= dict.fromkeys(waves[-1:], "SINES AND COSINES")
+    labels |= {node: f"SINES AND COSINES{name_lone(flow, node, nodes, given)}" for node in waves[-1:]}
     labels |= {node: name_scale(flow, node) for node in nodes if scales_rows(flow, node)}
     chart = chart_operations(flow, nodes, max(nodes), labels, "beside")
     if chart is None:
@@ -46,7 +46,9 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
         place = flow.places[node.steps[0].id] if node.steps else -1
         record = given[place][0] if place in labels.keys() & given else node.record
         label = label_entry(flow, place) if condition.are_looked_at and place >= 0 else ""
-        return replace(node, surface="condition", record=record, label=label or node.label)
+        each = place in condition.alone and bool(flow.steps[place].params)
+        extra = f"{node.extra} × {condition.layers} layers" if each and node.extra else node.extra
+        return replace(node, surface="condition", record=record, label=label or node.label, extra=extra)
 
     chart = replace(chart, nodes=tuple(map(settle, chart.nodes)))
     for node in names.keys() - labels.keys():
@@ -85,6 +87,14 @@ def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecor
         for node, (record, name) in found.items()
         if node not in asked or (name, record.shape) not in read
     }
+
+
+def name_lone(flow: Flow, node: int, nodes: Collection[int], given: Mapping[int, tuple[TensorRecord, str]]) -> str:
+    """Of which number waves are that the pass itself makes and that comes from nowhere else; "" if it is not known."""
+    behind = flow.behind(node, within=nodes.__contains__)
+    made = [flow.steps[one] for one in behind if flow.op(one) == "full" and prod(flow.output(one).shape) == 1]
+    told = made[0].settings.get("other", made[0].settings.get("fill_value")) if len(made) == 1 else None
+    return f" OF {told:g}" if type(told) in (int, float) and given.keys().isdisjoint(behind) else ""
 
 
 def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Chart:

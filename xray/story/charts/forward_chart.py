@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, TURNS, ZEROS
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import FeedForward
@@ -19,8 +19,10 @@ from xray.story.charts.chart import (
     Edge,
     Node,
     add_above,
+    chart_alone,
     describe_params,
     draw_inner_norm,
+    stack_charts,
     steps_at,
 )
 from xray.story.charts.operations_chart import chart_operations
@@ -31,6 +33,9 @@ from xray.story.recognition.between import is_linear, name_groups, projections_i
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
 from xray.story.recognition.value_shapes import number
+
+AXES_SWAPPED = "AXES SWAPPED"
+"""What a step is called that lays places last, and first again."""
 
 
 def chart_forward(flow: Flow, found: Branching) -> Chart | None:
@@ -254,3 +259,15 @@ def list_norms_between(flow: Flow, between: Sequence[int]) -> tuple[int, ...]:
 def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:
     """Whether what a linear layer makes is bent before the product."""
     return not any(flow.carried_from(maker) == start for maker in flow.makers[gate] if maker is not None)
+
+
+def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:
+    """A feed-forward on the step that lays its rows as its first linear layer reads them, behind a norm (PatchTST)."""
+    first = next((node for node in sorted(found.region.inner) if is_linear(flow, node)), None)
+    number = None if first is None else data_input(flow, first)
+    turn = None if first is None or number is None else flow.makers[first][number]
+    if turn is None or flow.op(turn) not in TURNS or turn not in found.region.inner:
+        return chart
+    is_other = flow.output(turn).shape[-1:] != flow.steps[turn].inputs[0].shape[-1:]
+    node = Node("turned", AXES_SWAPPED, 0, BROAD, steps_at(flow, turn), flow.output(turn))
+    return stack_charts(chart_alone(node), chart) if is_other else chart

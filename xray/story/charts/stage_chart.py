@@ -50,7 +50,7 @@ from xray.story.charts.chart import (
     steps_at,
     with_remarks,
 )
-from xray.story.charts.forward_chart import chart_forward
+from xray.story.charts.forward_chart import AXES_SWAPPED, chart_forward, put_on_turn
 from xray.story.charts.norms_apart import hold_moves, lead_norms
 from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors, tell_groups
 from xray.story.charts.operations_chart import chart_operations
@@ -239,7 +239,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = chart_experts(flow, found)
     elif isinstance(found.branch, FeedForward):
         forward = chart_forward(flow, found)
-        chart = None if forward is None else hold_moves(flow, forward)
+        chart = None if forward is None else put_on_turn(flow, found, hold_moves(flow, forward))
     if chart is None:
         own = found.region.inner - list_opening(flow, found) - list_begun_norm(flow, found)
         begins = {found.region.start, *found.region.inner} - {None, *own}
@@ -275,7 +275,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
 def label_turns(flow: Flow, found: Branching) -> dict[int, str]:
     """What the steps are called that lay places last, and first again; none in a branch that does not mix places."""
     turns = (node for node in found.region.inner if flow.op(node) in TURNS and flow.output(node).is_float)
-    return dict.fromkeys(turns, "AXES SWAPPED") if isinstance(found.branch, PlaceMixing) else {}
+    return dict.fromkeys(turns, AXES_SWAPPED) if isinstance(found.branch, PlaceMixing) else {}
 
 
 def chart_whole(flow: Flow, staging: Staging, found: Branching) -> Chart:

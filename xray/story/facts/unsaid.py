@@ -15,7 +15,7 @@ from xray.story.body.ends import list_apart
 from xray.story.branches.before_last import is_learned
 from xray.story.charts.operation_labels import list_flags
 from xray.story.facts.totals import paths_above
-from xray.story.recognition.between import is_times_one, list_reading_data, puts_around
+from xray.story.recognition.between import is_times_one, list_reading_data, puts_around, works_on_weights
 from xray.story.recognition.value_shapes import number
 
 
@@ -109,21 +109,35 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> 
     """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
 
     Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads. What
-    puts numbers around others does more (BiT's zeros before its pool).
+    puts numbers around others does more (BiT's zeros before its pool). So does what lies on the way of boxes that no
+    data makes (SAM 2's points, where none come in).
     """
     found: Counter[str] = Counter()
+    working = list_reading_data(flow) | list_beside_boxes(flow, nodes, drawn)
     for node in nodes:
         step, op = flow.steps[node], flow.op(node)
         if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
             continue
         changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
-        changes_nothing |= is_bias(flow, node) or node not in list_reading_data(flow)
+        changes_nothing |= is_bias(flow, node) or node not in working
         is_moved = (only_moves(op) and not puts_around(flow, node)) or op in CARRYING | DROPOUTS or changes_nothing
         is_moved |= is_lost(flow, node)
         makes_numbers = flow.output(node).is_float or makes_flags(flow, node)
         if not is_moved and makes_numbers and prod(flow.output(node).shape) > 1:
             found[op.rstrip("_")] += 1
     return found
+
+
+def list_beside_boxes(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> set[int]:
+    """Those of some steps that no data reaches, and that lead to a drawn one which none reaches, or go on with one.
+
+    What works on parameters alone makes weights: the box that reads these tells of it.
+    """
+    data = list_reading_data(flow)
+    alone = {node for node in nodes if flow.is_leaf(node) and node not in data and any(flow.taken(node))}
+    alone = {node for node in alone if not works_on_weights(flow, node)}
+    boxes = {node for node in alone if flow.steps[node].id in drawn}
+    return alone & {*flow.behind(*boxes), *flow.ahead(*boxes)} if boxes else set()
 
 
 def count_of_no_data(flow: Flow, drawn: Collection[str]) -> Counter[str]:

@@ -2,9 +2,11 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import FeedForward
@@ -16,6 +18,8 @@ from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import Norm
 
 MOST_BEHIND = 2000
+Way = Literal["scales", "shifts", "gates"]
+"""What a condition does to what a sublayer reads or gives."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +29,8 @@ class Conditioning:
     `first` are the steps that work it out for the first layer; none of these is one of the tower's own entrance, be it
     that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of the arguments that it comes
     from, those that can be told from others of the same shape. Rows that `are_looked_at` scale and gate nothing: they
-    are what attention takes its keys and values of (Perceiver).
+    are what attention takes its keys and values of (Perceiver). `ways` are what it does to sublayers. Each of so many
+    `layers` works out by itself what the steps in `alone` do for the first.
     """
 
     nodes: frozenset[int]
@@ -33,6 +38,9 @@ class Conditioning:
     readers: frozenset[int]
     inputs: tuple[str, ...]
     are_looked_at: bool = False
+    ways: tuple[Way, ...] = ()
+    alone: frozenset[int] = frozenset()
+    layers: int = 0
 
 
 def find_conditioning(
@@ -49,9 +57,10 @@ def find_conditioning(
     `entrance` are drawn there. `bridges` may gate by such rows too (Gemma 3n).
     """
     found: list[tuple[int, frozenset[int]]] = []
-    read = {place for layer in layers for staging in layer for place in list_readers(flow, staging)}
+    by_layer = [dict(pair for staging in layer for pair in list_readers(flow, staging)) for layer in layers]
+    read = {place for own in by_layer for place in own}
     read |= set(list_modulation(flow, final)) if final is not None else set()
-    first = {place for staging in layers[0] for place in list_readers(flow, staging)}
+    first = set(by_layer[0])
     gates = [node for one in bridges for node in sorted(one.nodes) if multiplies_earlier(flow, node, one.nodes)]
     read |= set(gates)
     first |= set(gates[:1])
@@ -70,12 +79,29 @@ def find_conditioning(
         return None
     own = frozenset[int]().union(*(nodes for _, nodes in found))
     given = list_given(flow, own)
+    shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
+    alone = list_alone(flow, [share for share in shares if share])
+    done = {way for one in by_layer for place, way in one.items() if place in dict(found)}
     return Conditioning(
         own,
         frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
         frozenset(place for place, _ in found),
         tuple(dict.fromkeys(name for node, record in given if (name := name_source(flow, node, record)))),
+        ways=tuple(way for way in get_args(Way) if way in done),
+        alone=alone if shares[0] else frozenset(),
+        layers=sum(bool(share) for share in shares),
     )
+
+
+def list_alone(flow: Flow, shares: Sequence[frozenset[int]]) -> frozenset[int]:
+    """The steps of the first layer's share in a condition that each other layer does by itself, with its own weights.
+
+    None where a layer has not as many blocks with weights of its own as the first.
+    """
+    own = [share.difference(*(other for other in shares if other is not share)) for share in shares]
+    paths = [{flow.steps[node].path for node in one if flow.steps[node].params} for one in own]
+    are_alike = len({len(one) for one in paths}) == 1 < len(paths)
+    return own[0] if are_alike and all(paths[0].isdisjoint(other) for other in paths[1:]) else frozenset()
 
 
 def find_looked_at(flow: Flow, layers: Sequence[Sequence[Staging]], stops: Collection[int]) -> Conditioning | None:
@@ -110,19 +136,20 @@ def list_entries(flow: Flow, site: Site) -> list[tuple[int, int]]:
     return found
 
 
-def list_readers(flow: Flow, staging: Staging) -> Iterator[int]:
-    """The steps of a stage that scale, shift or gate by what stands beside the stream."""
+def list_readers(flow: Flow, staging: Staging) -> Iterator[tuple[int, Way]]:
+    """The steps of a stage that scale, shift or gate by what stands beside the stream, each with which of these."""
     for norm in staging.norms:
-        yield from list_modulation(flow, norm)
+        for node in list_modulation(flow, norm):
+            yield node, "shifts" if flow.op(node) in SUMS else "scales"
     for joint in staging.joints:
         gate = find_beside_gate(flow, joint.region.end)
         if gate is not None:
-            yield gate
+            yield gate, "gates"
     for one in staging.branches:
         if isinstance(one.branch, FeedForward) and one.branch.gates_beside:
             gate = find_rows_beside(flow, one.region, one.region.inner)
             if gate is not None:
-                yield gate
+                yield gate, "gates"
 
 
 def work_out(

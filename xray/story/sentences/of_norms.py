@@ -13,6 +13,9 @@ from xray.story.wording import join_words
 WHERE = {"sublayer": "around sublayers", "entrance": "before the first layer", "last": "behind the last layer"}
 """Where norms stand that are in no sublayer."""
 
+MOVED = {"scales": "scaled", "shifts": "shifted"}
+"""What a condition does to what norms give, and how that is said of them."""
+
 
 def stages(anatomy: Anatomy) -> Iterator[Stage]:
     """Every kind of stage in it."""
@@ -33,13 +36,15 @@ def describe_query_factor(anatomy: Anatomy) -> str:
 
 def describe_norm(anatomy: Anatomy) -> str:
     told = tell_norm(anatomy.towers)
-    why = ": divided by the root mean square; no mean is taken away" if told.startswith("RMS norm") else ""
-    if told or len(anatomy.towers) < 2:
-        return f"{told}{why}." if told else ""
     found: dict[str, list[str]] = {}
     for tower in anatomy.towers:
         if one := tell_norm((tower,)):
             found.setdefault(one, []).append(tower.name)
+    if not told and [len(names) for names in found.values()] == [len(anatomy.towers)]:
+        (told,) = found
+    why = ": divided by the root mean square; no mean is taken away" if told.startswith("RMS norm") else ""
+    if told:
+        return f"{told}{why}."
     if len(found) < 2:
         return ""
     first, *others = (f"{one} ({', '.join(names)})" for one, names in found.items())
@@ -51,12 +56,15 @@ def tell_norm(towers: Sequence[Tower]) -> str:
     stages = [stage for tower in towers for group in tower.groups for stage in group.stages]
     norms = [stage.norm for stage in stages if stage.norm.place not in ("none", None)]
     kinds, places = {norm.kind for norm in norms}, {(norm.place, norm.on) for norm in norms}
-    if len(places) != 1 or (len(kinds) > 1 and len(towers) > 1):
+    again = tell_norm_again(towers[0]) if len(towers) == 1 else ""
+    if (len(places) != 1 and not again) or (len(kinds) > 1 and len(towers) > 1):
         return ""
-    place, on = places.pop()
     name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
     kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
     many = describe_many_normed(towers)
+    if again:
+        return f"{kind} before {many} sublayer{'s' * (many != 'each')}, and again {again}"
+    place, on = places.pop()
     ending, they, give = ("", "it", "gives") if many == "each" else ("s", "they", "give")
     where = {
         "before": f"before {many} sublayer{ending}",
@@ -70,6 +78,28 @@ def tell_norm(towers: Sequence[Tower]) -> str:
     return f"{kind} {where[place]}" if place in where else ""
 
 
+def tell_norm_again(tower: Tower) -> str:
+    """Where a second norm stands in a tower, all of whose norms stand before sublayers but for some that stand twice.
+
+    Behind the last sum of each layer (Conformer), or on what all branches of one part give (A.X K1); else it is "".
+    """
+    stages = [stage for group in tower.groups for stage in group.stages if stage.norm.place not in ("none", None)]
+    twice = [stage for stage in stages if stage.norm.place == "both"]
+    on = {stage.norm.on for stage in twice}
+    if len(on) != 1 or {stage.norm.place for stage in stages} != {"before", "both"}:
+        return ""
+    if on == {"stream"}:
+        lasts = [group.stages[-1] for group in tower.groups]
+        is_last = len(lasts) == len(twice) and all(one is other for one, other in zip(lasts, twice, strict=True))
+        return "behind the last sum of each layer" if is_last else ""
+    parts = {branch.part for stage in twice for branch in stage.branches}
+    others = {branch.part for stage in stages if stage.norm.place != "both" for branch in stage.branches}
+    if on != {"branch"} or len(parts) != 1 or parts & others or any(len(stage.branches) > 1 for stage in twice):
+        return ""
+    (part,) = parts
+    return f"on what the {part.replace('_', '-')} {'give' if part == 'experts' else 'gives'}"
+
+
 def describe_adaptive(anatomy: Anatomy) -> str:
     found = {bool(norm.adaptive) for norm in norms(anatomy) if norm.place not in ("none", None)}
     if True not in found:
@@ -77,7 +107,9 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     where, they = ("", "each") if found == {True} else (" of some sublayers", "each of these")
     names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
     told = f", made of {' and '.join(names)}," if names else ""
-    return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is scaled or shifted."
+    done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
+    moved = " and ".join(MOVED[way] for way in done) or "scaled or shifted"
+    return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
 
 
 def describe_bare_norms(anatomy: Anatomy) -> str:

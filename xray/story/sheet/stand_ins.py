@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import Chart
+from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.compare.marks import Mark
 from xray.story.sentences.of_parts import BOXES_AS_AT, WITHOUT
@@ -20,18 +20,24 @@ SUMMED = re.compile(r"(?<=^SUM OF )[\d,]+$")
 """How many places are added up: a size, as others that labels do not tell."""
 PLACE = re.compile(r"\d+$")
 """What the name of a box ends with that tells at which step of the pass it stands."""
+LAID_OUT = "LAID OUT IN "
+"""How the name of a box begins that puts the same rows in lines of a map, or back: of some maps it is a step alone."""
+ROLLING = ("PLACES ROLLED", "ROLLED BACK")
+"""Boxes that are missing together where places are not rolled."""
 MOST_MISSING = 2
-"""So many boxes may be missing of a stage that is told to be like another one."""
+"""So many kinds of boxes may be missing of a stage that is told to be like another one."""
 
 
 @dataclass(frozen=True)
 class Boxes:
     """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
 
-    `ways` are the boxes between which arrows go, by their place among them.
+    `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows: these
+    are boxes of their own.
     """
 
     name: str
+    kind: str
     keys: tuple[str, ...]
     ways: frozenset[tuple[int, int]]
     said: tuple[tuple[str, str, tuple[str, ...]], ...]
@@ -93,23 +99,40 @@ def list_own(staging: Staging) -> list[int]:
 
 def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
     """What the boxes of a stage say; a window that a mask alone makes changes none of them (Gemma 2)."""
-    if any(node.surface == "mask" for node in chart.nodes):
-        seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
-        staging = replace(staging, stage=replace(staging.stage, branches=tuple(seen)))
-    said = tuple((SUMMED.sub("", node.label), COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
+    seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
+    kind = name_stage(replace(staging, stage=replace(staging.stage, branches=tuple(seen))))
+    is_masked = any(node.surface == "mask" for node in chart.nodes)
+    said = tuple((read_label(node), COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
     at = {node.key: place for place, node in enumerate(chart.nodes)}
     ways = frozenset((at[edge.source], at[edge.target]) for edge in chart.edges if {edge.source, edge.target} <= {*at})
-    return Boxes(name_stage(staging), tuple(PLACE.sub("", node.key) for node in chart.nodes), ways, said)
+    return Boxes(
+        kind if is_masked else name_stage(staging),
+        kind,
+        tuple(PLACE.sub("", node.key) for node in chart.nodes),
+        ways,
+        said,
+    )
+
+
+def read_label(node: Node) -> str:
+    """What a box is called but for the sizes that are in it."""
+    return LAID_OUT if node.label.startswith(LAID_OUT) else SUMMED.sub("", node.label)
 
 
 def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
     """At which station boxes stand that are the same, or but one or two more; "" where none are."""
     if own in stations:
         return BOXES_AS_AT.format(station=stations[own])
-    more = {station: list_more(own, other) for other, station in stations.items() if other.name == own.name}
+    more = {station: name_kinds(list_more(own, other)) for other, station in stations.items() if other.kind == own.kind}
     near = {station: labels for station, labels in more.items() if 0 < len(labels) <= MOST_MISSING}
     station = min(near, key=lambda one: len(near[one]), default=None)
     return "" if station is None else (BOXES_AS_AT + WITHOUT).format(station=station, labels=join_labels(near[station]))
+
+
+def name_kinds(labels: Sequence[str]) -> list[str]:
+    """What boxes are called, each once; those that roll places, and back, in one."""
+    are_rolling = {*ROLLING} <= {*labels}
+    return list(dict.fromkeys("ROLLING" if are_rolling and one in ROLLING else one for one in labels))
 
 
 def join_labels(labels: Sequence[str]) -> str:
@@ -122,8 +145,8 @@ def join_labels(labels: Sequence[str]) -> str:
 
 def list_more(own: Boxes, other: Boxes) -> list[str]:
     """What boxes are called that others have more than some do, in order; none where these are not among them."""
-    left, more = [*own.said], list[str]()
-    for said in other.said:
+    left, more = [said for said in own.said if said[0] != LAID_OUT], list[str]()
+    for said in (one for one in other.said if one[0] != LAID_OUT):
         if left and said == left[0]:
             left.pop(0)
         else:
