@@ -25,7 +25,20 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import Anatomy, Boxes, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
+from xray.story.anatomy.tree import (
+    Anatomy,
+    Boxes,
+    Bridge,
+    EntrancePart,
+    Group,
+    Head,
+    Link,
+    Norm,
+    Span,
+    Stage,
+    Tower,
+    Untold,
+)
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_ends import Again, Leaving
 from xray.story.sentences.of_masks import Shown
@@ -192,6 +205,7 @@ MODELS = {
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
     "added between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, added=True)),
+    "groups of layers": number_blocks(make_anatomy(FALSE), spans=(Span(0, 2, made=True),)),
     "rows repeated between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, counted=0)),
     "blocks that are no layers": number_blocks(
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")

@@ -32,7 +32,7 @@ from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.box_edges import EDGES, find_edges
-from xray.story.exits.brought import label_brought, lead_brought, list_brought
+from xray.story.exits.brought import label_begun, label_brought, lead_brought, list_brought
 from xray.story.exits.corrected_chart import BOXES_SO_FAR, list_boxes_added
 from xray.story.exits.handed_out import chart_levels
 from xray.story.exits.handed_rows import hold_twins, label_pieces, tell_pooled
@@ -111,6 +111,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     nodes.difference_update(node for one in pieces for way in one.ways[1:] for node in way)
     labels = (
         label_joined_rows(flow, nodes, {end, *of_stage})
+        | label_begun(flow, towering, nodes)
         | label_brought(flow, brought)
         | label_ways(flow, nodes, ways)
         | label_looking(flow, looking)
