@@ -193,6 +193,7 @@ MODELS = {
     "no places": make_anatomy(replace(FALSE, causal=True)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
+    "halves of heads": make_anatomy(replace(FALSE, taken_off="learned")),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
     "sampled points": make_anatomy(SAMPLED),
     "windows": make_anatomy(replace(FALSE, window=4)),

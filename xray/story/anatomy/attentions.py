@@ -192,6 +192,11 @@ class Attention(Looking):
     """That values are normalised behind their last linear layer too (Gemma 4)."""
     values_turned: bool | None = None
     """That "rotary" places turn values too (CLVP, DeepSeek-V4)."""
+    taken_off: Literal["known", "learned", "exps"] | None = None
+    """That half of what the heads found is taken off the other, times one number: known, or made of learned ones.
+
+    Of these "exps" are two numbers e^x, one less the other, and a known number (DiffLlama).
+    """
     together: int | None = None
     """How many places look at each other where those of one input became several sequences (VideoPrism)."""
     part: str = "attention"

@@ -288,6 +288,7 @@ def describe_attention(branch: Attention) -> str:
         waist,
         kept,
         branch.unscaled and "scores not scaled",
+        branch.taken_off and "half of the heads taken off the other",
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.other_rows and "other rows among the keys",
