@@ -223,11 +223,39 @@ def test_learned_numbers_of_which_one_is_made_count_where_it_multiplies_a_half()
     assert (box.label, box.extra) == ("ONE HALF × ONE NUMBER, SUBTRACTED", f"{2 * D_K} parameters")
 
 
+class ExpsTaken(Taken):
+    """The number is e to a sum of products of learned ones, less another such, and a known one added (DiffLlama)."""
+
+    def join(self, rows):
+        one, other = (torch.exp((self.one * two).sum()) for two in (self.two, self.one))
+        half, taken = rows.chunk(2, dim=2)
+        return half - (one - other + 0.25) * taken
+
+
+@pytest.mark.parametrize(("make", "told"), [(Twice, None), (Taken, "learned"), (ExpsTaken, "exps")])
+def test_half_of_the_heads_that_is_taken_off_the_other_is_told(make, told):
+    trace = trace_of(make)
+    (tower,) = xray.anatomy(trace).towers
+    attention = tower.branches[0]
+    said = " ".join(list_sentences(xray.anatomy(trace)))
+
+    assert isinstance(attention, Attention)
+    assert attention.taken_off == told
+    assert ("Differential attention: half of what the heads found is taken off" in said) == bool(told)
+    assert ("e to a sum of products" in said) == (told == "exps")
+
+
+def test_what_is_cut_for_that_stands_in_a_box_that_says_so():
+    assert "CUT INTO TWO HALVES" in [node.label for node in chart_of(Taken).nodes]
+
+
 def test_weights_that_meet_the_other_half_of_the_values_too_are_led_there():
     chart = chart_of(Twice)
     ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
-    told = "WITH THE SAME WEIGHTS · OTHER V BESIDE IT"
+    told = "WITH THE SAME WEIGHTS · OTHER HALF OF V BESIDE IT"
+    (box,) = (node for node in chart.nodes if node.label == told)
 
+    assert box.told == ("the other half of V is repeated ×2 before",)
     assert ("HEADS V", "REPEAT HALF OF V ×2") in ways
     assert {source for source, target in ways if target == told} == {"AXES SWAPPED", "SOFTMAX dim −1", "HEADS V"}
 

@@ -201,8 +201,8 @@ def nemotron(c):
 
 @family("DiffLlamaForCausalLM", "diffllama:189, 335", num_hidden_layers=2)
 def diffllama(c):
-    # the values of two heads lie side by side, so each weighted sum is twice as wide
-    attend = attention(c, d_v=2 * c.hidden_size // c.num_attention_heads)
+    # the values of two heads lie side by side, so each weighted sum is twice as wide; lambda: lines 300 to 306
+    attend = attention(c, d_v=2 * c.hidden_size // c.num_attention_heads, taken_off="exps")
     return decoder_only(c, pre("rms", attend), pre("rms", gated(c)), final="rms")
 
 

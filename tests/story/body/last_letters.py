@@ -25,7 +25,7 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence, StateHeads
-from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link
+from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link, Span
 
 TWO = {"num_hidden_layers": 2}
 
@@ -143,7 +143,8 @@ def swin2sr(c):
         for first, one in ((0, look), (1, moved), (4, look), (5, moved))
     )
     parts, bridges = entrance(f"convolution {width}", "norm"), (Bridge(4, None, width, width),)
-    seen = tower(c, "vision", "image", None, parts, groups, "layer", bridges=bridges)
+    spans = Span(0, 3, made=True), Span(4, 7, made=True)
+    seen = tower(c, "vision", "image", None, parts, groups, "layer", bridges=bridges, spans=spans)
     left = left_out("encoder.stages.1.conv", "encoder.stages.1.patch_embed", "conv_after_body")
     return network(seen, head=Head("none"), untold=left)
 

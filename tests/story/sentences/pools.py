@@ -25,7 +25,20 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import Anatomy, Boxes, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
+from xray.story.anatomy.tree import (
+    Anatomy,
+    Boxes,
+    Bridge,
+    EntrancePart,
+    Group,
+    Head,
+    Link,
+    Norm,
+    Span,
+    Stage,
+    Tower,
+    Untold,
+)
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.sentences.of_ends import Again, Leaving
 from xray.story.sentences.of_masks import Shown
@@ -180,6 +193,7 @@ MODELS = {
     "no places": make_anatomy(replace(FALSE, causal=True)),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
+    "halves of heads": make_anatomy(replace(FALSE, taken_off="learned")),
     "fused projection": make_anatomy(replace(FALSE, fused="qkv")),
     "sampled points": make_anatomy(SAMPLED),
     "windows": make_anatomy(replace(FALSE, window=4)),
@@ -192,6 +206,7 @@ MODELS = {
     "coarse rows": make_anatomy(replace(FALSE, coarse=16)),
     "stages": bridge_layers(make_anatomy(FALSE), Bridge(1, 4, 35, 70)),
     "added between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, added=True)),
+    "groups of layers": number_blocks(make_anatomy(FALSE), spans=(Span(0, 2, made=True),)),
     "rows repeated between layers": bridge_layers(make_anatomy(FALSE), Bridge(1, None, 35, 35, counted=0)),
     "blocks that are no layers": number_blocks(
         make_anatomy(FALSE), blocks=9, idle_blocks=2, idle_at=("before", "behind")

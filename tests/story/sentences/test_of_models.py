@@ -17,7 +17,7 @@ from story.sentences.pools import (
 )
 
 from xray.story.anatomy.branches import Convolution, Recurrence, Unknown
-from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Norm, Stage, Untold
+from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Norm, Span, Stage, Untold
 from xray.story.sentences.of_attentions import (
     describe_chosen_keys,
     describe_kept_last,
@@ -27,7 +27,7 @@ from xray.story.sentences.of_attentions import (
     describe_set_window,
     of_some,
 )
-from xray.story.sentences.of_links import describe_added_between, describe_earlier
+from xray.story.sentences.of_links import describe_added_between, describe_earlier, describe_spans
 from xray.story.sentences.of_models import (
     describe_bridges,
     describe_parallel,
@@ -152,6 +152,23 @@ def test_it_is_told_between_which_layers_something_is_added():
     assert describe_added_between(anatomy) == (
         f"Between layers 2 and 3, and 6 and 7 of the {anatomy.towers[0].name} tower, something is made of the stream "
         "and added to it."
+    )
+
+
+def test_groups_of_layers_that_a_sum_reaches_over_are_told():
+    (tower,) = make_anatomy(FALSE).towers
+
+    def tell(count, *spans):
+        groups = (Group(tuple(range(count)), ()),)
+        return describe_spans(number_blocks(make_anatomy(FALSE), groups=groups, spans=spans))
+
+    assert tell(4) == ""
+    assert tell(4, Span(0, 1, made=True), Span(2, 3, made=True)) == (
+        "Groups of 2 layers: behind each, something is made of what the last gave, and what the first of them began "
+        "with is added."
+    )
+    assert tell(5, Span(0, 1, made=True), Span(2, 3, made=False)) == (
+        f"Behind layers 1 to 2, and 3 to 4 of the {tower.name} tower, what the first of them began with is added."
     )
 
 

@@ -200,6 +200,11 @@ class Attention(Looking):
     """That "rotary" places turn values too (CLVP, DeepSeek-V4)."""
     turned_by_learned: tuple[int, int | None] | None = None
     """How many rows, the first, learned angles turn in place of their place, and how many angles (MLCD's class)."""
+    taken_off: Literal["known", "learned", "exps"] | None = None
+    """That half of what the heads found is taken off the other, times one number: known, or made of learned ones.
+
+    Of these "exps" are two numbers e^x, one less the other, and a known number (DiffLlama).
+    """
     together: int | None = None
     """How many places look at each other where those of one input became several sequences (VideoPrism)."""
     part: str = "attention"

@@ -160,6 +160,18 @@ class Bridge:
 
 
 @dataclass(frozen=True)
+class Span:
+    """Layers, from `first` to `last`, from 0, behind which a sum adds what the first began with (Swin2SR).
+
+    It adds that to what the last gave, or to what is `made` of that by learned numbers.
+    """
+
+    first: int
+    last: int
+    made: bool
+
+
+@dataclass(frozen=True)
 class Boxes:
     """Four numbers for each row beside a stream, a box in a picture, which the next layer reads (RT-DETR).
 
@@ -204,7 +216,7 @@ class Tower:
     of whose weights they work with (LXMERT: both sides look at each other with the same).
     `from_one` is where norms stand that multiply by 1 + their weights (Gemma), `not_from_one` where others stand in it
     then, that multiply by their weights as they are: around a "sublayer", in one, by its part or the kind of its state,
-    in the "entrance", or "last", behind its layers.
+    in the "entrance", or "last", behind its layers. `spans` are groups of its layers that a sum reaches over.
     """
 
     name: str
@@ -239,6 +251,7 @@ class Tower:
     among: Reads | None = None
     from_one: tuple[str, ...] = ()
     not_from_one: tuple[str, ...] = ()
+    spans: tuple[Span, ...] = ()
 
     @property
     def turns(self) -> tuple[int, ...]:

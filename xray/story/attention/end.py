@@ -10,7 +10,6 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
     CURVES,
-    DIFFERENCES,
     FINDINGS,
     REPEATS,
     SCALINGS,
@@ -27,7 +26,7 @@ from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
 from xray.story.branches.before_last import find_inner_norm, is_sink_share, name_gate_curve
-from xray.story.branches.caps import label_scale
+from xray.story.branches.caps import label_scale, list_number, takes_half_off
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import list_other_way
 from xray.story.branches.rows import PICKS
@@ -46,7 +45,6 @@ from xray.story.experts.chosen_heads import find_gathering
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
-from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.value_shapes import number
 
@@ -115,7 +113,7 @@ def draw_end(
         key = f"tail{count}"
         beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
         twin = find_twin(flow, site, part) if is_joined else None
-        beside = beside if twin is None else "THE SAME WEIGHTS · OTHER V"
+        beside = beside if twin is None else f"THE SAME WEIGHTS · OTHER {name_half(flow, twin)}"
         together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
         label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
         if any(flow.op(node) in SPREADING for node in part.nodes):
@@ -138,7 +136,7 @@ def draw_end(
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]
             label = f"{name_tanh_gate(flow, gates[0])}{', MULTIPLIED' * bool(others)}"
-        number_of = list_number(flow, part) if name_difference(flow, part) else []
+        number_of = list_number(flow, part.nodes[-1]) if name_difference(flow, part) else []
         held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ()), *number_of]
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
@@ -147,7 +145,8 @@ def draw_end(
         weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
         extra = describe_params(flow, *(weighing or held))
         steps = steps_at(flow, *reversed(part.nodes), *found[len(part.nodes) :], *number_of)
-        nodes.append(Node(key, label, row, BROAD, steps, part.record, extra))
+        told = () if twin is None else tell_repeated(flow, twin)
+        nodes.append(Node(key, label, row, BROAD, steps, part.record, extra, told=told))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, found, nodes[:-1])])
         edges += [Edge(other, key) for other in read if other != last]
@@ -200,6 +199,30 @@ def list_behind_weights(flow: Flow, site: Site) -> tuple[list[str], set[int | No
 def add_weights(flow: Flow, twin: Site, node: Node) -> Node:
     """A box of an attention's chart; that of its weights stands for those of its twin too."""
     return replace(node, steps=(*node.steps, *steps_at(flow, twin.softmax))) if node.key == "softmax" else node
+
+
+def list_values(flow: Flow, twin: Site) -> list[int]:
+    """The steps that move values, cut and repeat them, before such an attention weighs them; the last one first."""
+    found, here = list[int](), flow.makers[twin.weighted_sum][-1]
+    while here is not None and flow.op(here) in CARRYING | REPEATS and flow.makers[here]:
+        found.append(here)
+        here = flow.makers[here][0]
+    return found
+
+
+def name_half(flow: Flow, twin: Site) -> str:
+    """What such an attention weighs: other values, or another half of them, where they alone are cut (DiffLlama)."""
+    cuts = [node for node in list_values(flow, twin) if flow.op(node) in SPLITTERS]
+    is_half = len(cuts) == 1 and len(flow.steps[cuts[0]].outputs) == 2 and cuts[0] not in twin.key.nodes
+    return "HALF OF V" if is_half else "V"
+
+
+def tell_repeated(flow: Flow, twin: Site) -> tuple[str, ...]:
+    """How often what such an attention weighs is repeated before, if it is."""
+    repeats = [node for node in list_values(flow, twin) if flow.op(node) in REPEATS]
+    before = prod(flow.steps[repeats[-1]].inputs[0].shape) if repeats else 0
+    times = prod(flow.output(repeats[0]).shape) // before if before else 1
+    return (f"the other {name_half(flow, twin).lower().replace('v', 'V')} is repeated ×{times} before",) * (times > 1)
 
 
 def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:
@@ -278,21 +301,7 @@ def name_convolution(flow: Flow, finding: int) -> str:
 
 def name_difference(flow: Flow, part: Part) -> str:
     """What is taken from one half of what the heads found: the other, times one number (DiffLlama); empty if not so."""
-    node = part.nodes[-1]
-    halves, taken = flow.makers[node] if len(flow.makers[node]) == 2 else (None, None)
-    if flow.op(node) not in DIFFERENCES or halves is None or taken is None or flow.op(taken) not in SCALINGS:
-        return ""
-    is_halved = len(flow.steps[halves].outputs) == 2 and halves in flow.makers[taken]
-    by_one = any(prod(record.shape) == 1 for record in flow.steps[taken].inputs)
-    return "ONE HALF × ONE NUMBER, SUBTRACTED" if is_halved and by_one else ""
-
-
-def list_number(flow: Flow, part: Part) -> list[int]:
-    """The steps that work out of learned numbers alone the one by which one half is multiplied (DiffLlama)."""
-    taken = flow.makers[part.nodes[-1]][1]
-    given = [] if taken is None else flow.given(taken)
-    makers = [maker for record, maker in given if maker is not None and is_of_weights(flow, record, maker)]
-    return list(flow.behind(*makers))
+    return "ONE HALF × ONE NUMBER, SUBTRACTED" if takes_half_off(flow, part.nodes[-1]) else ""
 
 
 def name_gate(flow: Flow, gate: int) -> str:

@@ -236,6 +236,8 @@ def label_cut(flow: Flow, part: Part) -> str:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
     if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
         return "AXES SWAPPED"
+    if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
+        return "CUT INTO TWO HALVES"
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
         return "CUT ANEW"
     if (len(before), len(after)) == (3, 4):

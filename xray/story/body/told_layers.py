@@ -13,13 +13,14 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branches import Branch, Unknown
-from xray.story.anatomy.tree import Group
+from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
+from xray.story.anatomy.tree import Group, Span
 from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
+from xray.story.streams.chains import Chain
 from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone
 
 WAY = CARRYING | DROPOUTS | NORMS | SIDE_BY_SIDE | SUMS
@@ -282,3 +283,22 @@ def read_others(flow: Flow, rows: RejoinedRows, sites: Sequence[Site], towers: M
     return (
         Unknown(list_paths(flow, rows.way.inner)) if added is None else read_branch(flow, added, sites, towers).branch,
     )
+
+
+def count_mixed(stagings: Sequence[Staging]) -> int | None:
+    """How many streams side by side are mixed by stages (AltUp); None where none are."""
+    counts = {one.streams for staging in stagings for one in staging.stage.branches if isinstance(one, StreamMixing)}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> tuple[Span, ...]:
+    """The groups of some layers, but not of all, behind which a sum adds what the first of them began with."""
+    begun = {layer[0].joints[0].stream: number for number, layer in enumerate(layers)}
+    ends = {layer[-1].joints[-1].add: number for number, layer in enumerate(layers)}
+    found: list[Span] = []
+    for skip in (skip for chain in chains for skip in chain.skips):
+        over = [number for add, number in ends.items() if add in skip.region.inner]
+        if skip.stream in begun and len(over) > 1 and [*over] == [*range(begun[skip.stream], over[-1] + 1)]:
+            behind = (node for node in skip.region.inner if node > end_of(layers[over[-1]]))
+            found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
+    return tuple(one for one in found if one.last - one.first + 1 < len(layers))

@@ -9,14 +9,15 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branches import StreamMixing
 from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_any_norm, find_own_bend, read_stage
 from xray.story.body.told_layers import (
+    count_mixed,
     fill_windows,
+    list_spans,
     read_turns,
     tell_again,
     tell_cut_stream,
@@ -36,7 +37,7 @@ from xray.story.recognition.mixed_streams import count_divisions, find_end, read
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
 from xray.story.recognition.resamplers import Resampler
-from xray.story.streams.chains import Chain, list_stream_norms
+from xray.story.streams.chains import Chain, count_streams, list_stream_norms
 from xray.story.streams.corrected import Correction
 from xray.story.streams.put_back import list_put_back
 from xray.story.streams.scaled_streams import find_cleared, find_factor_behind, list_learned_behind
@@ -90,9 +91,15 @@ class Towering:
 
     @property
     def last_layer(self) -> int:
-        """The last sum of its layers, before one that adds what went into the first; that one if a norm reads it."""
-        end = self.chains[-1].end
-        return end if self.final is not None and self.final.end > end else self.chains[-1].joints[-1].add
+        """The last sum of its layers, before one that adds what went into the first; that one if a norm reads it.
+
+        A norm may read one that adds what went into a later layer: that is none of the layers' own (Swin2SR).
+        """
+        chain = self.chains[-1]
+        is_last = (
+            self.final is not None and self.final.end > chain.end and not any(map(chain.reaches_back, chain.skips))
+        )
+        return chain.end if is_last else chain.joints[-1].add
 
     @property
     def sums(self) -> frozenset[int]:
@@ -214,6 +221,7 @@ def read_tower(
         lists=numbered.lists if numbered.unlisted else 1,
         looked_at=condition is not None and condition.are_looked_at,
         own_numbers=entrance.reads is None and are_own_numbers(flow, entrance.nodes),
+        spans=list_spans(flow, chains, layers),
         before="attention" if sum(site.weighted_sum in alone for site in sites) == 1 else None,
     )
     before = frozenset(nodes)
@@ -256,18 +264,6 @@ def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]
     if len(places) == 1 < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
-
-
-def count_streams(chains: Sequence[Chain]) -> int | None:
-    """How many streams side by side every sum of some chains adds to; None where one adds to one alone."""
-    counts = {None if joint.mixing is None else joint.mixing.count for chain in chains for joint in chain.joints}
-    return counts.pop() if len(counts) == 1 else None
-
-
-def count_mixed(stagings: Sequence[Staging]) -> int | None:
-    """How many streams side by side are mixed by stages (AltUp); None where none are."""
-    counts = {one.streams for staging in stagings for one in staging.stage.branches if isinstance(one, StreamMixing)}
-    return counts.pop() if len(counts) == 1 else None
 
 
 def is_end_of_layer(layers: Sequence[Layer]) -> bool:

@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
-from xray.story.branches.caps import are_unscaled, read_added_of_values
+from xray.story.branches.caps import are_unscaled, name_taken_off, read_added_of_values
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
@@ -129,6 +129,7 @@ def describe_attention(
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
         qk_norm_kind=name_kind(flow, normed) if len(normed) == 2 else None,
+        taken_off=name_taken_off(flow, site, region.inner),
         v_norm=find_norm_of(flow, value) is not None or None,
         latent=read_latent(flow, query, key, value),
         sinks=has_sinks(flow, site),

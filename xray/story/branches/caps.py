@@ -1,7 +1,8 @@
 """By what scores are multiplied, which number of a value is added, and which they cannot pass: c·tanh(score / c)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import isclose, prod
+from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
@@ -9,6 +10,7 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,
     CURVES,
+    DIFFERENCES,
     DIVISIONS,
     DROPOUTS,
     NORMS,
@@ -18,7 +20,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.story.branches.operands import TURNED, Side, find_norm_of
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.norms import find_norm
+from xray.story.recognition.norms import find_norm, is_of_weights
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import number
 
@@ -199,3 +201,35 @@ def label_scale(flow: Flow, *nodes: int) -> str:
     scalings = [node for node in nodes if flow.op(node) in SCALINGS]
     known = [factor for node in scalings if (factor := read_factor(flow, node)) is not None]
     return name_times(prod(known)) if known and len(known) == len(scalings) else SCALE
+
+
+def takes_half_off(flow: Flow, node: int) -> bool:
+    """Whether a step takes one half of what was cut in two off the other, times one number (DiffLlama)."""
+    halves, taken = flow.makers[node] if len(flow.makers[node]) == 2 else (None, None)
+    if flow.op(node) not in DIFFERENCES or halves is None or taken is None or flow.op(taken) not in SCALINGS:
+        return False
+    is_halved = len(flow.steps[halves].outputs) == 2 and halves in flow.makers[taken]
+    return is_halved and any(prod(record.shape) == 1 for record in flow.steps[taken].inputs)
+
+
+def list_number(flow: Flow, node: int) -> list[int]:
+    """The steps that work out of learned numbers alone the one by which such a half is multiplied."""
+    taken = flow.makers[node][1]
+    given = [] if taken is None else flow.given(taken)
+    makers = [maker for record, maker in given if maker is not None and is_of_weights(flow, record, maker)]
+    return list(flow.behind(*makers))
+
+
+def name_taken_off(flow: Flow, site: Site, inner: Collection[int]) -> Literal["known", "learned", "exps"] | None:
+    """Whether half of what the heads found is taken off the other half, and by what number it is multiplied first.
+
+    It is "exps" where that is the difference of two numbers e^x made of learned ones alone, and a known one added.
+    """
+    ahead = flow.ahead(site.weighted_sum, within=lambda one: one in inner)
+    node = next((one for one in sorted(ahead) if takes_half_off(flow, one)), None)
+    if node is None:
+        return None
+    made = [one for one in sorted(list_number(flow, node)) if flow.is_leaf(one) and flow.op(one) not in CASTING]
+    exps = ("mul", "sum", "exp")
+    is_exps = tuple(map(flow.op, made)) == (*exps, *exps, "sub", "add") and number(flow.steps[made[-1]]) is not None
+    return "exps" if is_exps else "learned" if made else "known"

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.charts.operation_labels import label_step
 from xray.story.entrance.entry_labels import label_entry
@@ -55,3 +56,11 @@ def lead_brought(flow: Flow, chart: Chart, brought: Collection[int]) -> Chart:
     edges = [Edge(f"given{key}", key) for key in feet if any(one.key == f"given{key}" for one in below)]
     kept = tuple(key for key in raised.feet if key not in feet)
     return replace(raised, nodes=(*below, *raised.nodes), edges=(*edges, *raised.edges), feet=kept)
+
+
+def label_begun(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
+    """The sums among some steps that add what a later layer than the first began with, with what they are called."""
+    streams = {layer[0].joints[0].stream: number for number, layer in enumerate(towering.layers)}
+    skips = {skip.add: skip.stream for chain in towering.chains for skip in chain.skips if chain.reaches_back(skip)}
+    begun = {node: streams[skips[node]] for node in nodes if node in skips and skips[node] in streams}
+    return {node: f"+ WHAT LAYER {number + 1} BEGAN WITH" for node, number in begun.items()}

@@ -52,7 +52,8 @@ def find_last(flow: Flow, towering: Towering, others: Collection[int]) -> int | 
     reached, shared = reach_behind(flow, end, others)
     heads = [place for place in sorted(reached) if place > end and is_head(flow, place)]
     heads = [place for place in heads if not is_cast_norm(flow, towering, place)]
-    finders = [place for place in reached if flow.op(place) in FINDINGS]
+    before = set() if towering.final is None else set(flow.behind(towering.final.end, within=reached.__contains__))
+    finders = [place for place in reached - before if flow.op(place) in FINDINGS]
     if len(finders) == 1 and ends_all(flow, finders[0], heads, reached - shared):
         bends = [place for place in reached if flow.op(place) in CURVES]
         return next((bend for bend in bends if flow.carried_from(flow.makers[bend][0]) == finders[0]), finders[0])
@@ -98,10 +99,7 @@ def is_cast_norm(flow: Flow, towering: Towering, place: int) -> bool:
 
 
 def list_beside_each_other(flow: Flow, end: int, others: Collection[int]) -> list[int]:
-    """The convolutions that each read what a tower ends with, where what it gives goes through no other ones (UnivNet).
-
-    `others` are steps that may read it.
-    """
+    """The convolutions among some steps that each read what a tower ends with, if these are all of them (UnivNet)."""
     finders = [place for place in others if flow.op(place) in FINDINGS]
     return finders if all(flow.carried_from(flow.makers[place][0]) == end for place in finders) else []
 
@@ -389,15 +387,19 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
 
 
 def name_begun(flow: Flow, node: int, began: Collection[int]) -> str:
-    """Which step before the first layer made what is added, where others change it before that reads it.
+    """Which step before the first layer made what is added, where others change it before that reads it; else "".
 
-    Empty where none do, or several are called the same.
+    None is told where several are called the same; it is the entrance's where it meets what one like it made (Swin2SR).
     """
     made = next(one for one in map(flow.carried_from, flow.makers[node]) if one is not None and one in began)
     onward = {one for one in began if made in map(flow.carried_from, flow.makers[one]) if flow.op(one) not in CARRYING}
     label = label_step(flow, made)
     is_alone = [label_step(flow, one) for one in began if flow.is_leaf(one)].count(label) == 1
-    return f"{label} GAVE" if onward and is_alone and flow.steps[made].params else ""
+    met = [
+        label_step(flow, one) for one in map(flow.carried_from, flow.makers[node]) if one is not None and one != made
+    ]
+    named = f"THE ENTRANCE'S {label}" if label in met else label
+    return f"{named} GAVE" if onward and is_alone and flow.steps[made].params else ""
 
 
 def adds_bias(flow: Flow, node: int) -> bool:

@@ -12,6 +12,11 @@ from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
 from xray.story.wording import join_words
 
 Value = TypeVar("Value", int, float, str)
+TAKEN_OFF = {
+    "exps": ": e to a sum of products of learned numbers, less another such, plus one that is not learned",
+    "learned": ", which is made of learned ones",
+}
+"""What is said of the number by which a half is multiplied."""
 BARE = frozenset({"words", "norm", "scale"})
 """What may stand before the layers of a tower that tells nothing of places."""
 
@@ -331,6 +336,13 @@ def describe_output_gate(anatomy: Anatomy) -> str:
     gate = f"the {ACTIVATIONS.get(curve, curve)} of a gate" if curve else "a gate"
     words = f"{gate} decides how much of what the heads found goes on."
     return of_some(anatomy, lambda branch: branch.gate, words)
+
+
+def describe_taken_off(anatomy: Anatomy) -> str:
+    found = {one.taken_off for one in attentions(anatomy) if one.taken_off}
+    number = TAKEN_OFF.get(found.pop(), "") if len(found) == 1 else ""
+    words = f"half of what the heads found is taken off the other half, times one number{number}."
+    return of_some(anatomy, lambda branch: branch.taken_off, words, "Differential attention: ")
 
 
 def describe_fused(anatomy: Anatomy) -> str:

@@ -45,6 +45,22 @@ def describe_added_between(anatomy: Anatomy) -> str:
     )
 
 
+def describe_spans(anatomy: Anatomy) -> str:
+    """Which groups of layers a sum reaches over, and whether more is done before it."""
+    return " ".join(f"{spell_spans(tower)} is added." for tower in anatomy.towers if tower.spans)
+
+
+def spell_spans(tower: Tower) -> str:
+    """Behind which groups of its layers what the first of each began with is added."""
+    sizes = {one.last - one.first + 1 for one in tower.spans}
+    every = sizes.pop() if len(sizes) == 1 else 0
+    made = ", something is made of what the last gave, and" * all(one.made for one in tower.spans)
+    if every * len(tower.spans) == tower.layers:
+        return f"Groups of {every} layers: behind each{made or ','} what the first of them began with"
+    groups = ", and ".join(f"{one.first + 1} to {one.last + 1}" for one in tower.spans)
+    return f"Behind layers {groups} of the {tower.name} tower{made or ','} what the first of them began with"
+
+
 def describe_repeated(anatomy: Anatomy) -> str:
     found = [(tower.name, one) for tower in anatomy.towers for one in tower.bridges if one.counted is not None]
     return " ".join(

@@ -38,6 +38,10 @@ class Chain:
         """The last sum."""
         return max([self.joints[-1].add, *(skip.add for skip in self.skips)])
 
+    def reaches_back(self, skip: Joint) -> bool:
+        """Whether a sum behind the last one adds what a later branch than the first began at."""
+        return skip.add > self.joints[-1].add and skip.stream != self.start
+
 
 def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     """The residual streams of a pass that are not inside a branch of another, in the order of their first sums."""
@@ -101,6 +105,12 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         chain.joints.append(replace(joint, nested=within) if within else joint)
         ends[add] = chain
     return chains
+
+
+def count_streams(chains: Sequence[Chain]) -> int | None:
+    """How many streams side by side every sum of some chains adds to; None where one adds to one alone."""
+    counts = {None if joint.mixing is None else joint.mixing.count for chain in chains for joint in chain.joints}
+    return counts.pop() if len(counts) == 1 else None
 
 
 def leave_side_ways(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:

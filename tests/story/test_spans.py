@@ -1,0 +1,95 @@
+"""Groups of layers behind which a sum adds what the first began with (Swin2SR): told, and drawn behind the last."""
+
+import torch
+from story.body.test_mistaken import HEADS, WIDTH
+from torch import nn
+
+import xray
+from xray import anatomy
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.tree import Span
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+SIDE = 5
+
+
+class Layer(nn.Module):
+    """Attention and a feed-forward, each normalised before it is added."""
+
+    def __init__(self):
+        super().__init__()
+        self.attend = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        x = x + self.norms[0](self.attend(x, x, x, need_weights=False)[0])
+        return x + self.norms[1](self.back(self.wide(x).relu()))
+
+
+def lay_out(x):
+    return x.mT.unflatten(2, (SIDE, SIDE))
+
+
+class Group(nn.Module):
+    """Layers, and what a convolution makes of what the last gives, added to what the first began with."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.layers, self.mix = nn.ModuleList(Layer() for _ in range(count)), nn.Conv2d(WIDTH, WIDTH, 3, padding=1)
+
+    def forward(self, x):
+        began = x
+        for layer in self.layers:
+            x = layer(x)
+        return began + self.mix(lay_out(x)).flatten(2).mT
+
+
+class Restores(nn.Module):
+    """An image becomes rows for groups of layers; a norm, a convolution and a sum with the first map stand behind."""
+
+    def __init__(self, *counts):
+        super().__init__()
+        self.first, self.last = (nn.Conv2d(wide, WIDTH, 3, padding=1) for wide in (3, WIDTH))
+        self.begin, self.norm = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.groups = nn.ModuleList(map(Group, counts))
+
+    def forward(self, image):
+        first = self.first(image)
+        x = self.begin(first.flatten(2).mT)
+        for group in self.groups:
+            x = group(x)
+        return first + self.last(lay_out(self.norm(x)))
+
+
+def record(*counts):
+    torch.manual_seed(0)
+    return xray.trace(Restores(*counts).eval(), torch.rand(2, 3, SIDE, SIDE))
+
+
+def test_groups_that_a_sum_reaches_over_are_found():
+    (tower,) = anatomy(record(3, 4)).towers
+
+    assert tower.spans == (Span(0, 2, made=True), Span(3, 6, made=True))
+
+
+def test_what_stands_behind_the_last_group_is_drawn_behind_the_last_layer():
+    (column,) = read_columns(record(3, 3))
+
+    assert [node.label for node in column.exit.nodes] == [
+        "CONVOLUTION 3×3",
+        "+ WHAT LAYER 4 BEGAN WITH",
+        "LAST NORM",
+        "CONVOLUTION 3×3",
+        "+ WHAT THE ENTRANCE'S CONVOLUTION 3×3 GAVE",
+    ]
+
+
+def test_only_what_stands_between_two_layers_is_counted_there():
+    layout = compose_poster(record(3, 3), text_width)
+    told = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert "Groups of 3 layers: behind each" in told
+    assert "Not drawn" not in told
+    assert "conv2d ×" not in told.partition("in no box: ")[2]
