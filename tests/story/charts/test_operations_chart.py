@@ -353,7 +353,7 @@ class LooksBack(nn.Module):
 def test_a_convolution_that_looks_back_alone_gives_as_many_places_as_it_reads():
     nodes = chart_of(LooksBack(), torch.ones(2, 3, 11)).nodes
 
-    assert [(node.label, node.record.shape) for node in nodes][0] == ("CONVOLUTION OF THE LAST 4", (2, 5, 11))
+    assert next((node.label, node.record.shape) for node in nodes) == ("CONVOLUTION OF THE LAST 4", (2, 5, 11))
 
 
 def test_the_rms_norm_of_torch_is_called_so():

@@ -10,7 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.brought_rows import add_others, reads_longer, tell_given, tell_longer
-from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
+from xray.story.attention.end import draw_end, find_beside, name_convolution
+from xray.story.attention.factors import find_layer_of_both
 from xray.story.attention.lanes import Part, even_cuts, list_opening, order_rows
 from xray.story.attention.made_beside import (
     Beside,
