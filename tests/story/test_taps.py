@@ -105,7 +105,8 @@ def test_what_leaves_before_the_last_layer_is_told(make, told):
 
 @pytest.mark.parametrize(("make", "told"), [(HandsOut, " but the last"), (Taps, " but the last"), (HandsOutLast, "")])
 def test_every_layer_may_do_so_or_every_one_but_the_last(make, told):
-    assert list_told(record(make, 3)) == [f"Behind every layer{told} something is handed out."]
+    too = " too" * bool(told)
+    assert list_told(record(make, 3)) == [f"Behind every layer{told} something is handed out{too}."]
 
 
 def test_what_is_worked_out_of_earlier_layers_stands_beside_the_exit():

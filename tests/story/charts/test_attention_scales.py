@@ -320,6 +320,41 @@ def test_what_something_is_taken_from_is_led_to_the_difference():
     assert "concat" in {edge.source for edge in chart.edges if edge.target == taken}
 
 
+class Exclusive(nn.Module):
+    """What lies along its own value is taken from what the heads found, and a gate of its own decides (NeoMME)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.gate, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.share = nn.Parameter(torch.ones(HEADS))
+
+    def forward(self, x):
+        query, key, value = (layer(x).unflatten(2, (HEADS, -1)).transpose(1, 2) for layer in self.rows)
+        found = ((query @ key.transpose(-1, -2)).softmax(-1) @ value).transpose(1, 2)
+        along = nn.functional.normalize(value.transpose(1, 2), dim=-1)
+        share = self.share.tanh().view(1, 1, -1, 1) * (found * along).sum(-1, keepdim=True)
+        found = (found - share * along).flatten(2)
+        return x + self.out(found * self.gate(x).sigmoid())
+
+
+def test_what_is_taken_along_its_own_value_and_the_gate_behind_are_told():
+    trace = xray.trace(nn.Sequential(Exclusive(), FeedForwardPart(), Exclusive()).eval(), torch.ones(5, 2, WIDTH))
+    chart = read_columns(trace)[0].frames[0].panels[0].chart
+    extra = {node.label: node.extra for node in chart.nodes}
+    names = {node.key: node.label for node in chart.nodes}
+    ways = {(names[edge.source], names[edge.target]) for edge in chart.edges}
+
+    assert extra["× SIGMOID OF GATE"] == f"{WIDTH * WIDTH + WIDTH} parameters"
+    assert extra["× TANH OF LEARNED NUMBERS, × V ÷ ITS LENGTH"] == f"{HEADS} parameters"
+    assert {target for source, target in ways if source == "HEADS V"} == {
+        "WEIGHTS · V",
+        "× V ÷ ITS LENGTH",
+        "× TANH OF LEARNED NUMBERS, × V ÷ ITS LENGTH",
+    }
+    assert not [label for label in extra if "MULTIPLIED" in label]
+
+
 class MixedPlaces(Layered):
     """What the heads give is added to what a convolution over the last places makes of it (Inkling)."""
 

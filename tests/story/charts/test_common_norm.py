@@ -80,7 +80,15 @@ def test_a_sum_with_what_the_first_layer_reads_says_so():
     nodes = [node for frame in column.frames for node in frame.panels[0].chart.nodes]
     (mixed,) = [node for node in nodes if node.label == "ADDED UP"]
 
-    assert mixed.told[:1] == ("with what the first layer reads",)
+    assert mixed.told == ("with what the first layer reads × a learned number", "1 parameter")
+
+
+def test_a_norm_of_what_a_stream_is_mixed_to_stands_before_the_sublayer():
+    torch.manual_seed(0)
+    anatomy = xray.anatomy(xray.trace(Mixes(), torch.arange(14).view(2, 7)))
+    norms = [stage.norm for group in anatomy.towers[0].groups for stage in group.stages if "attention" in repr(stage)]
+
+    assert {(norm.kind, norm.place, norm.learned) for norm in norms} == {("rms", "before", False)}
 
 
 class MixesTheLast(Mixes):

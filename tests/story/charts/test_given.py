@@ -254,10 +254,13 @@ class ReadsOneChannel(nn.Module):
         return self.layers(x.flatten(2).transpose(1, 2))
 
 
-def test_a_part_of_what_comes_in_is_led_to_all_that_read_it():
+def test_the_one_channel_that_is_read_has_a_box_and_is_led_to_all_that_read_it():
     chart = entrance_of(ReadsOneChannel(), torch.ones(2, 3, 11, 11))
+    names = {node.key: node.label for node in chart.nodes}
 
-    assert list_led(chart) == ["CONVOLUTION 3×3, STEP 2", "CONVOLUTION 1×1, STEP 2"]
+    assert list_led(chart) == ["CHANNEL 1 OF 3"]
+    led = [names[edge.target] for edge in chart.edges if names[edge.source] == "CHANNEL 1 OF 3"]
+    assert led == ["CONVOLUTION 3×3, STEP 2", "CONVOLUTION 1×1, STEP 2"]
 
 
 class Hashed(nn.Module):

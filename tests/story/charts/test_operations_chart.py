@@ -339,6 +339,23 @@ def test_places_that_a_transposed_convolution_makes_and_that_are_cut_off_are_tol
     assert labels[0] == f"TRANSPOSED CONVOLUTION 4, STEP 2{told}"
 
 
+class LooksBack(nn.Module):
+    """A convolution padded on both sides, of which what lies behind the last place is left out (LFM2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.mixed, self.last = nn.Conv1d(3, 5, 4, padding=3), nn.Conv1d(5, 7, 1)
+
+    def forward(self, x):
+        return self.last(self.mixed(x)[..., : x.shape[-1]])
+
+
+def test_a_convolution_that_looks_back_alone_gives_as_many_places_as_it_reads():
+    nodes = chart_of(LooksBack(), torch.ones(2, 3, 11)).nodes
+
+    assert next((node.label, node.record.shape) for node in nodes) == ("CONVOLUTION OF THE LAST 4", (2, 5, 11))
+
+
 def test_the_rms_norm_of_torch_is_called_so():
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.RMSNorm(WIDTH), nn.Linear(WIDTH, WIDTH))
 

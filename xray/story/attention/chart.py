@@ -10,7 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.brought_rows import add_others, reads_longer, tell_given, tell_longer
-from xray.story.attention.end import draw_end, find_beside, find_layer_of_both, name_convolution
+from xray.story.attention.end import draw_end, find_beside, name_convolution
+from xray.story.attention.factors import find_layer_of_both
 from xray.story.attention.lanes import Part, even_cuts, list_opening, order_rows
 from xray.story.attention.made_beside import (
     Beside,
@@ -29,7 +30,7 @@ from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lan
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
 from xray.story.branches.operands import Side
-from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.charts.chart import Chart, Edge, Node, describe_params
 from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, name_addition
 from xray.story.recognition.between import list_reading_data
@@ -290,7 +291,8 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
     changing = [place for step in node.steps if flow.op(place := flow.places[step.id]) not in CARRYING]
     adds = len(changing) == 1 and flow.op(changing[0]) in SUMS
     if adds and adds_bias(flow, changing[0], (branch.heads, branch.kv_heads)):
-        return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"))
+        extra = node.extra or describe_params(flow, changing[0])
+        return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"), extra=extra)
     if not adds and (branch.positions == "rotary" or branch.turned_by_head):
         some = count_turned_rows(flow, {flow.places[step.id] for step in node.steps})
         told = "ROTATE" if some is None else f"ROTATE {some[0]:,} OF {some[1]:,} ROWS"

@@ -18,14 +18,23 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.kinds import EXCHANGES
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branch_words import label_activation
+from xray.story.attention.factors import (
+    ALONG_V,
+    MULTIPLIED,
+    describe_gate,
+    find_apart_gate,
+    list_gate,
+    list_tanh,
+    list_unit_values,
+    name_gate,
+)
 from xray.story.attention.lanes import Part, cut_way
 from xray.story.attention.part_names import label_cut
 from xray.story.attention.runs import pads
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
-from xray.story.branches.before_last import find_inner_norm, is_sink_share, name_gate_curve
+from xray.story.branches.before_last import find_inner_norm, is_sink_share
 from xray.story.branches.caps import label_scale, list_number, takes_half_off
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import list_other_way
@@ -48,7 +57,6 @@ from xray.story.recognition.between import Region, adds_learned_row, find_region
 from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.value_shapes import number
 
-MOST_BEHIND = 300
 WHOLE = CARRYING - SPLITTERS - PICKS
 """What moves rows and leaves none of them away."""
 
@@ -136,20 +144,27 @@ def draw_end(
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]
             label = f"{name_tanh_gate(flow, gates[0])}{', MULTIPLIED' * bool(others)}"
-        number_of = list_number(flow, part.nodes[-1]) if name_difference(flow, part) else []
+        apart, along = find_apart_gate(flow, site, part.nodes), list_unit_values(flow, site, part.nodes)
+        if apart is not None and label == MULTIPLIED:
+            key, label = "gate" if "gate" not in keys else key, name_gate(flow, apart)
+        label = label.replace(MULTIPLIED, ALONG_V) if along else label
+        number_of = list_number(flow, part.nodes[-1]) if name_difference(flow, part) else list_tanh(flow, part.nodes)
+        number_of += [] if apart is None else list_gate(flow, apart)
         held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ()), *number_of]
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
         label, finding = (label, finding) if past is None else (ADDED_UP, None)
         found = [*part.nodes, *([] if finding is None else [finding])]
         weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
-        extra = describe_params(flow, *(weighing or held))
-        steps = steps_at(flow, *reversed(part.nodes), *found[len(part.nodes) :], *number_of)
+        extra = describe_params(flow, *(weighing or held)) if apart is None else describe_gate(flow, site, apart)
+        steps = steps_at(flow, *dict.fromkeys((*reversed(part.nodes), *found[len(part.nodes) :], *number_of, *along)))
         told = () if twin is None else tell_repeated(flow, twin)
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra, told=told))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, found, nodes[:-1])])
-        edges += [Edge(other, key) for other in read if other != last]
+        edges += [
+            Edge(other, key) for other in (*read, *list_boxes_of_values(flow, site, nodes[:-1], along)) if other != last
+        ]
         if twin is not None:
             nodes[:] = [add_weights(flow, twin, node) for node in nodes]
             edges += [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
@@ -227,9 +242,13 @@ def tell_repeated(flow: Flow, twin: Site) -> tuple[str, ...]:
 
 def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:
     """The boxes that such an attention reads: the weights, and where its values come from."""
-    value = flow.carried_from(flow.makers[twin.weighted_sum][-1], CARRYING | REPEATS)
-    found = [box.key for box in nodes if value is not None and box.steps and gives(flow, box, value)]
-    return ["softmax", *found[-1:]]
+    return ["softmax", *list_boxes_of_values(flow, twin, nodes, [twin.weighted_sum])]
+
+
+def list_boxes_of_values(flow: Flow, site: Site, nodes: Sequence[Node], reading: Sequence[int]) -> list[str]:
+    """The box of the values of an attention, where any steps read them, before they are repeated for each head."""
+    value = flow.carried_from(flow.makers[site.weighted_sum][-1], CARRYING | REPEATS) if reading else None
+    return [box.key for box in nodes if value is not None and box.steps and gives(flow, box, value)][-1:]
 
 
 def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:
@@ -302,40 +321,6 @@ def name_convolution(flow: Flow, finding: int) -> str:
 def name_difference(flow: Flow, part: Part) -> str:
     """What is taken from one half of what the heads found: the other, times one number (DiffLlama); empty if not so."""
     return "ONE HALF × ONE NUMBER, SUBTRACTED" if takes_half_off(flow, part.nodes[-1]) else ""
-
-
-def name_gate(flow: Flow, gate: int) -> str:
-    """What a step is called that multiplies by a gate, with the curve by which this is bent, where one is known."""
-    curves = (name_gate_curve(flow, maker) for maker in list_gate(flow, gate)[:1])
-    return next((f"× {label_activation(curve)} OF GATE" for curve in curves if curve), "× GATE")
-
-
-def list_gate(flow: Flow, gate: int) -> list[int]:
-    """The steps that make what a step multiplies by, back to a linear layer: that, and how its numbers are bent."""
-    for maker in reversed(flow.makers[gate]):  # it may stand before what it multiplies (HRM)
-        found, here = list[int](), maker
-        while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
-            found.append(here)
-            here = flow.makers[here][0] if flow.makers[here] else None
-        if here is not None and is_linear(flow, here):
-            return [*found, here]
-    return []
-
-
-def describe_gate(flow: Flow, site: Site, gate: int) -> str:
-    """The parameters by which a gate is made alone: none of a linear layer of which the queries are a part.
-
-    What is added to what the layer makes is among them, as one learned number for each head (Beam).
-    """
-    made = list_gate(flow, gate)
-    return describe_params(flow, *(made if find_layer_of_both(flow, site, gate) is None else made[:-1]))
-
-
-def find_layer_of_both(flow: Flow, site: Site, gate: int) -> int | None:
-    """The linear layer of which a part is the gate, and the other part leads to what the heads find (Qwen3-Next)."""
-    made = list_gate(flow, gate)[-1:]
-    ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
-    return made[0] if made and made[0] in set(ways) else None
 
 
 def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:

@@ -1,15 +1,22 @@
-"""By what queries, keys and scores are multiplied, as it is written."""
+"""By what queries, keys, scores and what the heads found are multiplied, as it is written."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from math import isclose, isfinite, prod, sqrt
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DIVISIONS, SCALINGS
-from xray.story.recognition.between import works_on_weights
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, REPEATS, SCALINGS, SUMS
+from xray.story.anatomy.branch_words import label_activation
+from xray.story.body.scale import is_tanh_of_learned
+from xray.story.branches.before_last import name_gate_curve
+from xray.story.charts.chart import describe_params
+from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.known_values import values_of
+from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.scored_parts import Scored
 
+MOST_BEHIND = 300
+MULTIPLIED, ALONG_V = "MULTIPLIED", "× V ÷ ITS LENGTH"
 UNKNOWN_FACTOR = "· scaled"
 LEARNED_FACTOR, LEARNED_BY_HEAD = "· learned", "· learned by head"
 """Of scores that are multiplied by what learned numbers alone make: one, or one for each head (Swin V2)."""
@@ -73,3 +80,89 @@ def read_number(flow: Flow, node: int) -> float | None:
     given = [maker for record, maker in flow.given(node) if record.shape == () and record.role != "parameter"]
     found = values_of(flow, given[0]) if len(given) == 1 and len(flow.steps[node].inputs) == 2 else None
     return None if found is None or not isfinite(float(found)) else float(found)
+
+
+def name_gate(flow: Flow, gate: int) -> str:
+    """What a step is called that multiplies by a gate, with the curve by which this is bent, where one is known."""
+    curves = (name_gate_curve(flow, maker) for maker in list_gate(flow, gate)[:1])
+    return next((f"× {label_activation(curve)} OF GATE" for curve in curves if curve), "× GATE")
+
+
+def list_gate(flow: Flow, gate: int) -> list[int]:
+    """The steps that make what a step multiplies by, back to a linear layer: that, and how its numbers are bent."""
+    for maker in reversed(flow.makers[gate]):  # it may stand before what it multiplies (HRM)
+        found, here = list[int](), maker
+        while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
+            found.append(here)
+            here = flow.makers[here][0] if flow.makers[here] else None
+        if here is not None and is_linear(flow, here):
+            return [*found, here]
+    return []
+
+
+def describe_gate(flow: Flow, site: Site, gate: int) -> str:
+    """The parameters by which a gate is made alone: none of a linear layer of which the queries are a part.
+
+    What is added to what the layer makes is among them, as one learned number for each head (Beam).
+    """
+    made = list_gate(flow, gate)
+    return describe_params(flow, *(made if find_layer_of_both(flow, site, gate) is None else made[:-1]))
+
+
+def find_layer_of_both(flow: Flow, site: Site, gate: int) -> int | None:
+    """The linear layer of which a part is the gate, and the other part leads to what the heads find (Qwen3-Next)."""
+    made = list_gate(flow, gate)[-1:]
+    ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
+    return made[0] if made and made[0] in set(ways) else None
+
+
+def find_apart_gate(flow: Flow, site: Site, nodes: Collection[int]) -> int | None:
+    """The step, of some behind the heads, that multiplies by a gate which is made of none of what these found.
+
+    (NeoMME.)
+    """
+    for node in nodes:
+        made = list_gate(flow, node) if flow.op(node) in SCALINGS and len(flow.makers[node]) == 2 else []
+        is_bent = any(flow.op(one) in CURVES for one in made)
+        if is_bent and site.weighted_sum not in flow.behind(*made, within=lambda one: one >= site.weighted_sum):
+            return node
+    return None
+
+
+def list_tanh(flow: Flow, nodes: Collection[int]) -> list[int]:
+    """The steps that bend learned numbers by tanh, by which some others multiply."""
+    bent = (maker for node in nodes for maker in flow.makers[node] if is_tanh_of_learned(flow, maker))
+    return [one for maker in bent if (one := flow.carried_from(maker)) is not None]
+
+
+def list_unit_values(flow: Flow, site: Site, nodes: Collection[int]) -> list[int]:
+    """The steps by which values are divided by their length, where some others multiply by that; empty if none does.
+
+    So what lies along its own value is taken from what the heads found for a place (NeoMME).
+    """
+    value = moved_from(flow, flow.makers[site.weighted_sum][-1])
+    makers = [maker for node in nodes if flow.op(node) in SCALINGS for maker in flow.makers[node]]
+    units = dict.fromkeys(moved_from(flow, maker) for maker in makers)
+    return [
+        one
+        for one in units
+        if one is not None
+        and value is not None
+        and divides_by_length(flow, one)
+        and moved_from(flow, flow.makers[one][0]) == value
+    ]
+
+
+def moved_from(flow: Flow, node: int | None) -> int | None:
+    """The step whose numbers others move alone, repeat, or give another axis; None where one gives several parts.
+
+    Which of them is read is not known.
+    """
+    while node is not None and flow.makers[node]:
+        if len(flow.steps[node].outputs) > 1:
+            return None
+        is_axis = flow.op(node) == "index" and prod(flow.output(node).shape) == prod(flow.steps[node].inputs[0].shape)
+        if flow.op(node) not in CARRYING | REPEATS and not is_axis:
+            return node
+        node = flow.makers[node][0]
+    return node

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import prod
 
 from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
@@ -136,12 +137,13 @@ def read_stage(
             before += [norm for norm in opening_norms(flow, region, region.start) if norm not in before]
             before += [norm for norm in norms_before_one(flow, joint) if norm not in before]
     norms += [*before, *behind]
-    inside = () if norms else [node for one in joints for node in one.region.inner if find_any_norm(flow, node)]
+    inside = [] if norms else [one for joint in joints for one in list_norms_within(flow, joint.region)]
+    mixed = [norm for joint in joints for norm in inside if mixes_stream(flow, norm.origin, joint.region)]
     stage = Stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
-        norm=describe_norm(flow, [*list_left(flow, joints), *before], behind, after)
-        if not inside
+        norm=describe_norm(flow, [*list_left(flow, joints), *before, *mixed], behind, after)
+        if mixed or not inside
         else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,
@@ -285,6 +287,26 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
         return norm.origin is not None
     beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
     return any(stream in (maker, strip_plain(flow, maker)) for maker in beside)
+
+
+def list_norms_within(flow: Flow, region: Region) -> list[FoundNorm]:
+    """The norms that end at steps of a branch."""
+    return [norm for node in sorted(region.inner) if (norm := find_any_norm(flow, node)) is not None]
+
+
+def mixes_stream(flow: Flow, node: int | None, region: Region) -> bool:
+    """Whether a step adds to the stream what was made before, each times one number at most (NeoMME)."""
+    makers = flow.makers[node] if node in region.inner and flow.op(node) in SUMS else ()
+    roots = [strip_numbers(flow, maker) for maker in makers]
+    return len(roots) == 2 and region.start in roots and region.inner.isdisjoint(roots)
+
+
+def strip_numbers(flow: Flow, node: int | None) -> int | None:
+    """The step whose numbers others only move, or multiply by one number."""
+    while node is not None and flow.makers[node] and (flow.op(node) in CARRYING or is_scale(flow, node)):
+        shape = flow.output(node).shape
+        node = next((maker for record, maker in flow.given(node) if prod(record.shape) == prod(shape)), None)
+    return node
 
 
 def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:

@@ -8,7 +8,7 @@ from math import ceil
 from xray.ir import trace
 from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, LOOKUPS, SOFTMAXES, SUMS, TRANSPOSED
+from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, FINDINGS, LOOKUPS, SOFTMAXES, SUMS, TRANSPOSED
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -16,7 +16,7 @@ from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
 from xray.story.branches.feed_forward import name_activation
-from xray.story.branches.others import goes_by_pieces, longest_chain
+from xray.story.branches.others import goes_by_pieces, longest_chain, looks_back
 from xray.story.charts.alike import tell_run
 from xray.story.charts.chart import (
     Chart,
@@ -382,7 +382,8 @@ def make_node(
         find_shortened(flow, node),
     )
     if end != node:
-        label, steps = f"{label}, CUT TO {flow.output(end).shape[-1]:,}", (*steps, *steps_at(flow, end))
+        told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
+        label, steps = f"{label}{told}", (*steps, *steps_at(flow, end))
     if (put := find_changed_in_place(flow, node)) is not None:
         some, numbers = flow.output(node).shape[-1], flow.output(put).shape[-1]
         label, end, steps = f"{label} IN {some:,} OF {numbers:,} NUMBERS", put, (*steps, *steps_at(flow, put))
@@ -395,9 +396,13 @@ def make_node(
 
 
 def find_shortened(flow: Flow, node: int) -> int:
-    """The step that alone reads what a convolution made longer, and cuts off its end; else the convolution (Mimi)."""
+    """The step that alone reads what a convolution made longer, and cuts off its end; else the convolution (Mimi).
+
+    So one may look back alone: what it made of places behind the last is left out (LFM2).
+    """
     readers = flow.leaf_readers(node)
-    if flow.op(node) not in TRANSPOSED or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
+    is_longer = flow.op(node) in TRANSPOSED or (flow.op(node) in FINDINGS and looks_back(flow, node))
+    if not is_longer or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
         return node
     before, after = flow.output(node).shape, flow.output(readers[0]).shape
     is_shorter = len(before) == len(after) and before[:-1] == after[:-1] and after[-1] < before[-1]

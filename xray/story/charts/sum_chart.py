@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.anatomy.branch_words import spell_gathered
 from xray.story.anatomy.branches import Convolution, Experts, FeedForward, PoolMixing
@@ -29,13 +30,14 @@ from xray.story.charts.stage_names import name_stage
 from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.held_factors import list_shift
-from xray.story.passages.learned_steps import meets_learned
+from xray.story.passages.learned_steps import list_of_one_number, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_shift
 from xray.story.recognition.norms import Norm, name_norm
 from xray.story.sentences.of_parts import (
     ADDS_BIAS,
     FIRST_READ,
+    FIRST_READ_TIMES,
     LOOKED_UP,
     OF_EARLIER,
     OF_LONGER,
@@ -301,17 +303,30 @@ def tell_recalled(flow: Flow, chart: Chart, start: int | None, every: Sequence[S
     told = tuple(set.intersection(*(set(list_told(flow, one.nodes, begun)) for one in every))) if every else ()
     if not told:
         return chart
-    return replace(chart, nodes=tuple(tell_node(flow, node, begun, told, every) for node in chart.nodes))
+    taken = [step for node in chart.nodes for step in node.steps]
+    return replace(chart, nodes=tuple(tell_node(flow, node, begun, told, every, taken) for node in chart.nodes))
 
 
-def tell_node(flow: Flow, node: Node, begun: int | None, told: Sequence[str], every: Sequence[Staging]) -> Node:
-    """A box of a sum with what is told of it in all layers; in the first one alone all begins with its input."""
+def tell_node(
+    flow: Flow, node: Node, begun: int | None, told: Sequence[str], every: Sequence[Staging], taken: Sequence[Step]
+) -> Node:
+    """A box of a sum with what is told of it in all layers; in the first one alone all begins with its input.
+
+    What is multiplied before, and not `taken` into a box, stands in it too.
+    """
     if not node.label.startswith(ADDED_UP):
         return node
-    own = [text for text in list_told(flow, {flow.places[step.id] for step in node.steps}, begun) if text in told]
-    own = [text for text in own if text != FIRST_READ or any(one.joints[0].region.start != begun for one in every)]
-    counted = (node.extra,) if own and node.extra else ()
-    return replace(node, told=(*node.told, *own, *counted), extra="" if own else node.extra)
+    places = dict.fromkeys(flow.places[step.id] for step in node.steps)
+    own = [text for text in list_told(flow, places, begun) if text in told]
+    is_later = any(one.joints[0].region.start != begun for one in every)
+    own = [text for text in own if is_later or text not in (FIRST_READ, FIRST_READ_TIMES)]
+    if not own:
+        return node
+    if FIRST_READ_TIMES in own:
+        times = (one for place in [*places] for one in list_times_first(flow, place, begun))
+        places |= dict.fromkeys(one for one in times if flow.steps[one] not in taken)
+    steps, extra = steps_at(flow, *places), describe_params(flow, *places)
+    return replace(node, steps=steps, told=(*node.told, *own, *([extra] if extra else [])), extra="")
 
 
 def list_told(flow: Flow, nodes: Collection[int], begun: int | None) -> list[str]:
@@ -327,9 +342,16 @@ def spell_added(flow: Flow, node: int, begun: int | None) -> Iterator[str]:
         if origin is None or begun is None:
             continue
         if origin == begun:
-            yield FIRST_READ
+            yield FIRST_READ_TIMES if list_times_first(flow, node, begun) else FIRST_READ
         elif flow.op(origin) in LOOKUPS and (rows := table_rows(flow, origin)) is not None:
             yield LOOKED_UP.format(rows=rows)
+
+
+def list_times_first(flow: Flow, node: int, begun: int | None) -> list[int]:
+    """The steps that multiply what the first layer reads by a learned number each, before a sum adds it."""
+    makers = [maker for maker in flow.makers[node] if walk_back(flow, maker) == begun is not None]
+    times = [next((one for one in flow.behind(maker) if flow.op(one) not in CARRYING), None) for maker in makers]
+    return [one for one in times if one is not None and list_of_one_number(flow, one)]
 
 
 def walk_back(flow: Flow, place: int | None) -> int | None:

@@ -1,9 +1,9 @@
-"""Columns of a map: a learned one at an end of each line, and those that are left out before."""
+"""Columns of a map: a learned one at an end of each line, those left out before; the one channel that is read."""
 
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SIDE_BY_SIDE
 from xray.story.passages.added_places import learned_source
 
 RESIZING = CARRYING | {"index", "interpolate"}
@@ -36,3 +36,20 @@ def label_cut_map(flow: Flow, node: int) -> str:
         return ""
     sizes = zip(after[1:], before[1:], ("LINES", "COLUMNS"), strict=True)
     return ", ".join(f"{some:,} OF {whole:,} {name}" for some, whole, name in sizes if some < whole)
+
+
+def label_channel(flow: Flow, node: int) -> str:
+    """What a step is called that takes one channel of an image as it came in, for convolutions; "" for any other.
+
+    (EfficientLoFTR, SuperPoint.)
+    """
+    step = flow.steps[node]
+    before, pieces = step.inputs[0].shape, [one.strip() for one in str(step.settings.get("index", "")).split(",")]
+    others = {*pieces[:1], *pieces[2:]}
+    if len(before) != len(("batch", "channels", "height", "width")) or others != {":"} or not pieces[1].isdecimal():
+        return ""
+    is_given = step.inputs[0].is_float and flow.carried_from(flow.makers[node][0]) is None and before[1] > 1
+    way = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING | {"index"})
+    readers = {one for here in way for one in flow.leaf_readers(here)}
+    is_read = is_given and any(flow.op(one) in FINDINGS for one in readers)
+    return f"CHANNEL {int(pieces[1]) + 1} OF {before[1]}" if is_read else ""

@@ -19,7 +19,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
-from xray.story.entrance.columns import label_column, label_cut_map
+from xray.story.entrance.columns import label_channel, label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
     RESHAPES,
     are_places_drawn,
@@ -119,7 +119,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if repeats_rows(flow, node):
         before, after = flow.steps[node].inputs[0].shape[1], flow.output(node).shape[1]
         return f"{'ONE ROW' if before == 1 else f'{before:,} ROWS'}, {after // before:,} TIMES"
-    if op == "index" and (told := label_cut_map(flow, node)):
+    if op == "index" and (told := label_channel(flow, node) or label_cut_map(flow, node)):
         return told
     if op == "index" and cuts_rows(flow, node):
         return label_cut_rows(flow, node)

@@ -65,6 +65,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     for place, (kind, (step, record, reader)) in zip((LEFT_HALF, RIGHT_HALF), given, strict=False):
         own = [node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)][:1]
         led = lead_to_boxes(flow, towering.entrance, raised, record)
+        is_read = any(one is record for one, _ in flow.given(reader))
+        own = own if is_read or not led else []  # boxes stand between, as of the one channel that is read
         own = list(dict.fromkeys((*own, *led))) or list(raised.feet[:1])
         shared = find_shared_ids(flow, raised, reader) if kind in ("ids", None) else None
         record, own = (record, own) if shared is None else (shared[0], list(dict.fromkeys((*own, *shared[1]))))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from xray.story.anatomy.tree import Anatomy, Boxes, Tower
+from xray.story.wording import join_words
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
 MOST_NUMBERS = 6
@@ -21,14 +22,14 @@ def describe_rows_added(anatomy: Anatomy) -> str:
 def describe_tapped(anatomy: Anatomy) -> str:
     """Behind which layers something is handed out beside what a tower ends with; of several towers in one sentence."""
     tapped = [tower for tower in anatomy.towers if tower.tapped]
-    most = [tower for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
-    every, told = [tower.name for tower in most], list[str]()
-    for but, ends in (("", True), (" but the last", False)):
-        names = [tower.name for tower in most if (tower.layers - 1 in tower.tapped) == ends]
-        named = "" if len(anatomy.towers) == 1 else f" of the {' and '.join(names)} tower{'s' * (len(names) > 1)}"
-        told += [f"Behind every layer{but}{named} something is handed out."] if names else []
+    whole = [tower for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
+    told = []
+    for is_last, but, too in ((True, "", ""), (False, " but the last", " too")):
+        every = [tower.name for tower in whole if (tower.layers - 1 in tower.tapped) == is_last]
+        named = "" if len(anatomy.towers) == 1 else f" of the {join_words(every)} tower{'s' * (len(every) > 1)}"
+        told += [f"Behind every layer{but}{named} something is handed out{too}."] if every else []
     for tower in tapped:
-        if tower.name not in every:
+        if tower not in whole:
             of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
             before = "" if tower.layers - 1 in tower.tapped else ", before the last layer"
             told.append(f"Behind {spell_numbers(tower.tapped)}{of}, something is handed out too{before}.")

@@ -39,7 +39,7 @@ OF_SINES = "of sines of places"
 """Beside a bias that is made of these (Transformer-XL)."""
 CHOSEN = "{chosen:,} of {experts:,} chosen"
 """Beside the box of linear layers that make queries, of which a router takes some for each place (JetMoe)."""
-FIRST_READ = "with what the first layer reads"
+FIRST_READ, FIRST_READ_TIMES = (f"with what the first layer reads{more}" for more in ("", " × a learned number"))
 """Beside a sum in a layer to which the input of the first one is added (NeoMME)."""
 LOOKED_UP = "with rows looked up in a table of {rows:,}"
 """Beside a sum in a layer to which rows are added that were looked up outside of it (NeoMME)."""
