@@ -155,6 +155,11 @@ def test_the_anatomy_has_the_columns_of_each_table():
             (IDS, BOXES),
             f"bbox holds several ids for each place, looked up by column in 2 tables of {ROWS} rows: 0 and 1; 1 − 0.",
         ),
+        (
+            OneTable,
+            (IDS, BOXES),
+            f"bbox holds several ids for each place, looked up by column in 2 tables of {ROWS} rows.",
+        ),
         (Tabled, (IDS,), f"kinds holds several ids for each place, looked up by column in 5 tables of {KINDS} rows."),
     ],
 )
