@@ -64,6 +64,13 @@ def turn_no_halves(x, angles):
     return x * angles.cos() + torch.cat((-x[..., half:], x[..., :half]), -1) * angles.sin()
 
 
+def turn_parts(x, angles):
+    """Two parts of each row, the one behind the other, each by its own halves (Gemma 4's images)."""
+    first, others = angles.split((2, angles.shape[-1] - 2), -1)
+    parts = x.split((4, x.shape[-1] - 4), -1)
+    return torch.cat([turn_halves(part, one) for part, one in zip(parts, (first, others), strict=True)], -1)
+
+
 def turn_longer(x, angles):
     half = x.shape[-1] // 2
     cos, sin = (wave.repeat(1, 2) for wave in (angles.cos() * 1.5 / 2.0, angles.sin().true_divide(4 / 3)))
@@ -86,7 +93,13 @@ TURNS = {
 }
 
 
-OTHERS = {"none": turn_none, "no halves": turn_no_halves, "longer": turn_longer, "askew": turn_askew}
+OTHERS = {
+    "none": turn_none,
+    "parts": turn_parts,
+    "no halves": turn_no_halves,
+    "longer": turn_longer,
+    "askew": turn_askew,
+}
 
 
 class LookTurned(nn.Module):
@@ -190,6 +203,14 @@ def test_a_number_that_a_model_holds_is_written_out():
     reading = read_pass(trace.passes[0])
 
     assert "× 2.5" in {node.label for node in chart_entrance(reading.flow, reading.towers[0]).nodes}
+
+
+def test_of_parts_that_are_turned_each_by_itself_no_halves_of_the_row_are_told():
+    found = anatomy(xray.trace(Turned(make_powers(10.0), pairs="parts").eval(), torch.zeros(2, PLACES).long()))
+
+    assert [(one.positions, one.turned_pairs) for one in found.towers[0].branches if isinstance(one, Attention)] == [
+        ("rotary", None)
+    ]
 
 
 @pytest.mark.parametrize(("way", "pairs"), [(way, "halves" if way == "halves" else "neighbours") for way in TURNS])

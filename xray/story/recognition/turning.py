@@ -66,7 +66,8 @@ def name_pairs(flow: Flow, own: Collection[int]) -> Pairs | None:
     """Which two numbers are turned together: neighbours, or one from each half of what is turned; None if not known.
 
     Neighbours are taken apart by every other number, or by an axis of two; halves are cut in the middle, and change
-    places. What first brings neighbours into two halves turns neighbours (DeepSeek-V3).
+    places. What first brings neighbours into two halves turns neighbours (DeepSeek-V3). Where parts of a row are turned
+    each by itself, a pair is of two halves of a part, and none of these (Gemma 4's images).
     """
     turned = list_turned(flow, own)
     near = {one for node in turned for one in flow.behind(node, most=MOST_TO_PAIRS, within=own.__contains__)}
@@ -74,7 +75,19 @@ def name_pairs(flow: Flow, own: Collection[int]) -> Pairs | None:
         return "neighbours"
     if any(takes_every_other(flow, node) or has_pairs_last(flow, node) for node in near):
         return "neighbours"
-    return "halves" if turned and any(takes_half(flow, node) for node in near) else None
+    halves = [node for node in near if takes_half(flow, node)]
+    return "halves" if turned and halves and not are_of_parts(flow, halves, own) else None
+
+
+def are_of_parts(flow: Flow, halves: Collection[int], own: Collection[int]) -> bool:
+    """Whether parts of rows that are turned each by itself, by its own halves, are laid side by side again."""
+    wide = {flow.steps[node].inputs[0].shape[-1] for node in halves}
+    joins = (node for node in own if flow.op(node) in SIDE_BY_SIDE and node not in halves)
+    return any(
+        len(turned := [maker for maker in flow.makers[node] if maker is not None and flow.op(maker) in SUMS]) > 1
+        and {flow.output(maker).shape[-1] for maker in turned} <= wide
+        for node in joins
+    )
 
 
 def has_unlike_angles(flow: Flow, own: Collection[int]) -> bool:
