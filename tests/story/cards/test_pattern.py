@@ -157,6 +157,7 @@ def test_layers_that_are_alike_stand_in_one_line_unless_all_are_told_alike():
     ("other", "told"),
     [
         ({"kv_heads": 2}, (" (4 key heads)", " (2 key heads)")),
+        ({"heads": 2, "kv_heads": 2}, (" (4 heads)", " (2 heads)")),
         ({"d_k": 14}, (" (heads of 7)", " (heads of 14)")),
         ({"gathered": 64}, ("", " (keys of 64 places each)")),
         ({"kv_heads": 2, "gathered": 9}, (" (4 key heads)", " (2 key heads, keys of 9 places each)")),

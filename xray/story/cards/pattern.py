@@ -179,7 +179,8 @@ def name_heads(branch: Branch, tower: Tower) -> str:
     others = [one for one in tower.branches if isinstance(one, Attention) and one.source == branch.source]
     told = []
     if branch.kv_heads and len({one.kv_heads for one in others}) > 1:
-        told = [plural(branch.kv_heads, "key head")]
+        are_all = all(one.heads == one.kv_heads for one in others)  # queries have as many
+        told = [plural(branch.kv_heads, "head" if are_all else "key head")]
     elif branch.d_k and len({one.d_k for one in others}) > 1:
         told = [f"heads of {branch.d_k:,}"]
     told += [spell_gathered(branch.gathered)] if branch.gathered and len({one.gathered for one in others}) > 1 else []
