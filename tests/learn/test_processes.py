@@ -101,7 +101,8 @@ def test_a_corpus_that_cannot_be_read_ends_all_with_one_line(tmp_path):
 
 LEAVE = """
 import pathlib, sys, torch
-from xray.config import ModelConfig
+from xray.config import ModelConfig, TrainConfig
+from xray.learn.steps.optimiser import make_optimiser
 from xray.learn.steps.processes import join_world
 from xray.model.fast.forward import FastForward
 from xray.model.fast.packed_weights import PackedWeights
@@ -115,7 +116,7 @@ def learn(world):
     ids = torch.tensor([[2, 5, 3]])
     weights.go_backward(weights.inside("", FastForward(weights), ids, ids).sum())
     weights.gather_gradients()
-    torch.optim.Adam(weights.parts).step()
+    make_optimiser(weights, TrainConfig()).step()
     assert world.add_numbers(1.0) == (2.0,)
 
 with join_world("cpu", shard="shard" in sys.argv) as world:

@@ -54,13 +54,17 @@ def layout(request):
 def list_struck(layout):
     """The remarks through which a line runs."""
     areas = list(remark_areas(layout))
-    return {
-        words
-        for curve in layout.curves
-        for x, y in points_along(curve)
-        for left, bottom, right, top, words in areas
-        if left < x < right and bottom < y < top
-    }
+    return {words for curve in layout.curves for words in list_struck_by(curve, areas)}
+
+
+def list_struck_by(curve, areas):
+    """The same of one line, which is asked at every place only where its whole stretch meets an area."""
+    points = [*points_along(curve)]
+    (west, south), (east, north) = (tuple(map(end, zip(*points, strict=True))) for end in (min, max))
+    for left, bottom, right, top, words in areas:
+        is_near = left < east and west < right and bottom < north and south < top
+        if is_near and any(left < x < right and bottom < y < top for x, y in points):
+            yield words
 
 
 @pytest.mark.sampled(3)

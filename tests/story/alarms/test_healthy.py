@@ -114,6 +114,10 @@ def build_small(family):
     for name, size in SMALL.items():
         if type(getattr(config, name, None)) is int:
             setattr(config, name, size)
+    if family is FAMILIES["sam3"]:  # an image a third as wide and high, in as many windows
+        config.vision_config.backbone_feature_sizes = [[96, 96], [48, 48], [24, 24]]
+        config.vision_config.backbone_config.image_size = 336
+        config.vision_config.backbone_config.window_size = 8
     torch.manual_seed(0)
     model = made(config).eval()
     return model, (family.inputs or propose_inputs)(model, config)

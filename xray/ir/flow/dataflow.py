@@ -4,6 +4,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.remembering import once
@@ -32,15 +33,19 @@ class Flow:
     ends: tuple[int, ...]
     places: Mapping[str, int]
 
-    @property
+    @cached_property
     def steps(self) -> tuple[Step, ...]:
         """The steps of the pass."""
         return self.one_pass.steps
 
+    @cached_property
+    def ops(self) -> tuple[str, ...]:
+        """What each step does; by one name, where an operation has several."""
+        return tuple(ALIASES.get(step.op, step.op) for step in self.steps)
+
     def op(self, place: int) -> str:
-        """What the step at a place does; by one name, where an operation has several."""
-        name = self.steps[place].op
-        return ALIASES.get(name, name)
+        """What the step at a place does."""
+        return self.ops[place]
 
     def output(self, place: int) -> TensorRecord:
         """What the step at a place made first; an empty record if it made nothing."""

@@ -1,10 +1,11 @@
 """What is worked out once for a thing and kept with it, as long as the thing lives."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import wraps
 from typing import TypeVar
 
 Thing = TypeVar("Thing")
+Asked = TypeVar("Asked", bound=Hashable)
 Made = TypeVar("Made")
 
 
@@ -19,5 +20,19 @@ def once(make: Callable[[Thing], Made]) -> Callable[[Thing], Made]:
             kept[name] = make(thing)
         found: Made = kept[name]
         return found
+
+    return made
+
+
+def once_each(make: Callable[[Thing, Asked], Made]) -> Callable[[Thing, Asked], Made]:
+    """The same of a thing and something else: worked out at the first call for each two of them."""
+    name = f"_{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def made(thing: Thing, asked: Asked) -> Made:
+        kept: dict[Asked, Made] = vars(thing).setdefault(name, {})
+        if asked not in kept:
+            kept[asked] = make(thing, asked)
+        return kept[asked]
 
     return made

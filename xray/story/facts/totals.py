@@ -106,6 +106,7 @@ def count_params(trace: Trace) -> int:
     return sum(outermost.values()) - sum(shared.values())
 
 
+@once
 def find_outermost(trace: Trace) -> dict[str, int]:
     """The parameters of each module that no other one holds, by its path."""
     inside = {step.path for step in trace.steps if step.parent is not None}

@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     WAVES,
 )
-from xray.ir.flow.remembering import once
+from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.entrance.tables import COUNTING, MOST, MOST_BESIDE, MOVING, PICKING, judge_training
@@ -184,13 +184,21 @@ def list_layouts(flow: Flow, nodes: Collection[int]) -> Iterator[int]:
     So are those that lay out learned rows for a linear layer among these.
     """
     for node in nodes:
-        places = next(describe_sum(flow, node, ()), None) if flow.op(node) in SUMS else None
-        is_laid = (places is not None and places.learned) or find_projected_rows(flow, node) is not None
-        for record, maker in flow.given(node) if is_laid else ():
-            source = learned_source(flow, record, maker)
-            while source is not None and maker is not None:
-                yield from () if maker in nodes else (maker,)
-                maker = next((before for one, before in flow.given(maker) if one.role != "ids"), None)
+        yield from (one for one in follow_layout(flow, node) if one not in nodes)
+
+
+@once_each
+def follow_layout(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that lay out what a step adds, if that is learned places, or reads, if that is learned rows."""
+    places = next(describe_sum(flow, node, ()), None) if flow.op(node) in SUMS else None
+    is_laid = (places is not None and places.learned) or find_projected_rows(flow, node) is not None
+    found: list[int] = []
+    for record, maker in flow.given(node) if is_laid else ():
+        source = learned_source(flow, record, maker)
+        while source is not None and maker is not None:
+            found.append(maker)
+            maker = next((before for one, before in flow.given(maker) if one.role != "ids"), None)
+    return tuple(found)
 
 
 def adds_to_picture(flow: Flow, node: int) -> bool:

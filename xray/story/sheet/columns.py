@@ -32,7 +32,7 @@ from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
 from xray.story.exits.other_ways import list_led_across
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
-from xray.story.sheet.counting import Count
+from xray.story.sheet.counting import count_in
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.placing import Look
 from xray.story.sheet.planning import Frame, plan_frames
@@ -344,7 +344,7 @@ def make_column(
     entrance = tell_own_width(entrance, towering.tower.d_model)
     in_rows = all_layers or words is not None
     frames = plan_frames(
-        flow, towering, station + 1, Count(flow), reading.towers, all_layers=all_layers, in_rows=in_rows
+        flow, towering, station + 1, count_in(flow), reading.towers, all_layers=all_layers, in_rows=in_rows
     )
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))

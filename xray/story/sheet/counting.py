@@ -1,6 +1,5 @@
 """How many parameters belong to some steps: counted at the outermost blocks that hold nothing else, each once."""
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,16 +7,9 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.remembering import once, once_each
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
-from xray.story.anatomy.attentions import Attention, DeformableAttention
-from xray.story.body.stages import Branching, Staging
-from xray.story.branches.operands import read_sides
-from xray.story.branches.others import list_other_way
-from xray.story.charts.stage_names import name_branch
 from xray.story.facts.totals import paths_above
-
-COMMON, AROUND = "common norms", "around sublayers"
-"""What is learned around several sublayers of a stage, and is no single one's."""
 
 
 @dataclass(frozen=True)
@@ -36,9 +28,13 @@ class Count:
                 found.setdefault(parent, []).append(place)
         return found
 
-    def blocks(self, nodes: Collection[int]) -> list[int]:
+    def blocks(self, nodes: Collection[int]) -> tuple[int, ...]:
         """The outermost steps with parameters of which every learned step is among the given ones."""
-        nodes = set(nodes)
+        return self.find_blocks(frozenset(nodes))
+
+    @once_each
+    def find_blocks(self, nodes: frozenset[int]) -> tuple[int, ...]:
+        """The same, asked by what can be known again."""
         paths = {self.flow.steps[node].path for node in nodes}
         whole: dict[int, bool] = {}
 
@@ -65,7 +61,7 @@ class Count:
                 here = self.flow.places.get(self.flow.steps[here].parent or "")  # type: ignore[assignment]
             if best is not None:
                 found[best] = None
-        return list(found)
+        return tuple(found)
 
     @cached_property
     def run_outside(self) -> dict[str, set[str]]:
@@ -78,6 +74,7 @@ class Count:
                     found.setdefault(path, set()).add(step.path)
         return found
 
+    @once_each
     def is_learned(self, place: int) -> bool:
         """Whether a step works with parameters, itself or something inside it; not where it hands one on as it is.
 
@@ -130,6 +127,7 @@ class Count:
         """Whether a step only moves numbers, and no other one reads what it gives."""
         return self.flow.op(place) in CARRYING and not self.flow.leaf_readers(place)
 
+    @once_each
     def params(self, place: int) -> int:
         """The parameters of a step: its module's and those lent to it, or those given to it where it is none."""
         step = self.flow.steps[place]
@@ -309,92 +307,7 @@ class Count:
         return self.flow.steps[block].params - sum(within.values()) if block >= 0 else 0
 
 
-def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
-    """The steps of a stage by branch, each with its norms and what else is learned around it alone, as in its panel.
-
-    What stands around several branches comes last.
-    """
-    again = list_run_again(count.flow, staging)
-    branches, others = split_nodes(count.flow, staging)
-    branches, others = ([(name, nodes - again) for name, nodes in some] for some in (branches, others))
-    held = again.union(*(nodes for _, nodes in (*branches, *others)))
-    common: list[tuple[str, set[int]]] = []
-    for kind, nodes in list_around(count, staging, held):
-        met = list_met(count.flow, nodes, staging.nodes - held, held)
-        own = [inner for _, inner in branches if len(branches) == 1 or not met.isdisjoint(inner)]
-        if len(own) == 1:
-            own[0].update(nodes)
-        else:
-            common.append((kind, nodes))
-    return [*branches, *others, *common]
-
-
-def list_met(flow: Flow, nodes: Collection[int], around: Collection[int], held: Collection[int]) -> set[int]:
-    """Of what sublayers hold the first steps that read what some around them give; else the last that gave it them."""
-    ahead = flow.ahead(*nodes, within=lambda one: one in around)
-    behind = flow.behind(*nodes, within=lambda one: one in around)
-    read = {reader for one in ahead for reader in flow.readers.get(one, ()) if reader in held}
-    return read or {maker for one in behind for maker in flow.makers[one] if maker is not None and maker in held}
-
-
-def list_run_again(flow: Flow, staging: Staging) -> set[int]:
-    """The steps that stand in several sublayers, and run again in one alone, which counts them (EfficientLoFTR).
-
-    The second of a pair looks at what the first has become, so all that was done to the first is behind it too.
-    """
-    times = Counter(node for one in staging.branches for node in one.region.inner | one.region.beside)
-    apart = {flow.steps[node].path for node, count in times.items() if count == 1 and flow.steps[node].params}
-    return {node for node, count in times.items() if count > 1 and flow.steps[node].path in apart}
-
-
-def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]], list[tuple[str, set[int]]]]:
-    """A stage's steps by branch, and those beside branches; what two side by side begin with, a norm, is in neither.
-
-    A linear layer that makes queries, keys or values is the attention's, be it that a convolution beside it reads these
-    too (Fun-ASR).
-    """
-    mixed = {node for joint in staging.joints if joint.mixing is not None for node in joint.mixing.nodes}
-    branches: list[tuple[str, set[int]]] = []
-    others = [("mixing", mixed)] if mixed else []
-    gates = {node for joint in staging.joints if joint.weighing is not None for node in joint.weighing.nodes}
-    others += [("gates", gates)] if gates else []
-    others += [("rows beside", set(staging.added.nodes))] if staging.added is not None else []
-    apart = staging.branches if staging.stage.parallel else ()
-    inner = [one.region.inner for one in apart]
-    common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
-    common -= {node for one in apart for node in list_operand_layers(flow, one)}
-    for one in staging.branches:
-        name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
-            name = "SELF-ATTENTION"
-        name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
-        other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
-        theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
-        branches.append((name, set(one.region.inner | one.region.beside) - common - theirs - mixed - gates - other))
-        others += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
-    others += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
-    return branches, others
-
-
-def list_operand_layers(flow: Flow, one: Branching) -> list[int]:
-    """The linear layers of a branch whose numbers are all queries, keys or values of its attention."""
-    if one.site is None or not isinstance(one.branch, Attention):
-        return []
-    made = Counter[int]()
-    for side in read_sides(flow, one.site, one.region):
-        if side.is_own and side.last is not None:
-            made[side.last] += prod(side.end.shape)
-    return [node for node, count in made.items() if node in one.region.inner and count >= prod(flow.output(node).shape)]
-
-
-def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:
-    """The norms of a stage that stand in none of its branches, and what else is learned around these."""
-    norms: list[set[int]] = []
-    for norm in staging.norms:
-        nodes = set(norm.nodes).difference(held)
-        same = [one for one in norms if not one.isdisjoint(nodes)]  # what two read apart is normed once
-        norms = [*(one for one in norms if one not in same), nodes.union(*same)]
-    inner = set[int]().union(staging.past, staging.behind, *(joint.region.inner for joint in staging.joints))
-    left = inner.difference(held, *norms)
-    parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
-    return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]
+@once
+def count_in(flow: Flow) -> Count:
+    """What counts the parameters of a pass."""
+    return Count(flow)

@@ -30,7 +30,8 @@ from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
-from xray.story.sheet.counting import Count, list_parts
+from xray.story.sheet.counting import Count
+from xray.story.sheet.parts import list_parts
 from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import is_measured, list_placing
 from xray.story.wording import spell_layers

@@ -19,7 +19,8 @@ from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN, SOME_IN_COMMON
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import AROUND, COMMON, Count, list_parts
+from xray.story.sheet.counting import Count, count_in
+from xray.story.sheet.parts import AROUND, COMMON, list_parts
 from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
@@ -119,7 +120,7 @@ def list_shares(
     lent = list_lent(columns)
     for column, leading in zip(firsts, leadings, strict=True):
         own, name = column.look.own, f"{column.name} " if several else ""
-        flow, count = column.reading.flow, Count(column.reading.flow)
+        flow, count = column.reading.flow, count_in(column.reading.flow)
         pairs = [(one, two) for one, two in zip(firsts, leadings, strict=True) if one.reading is column.reading]
         onward = [other.onward.get(column.towering.end, {}) for _, other in pairs]
         for sources in dict.fromkeys(ends for some in (leading.between, *onward) for ends in some) if several else ():
@@ -307,7 +308,7 @@ def count_undrawn(column: Column, undrawn: Sequence[Untold]) -> Column:
     if not undrawn:
         return column
     flow, layers = column.reading.flow, column.towering.layers
-    count, homes = Count(flow), [find_home(flow, layer) for layer in layers]
+    count, homes = count_in(flow), [find_home(flow, layer) for layer in layers]
     frames = []
     for frame in column.frames:
         apart, holding = set[int](), set[int]()
