@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.attentions import Attention, Looking
+from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import CurvedAttention, Experts, FeedForward
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.anatomy.wording import name_active
@@ -101,9 +101,9 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
     What a network of convolutions adds to its stream are its residual layers: it may have others; it has channels.
-    Heads are those that have a d_k, where some have: deformable attention has no keys. Its words are those that it
-    gives scores, as many as are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is
-    no d_ff beside others (Gemma 3n).
+    Heads are those that have a d_k, where some have, and those of deformable attention, which has no keys. Its words
+    are those that it gives scores, as many as are `scored`, if it does: its ids may be of more, or of other ones. What
+    bends nothing is no d_ff beside others (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
@@ -117,7 +117,8 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     attentions = [branch for branch in looking if isinstance(branch, Attention)]
-    add("heads", "heads", [branch.heads for branch in attentions or looking])
+    sampling = [branch for branch in looking if isinstance(branch, DeformableAttention) and branch.heads]
+    add("heads", "heads", [branch.heads for branch in [*attentions, *sampling] or looking])
     add("residual layers" if tower.is_convolved else "layers", "other", [tower.layers])
     add("channels" if tower.is_convolved else "d_model", "d_model", [group.d_model for group in tower.groups])
     curved = [branch for branch in looking if isinstance(branch, CurvedAttention)]
