@@ -141,6 +141,19 @@ def test_rows_that_are_chosen_behind_the_last_layer_are_told_with_their_number()
     assert {"LINEAR", "ADDED UP", "2 OF 5 ROWS"} <= labels
 
 
+@pytest.mark.parametrize(
+    ("score", "told"),
+    [(lambda x: x.amax(-1), ", BY EACH ONE'S HIGHEST SCORE"), (lambda x: x[..., 0], ", BY THEIR SCORES")],
+)
+def test_rows_that_are_chosen_by_their_scores_say_so(score, told):
+    def choose(x):
+        boxes = torch.linspace(0, 1, x.shape[1])[:, None].expand_as(x)
+        chosen = score(boxes).topk(2, dim=1).indices
+        return (x + boxes).gather(1, chosen[..., None].expand(-1, -1, x.shape[-1]))
+
+    assert f"2 OF 5 ROWS{told}" in labels_of(ids=((1, 2, 3, 4, 5), (4, 5, 6, 7, 8)), choose=choose)
+
+
 @pytest.mark.parametrize(("number", "told"), [(torch.finfo(torch.float32).min, "PUSHED FAR DOWN"), (0.5, "SET TO 0.5")])
 def test_scores_that_are_written_over_by_one_number_are_told(number, told):
     def write(x, places):

@@ -15,7 +15,7 @@ from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
-from xray.story.sheet.compose import list_told, list_unsaid
+from xray.story.sheet.compose import list_around, list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
 
 BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4
@@ -397,6 +397,14 @@ def test_a_sum_says_through_what_the_sines_go_that_it_adds(model, told):
     labels = [node.label for node in draw(model)[1].panels[0].chart.nodes]
 
     assert labels.count(told) == 1
+
+
+@pytest.mark.parametrize("is_whole", [True, False])
+def test_linear_layers_that_a_sum_names_are_not_said_to_be_drawn_nowhere(is_whole):
+    columns = read_columns(record(Waves(is_whole=is_whole)))
+
+    untold = [*list_around(columns, {}), *list_undrawn(list_told(columns))]
+    assert ("places" in {one.path for one in untold}) is not is_whole
 
 
 def test_what_corrects_the_last_layers_boxes_is_told_at_the_end():

@@ -30,9 +30,9 @@ from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lan
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
 from xray.story.branches.operands import Side
-from xray.story.charts.chart import Chart, Edge, Node, describe_params
+from xray.story.charts.chart import Chart, Edge, Node, describe_params, steps_at
 from xray.story.experts.chosen_heads import add_router
-from xray.story.passages.added_places import learned_source, name_addition
+from xray.story.passages.added_places import learned_source, list_of_sines, name_addition
 from xray.story.recognition.between import list_reading_data
 
 NO_LENGTHS = frozenset({"", "1", "heads", "kv_heads", "d_k", "d_v"})
@@ -300,7 +300,8 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
     if branch.positions == "waves" and not adds:
         return replace(node, label=node.label.replace("ROTATE", "COSINES AND SINES ×"))
     name = name_addition(flow, changing[0], stream) if adds else name_convolved(flow, changing) or "COMBINE"
-    return replace(node, label=node.label.replace("ROTATE", name))
+    more = steps_at(flow, *list_of_sines(flow, changing[0], stream)) if adds else ()
+    return replace(node, label=node.label.replace("ROTATE", name), steps=(*node.steps, *more))
 
 
 def name_convolved(flow: Flow, changing: Sequence[int]) -> str:

@@ -30,9 +30,10 @@ from xray.story.charts.chart import (
     steps_with_block,
 )
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
-from xray.story.passages.added_places import name_addition
+from xray.story.passages.added_places import list_of_sines, name_addition
+from xray.story.streams.corrected import is_measured
 
-POINTS, FROM_BOX = "points", "from each row's box"
+FROM_BOX = "from each row's box"
 LEFT_TWO: Place = (1 / 3, 0.645)
 
 
@@ -46,7 +47,8 @@ def chart_sampling(flow: Flow, found: Branching) -> Chart:
     asking = find_asking(flow, found, sampling)
     if asking is not None:
         label, record = f"{name_addition(flow, asking, found.region.start)} Q", flow.output(asking)
-        nodes.append(Node("asking", label, 0, LEFT_TWO, steps_at(flow, asking), record))
+        own = steps_at(flow, asking, *list_of_sines(flow, asking, found.region.start))
+        nodes.append(Node("asking", label, 0, LEFT_TWO, own, record))
     first = len(nodes)
     for key, label, place, step in (
         ("counts", "LINEAR WEIGHTS", LEFT, sampling.scores),
@@ -58,14 +60,15 @@ def chart_sampling(flow: Flow, found: Branching) -> Chart:
     edges.append(Edge("counts", "softmax"))
     points = find_points(flow, found, sampling)
     if points is not None:
-        nodes.append(Node(POINTS, "POINTS", first + 1, CENTRE, steps_at(flow, points), flow.output(points)))
-        edges.append(Edge("offsets", POINTS))
+        own, told = steps_at(flow, points), (FROM_BOX,) if is_measured(flow, points) else ()
+        nodes.append(Node("points", "POINTS", first + 1, CENTRE, own, flow.output(points), told=told))
+        edges.append(Edge("offsets", "points"))
     values = list(draw_values(flow, sampling, branch, first))
     edges += [Edge(one.key, other.key) for one, other in pairwise(values)]
     nodes += values
     row = 1 + max(node.row for node in nodes)
     nodes.append(draw_samples(flow, sampling, branch, row))
-    tops = ["offsets" if points is None else POINTS, *(node.key for node in values[-1:])]
+    tops = ["offsets" if points is None else "points", *(node.key for node in values[-1:])]
     edges += [Edge(top, "sampled") for top in tops]
     steps = steps_at(flow, sampling.weighted_sum, sampling.weighted)
     nodes.append(Node("values", "WEIGHTS · SAMPLES", row + 1, WHOLE, steps, flow.output(sampling.weighted_sum)))

@@ -33,6 +33,7 @@ from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
 from xray.story.passages.ordered_rows import label_regrouped, read_regrouping, takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.chosen_rows import name_scores
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 
 JOINING = SIDE_BY_SIDE | {"stack"}
@@ -356,7 +357,7 @@ def label_behind(flow: Flow, nodes: Sequence[int], began: Collection[int]) -> st
     if adds_earlier(flow, end, began):
         return f"+ WHAT {name_begun(flow, end, began) or 'CAME BEFORE THE LAYERS'}"
     if chooses_rows(flow, end):
-        return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS"
+        return f"{flow.output(end).shape[1]:,} OF {flow.steps[end].inputs[0].shape[1]:,} ROWS{name_scores(flow, end)}"
     if name_merging(flow, end):
         return name_merging(flow, end)
     if lets_through(flow, end):

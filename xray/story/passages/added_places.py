@@ -92,21 +92,29 @@ def name_addition(flow: Flow, node: int, stream: int | None) -> str:
         return places
     found = (find_projected_rows(flow, maker, stream) for maker in flow.makers[node])
     rows = next((one.shape[-2] for one in found if one is not None), 1)
-    layers = max((count_of_sines(flow, maker) for maker in flow.makers[node] if maker != stream), default=0)
+    layers = sum(is_linear(flow, one) for one in list_of_sines(flow, node, stream))
     if rows == 1 and layers:
         return f"+ {f'{layers} LINEAR LAYERS' if layers > 1 else 'LINEAR'} {OF_SINES}"
     return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else ADDED_UP
 
 
-def count_of_sines(flow: Flow, maker: int | None) -> int:
-    """Through how many linear layers, be they bent, sines and cosines go that are laid side by side; 0 for all else."""
-    layers, here = 0, flow.carried_from(maker)
+def list_of_sines(flow: Flow, node: int, stream: int | None) -> tuple[int, ...]:
+    """The linear layers, the last one first, that make of sines what a sum adds to a stream; none where none do."""
+    if label_places(flow, node, stream):
+        return ()
+    return max((find_of_sines(flow, maker) for maker in flow.makers[node] if maker != stream), key=len, default=())
+
+
+def find_of_sines(flow: Flow, maker: int | None) -> tuple[int, ...]:
+    """The linear layers, be they bent, that sines and cosines laid side by side go through; none for all else."""
+    layers, here = list[int](), flow.carried_from(maker)
     while here is not None and is_linear(flow, here):
-        layers, here = layers + 1, flow.carried_from(flow.makers[here][0], CARRYING | CURVES)
+        layers.append(here)
+        here = flow.carried_from(flow.makers[here][0], CARRYING | CURVES)
     laid = CARRYING | SIDE_BY_SIDE | {"stack"}
     way = flow.behind(here, most=MOST_BESIDE, ends=lambda one: flow.op(one) not in laid)
     made = {flow.op(one) for one in way} - laid
-    return layers if made == {"sin", "cos"} else 0
+    return tuple(layers) if made == {"sin", "cos"} else ()
 
 
 def label_places(flow: Flow, node: int, stream: int | None = None) -> str:

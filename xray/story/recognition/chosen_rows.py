@@ -43,6 +43,14 @@ def list_by_highest(flow: Flow, choice: int) -> tuple[int, ...]:
     return (best, choice) if before[:-1] == after else ()
 
 
+def name_scores(flow: Flow, here: int) -> str:
+    """By what the rows that a step picks are chosen, if that is their scores; "" for all else."""
+    choice = list_choice(flow, here)
+    if not choice or flow.steps[choice[-1]].settings.get("largest") is False:
+        return ""
+    return ", BY EACH ONE'S HIGHEST SCORE" if list_by_highest(flow, choice[-1]) else ", BY THEIR SCORES"
+
+
 def list_one_of_two(flow: Flow, add: int) -> tuple[int, ...]:
     """A sum of two products of which one is 0 at each place, as a bool and its opposite say; none for any other sum.
 

@@ -13,7 +13,6 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
-from xray.story.attention.sampled import FROM_BOX, POINTS
 from xray.story.body.layers import Mask, list_masks
 from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
@@ -33,7 +32,7 @@ from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count
 from xray.story.sheet.parts import list_parts
 from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
-from xray.story.streams.corrected import is_measured, list_placing
+from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
 
 PLACES = "+ PLACES"
@@ -234,14 +233,12 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
 
 
 def tell_places_of_boxes(flow: Flow, towering: Towering, panel: Panel) -> Panel:
-    """The panel in which sums that add places made of boxes to the stream are called so, and points say what of."""
+    """The panel in which sums that add places made of boxes to the stream are called so."""
     inside = frozenset[int]().union(*({joint.add, *joint.region.inner} for joint in panel.staging.joints))
     added = {flow.steps[node].id for node in list_placing(flow, towering.corrections, inside)}
 
     def tell(node: Node) -> Node:
         adds = any(one.id in added for one in node.steps)
-        if node.key == POINTS and any(is_measured(flow, flow.places[one.id]) for one in node.steps):
-            return replace(node, told=(*node.told, FROM_BOX))
         return replace(node, label=PLACED.sub(PLACES, node.label)) if adds else node
 
     return replace(panel, chart=replace(panel.chart, nodes=tuple(map(tell, panel.chart.nodes))))
