@@ -229,3 +229,25 @@ def test_no_parameters_stand_in_two_boxes_where_learned_rows_are_prepared():
     extras = {node.label: node.extra for node in chart.nodes}
     assert extras["LAYER NORM"] == f"{2 * WIDTH} parameters"
     assert extras[f"{ROWS} LEARNED ROWS LOOK AT {SEEN}"] == f"{4 * WIDTH * (WIDTH + 1):,} parameters"
+
+
+class Headed(Prepared):
+    """The same with several heads, and keys and values of layers of their own (Aria)."""
+
+    def __init__(self):
+        super().__init__()
+        self.value, self.inner = nn.Linear(WIDTH, WIDTH), nn.MultiheadAttention(WIDTH, 3, batch_first=True)
+
+    def forward(self, seen):
+        rows = self.query(self.norm(self.rows.repeat(len(seen), 1, 1)))
+        return self.out(self.inner(rows, self.key(seen), self.value(seen))[0])
+
+
+def test_layers_before_an_attention_of_learned_rows_are_named_for_what_it_makes_of_them_and_its_heads_told():
+    ids = torch.arange(BATCH * PLACES).view(BATCH, PLACES)
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Among(Headed).eval(), torch.randn(BATCH, SEEN, 7), ids).passes[0])
+    labels = {node.steps[0].path: node.label for node in chart_entrance(reading.flow, reading.towers[-1]).nodes}
+
+    assert {labels[f"asking.{name}"] for name in ("query", "key", "value")} == {"LINEAR Q", "LINEAR K", "LINEAR V"}
+    assert f"{ROWS} LEARNED ROWS LOOK AT {SEEN} WITH 3 HEADS" in labels.values()

@@ -80,6 +80,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     chart = chart_places(flow, towering, start)
     if chart is None:
         labels |= {one.end: label_resampler(one) for one in towering.resamplers}
+        labels |= {node: f"LINEAR {letters}" for one in towering.resamplers for node, letters in one.linear}
         folded = {one.end: one.nodes for one in towering.resamplers}
         sums = [node for node in nodes if flow.op(node) in SUMS]
         laid = {node: list_laid(flow, node, nodes) or list_put_together(flow, node) for node in sums}

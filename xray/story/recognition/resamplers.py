@@ -8,13 +8,15 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operand_ways import Way
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.softmax_axis import read_equation
+from xray.story.recognition.between import is_linear
 
 
 @dataclass(frozen=True)
 class Resampler:
     """An attention of learned rows: its steps, the last of them, how many rows ask, and how many are looked at.
 
-    `heads` is None where these have no axis of their own.
+    `heads` is None where these are not known. `linear` are the layers that make queries, keys and values of rows, and
+    for which of these, where attention makes more of what they give (Aria).
     """
 
     nodes: tuple[int, ...]
@@ -23,6 +25,7 @@ class Resampler:
     seen: int
     trained: bool | None
     heads: int | None = None
+    linear: tuple[tuple[int, str], ...] = ()
 
 
 def find_resamplers(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> tuple[Resampler, ...]:
@@ -42,8 +45,19 @@ def find_resamplers(flow: Flow, nodes: Collection[int], stops: Collection[int]) 
             inside = list_own(site) & {*nodes, *site.query.nodes}
             end = next(node for node in (site.output, *reversed(site.concat), site.weighted_sum) if node in inside)
             trained = None if None in learned else all(learned)
-            found.append(Resampler(tuple(sorted(inside)), end, rows, seen, trained, count_heads_at(flow, site)))
+            heads, linear = count_heads_at(flow, site), list_made_before(flow, site, inside)
+            found.append(Resampler(tuple(sorted(inside)), end, rows, seen, trained, heads, linear))
     return tuple(found)
+
+
+def list_made_before(flow: Flow, site: Site, inside: Collection[int]) -> tuple[tuple[int, str], ...]:
+    """The linear layers outside an attention by which queries, keys and values are made, each with their letters."""
+    made: dict[int, list[str]] = {}
+    for letter, way in (("Q", site.query), ("K", site.key), ("V", site.value)):
+        origin = flow.carried_from(way.origin)
+        if origin is not None and origin not in inside and is_linear(flow, origin):
+            made.setdefault(origin, []).append(letter)
+    return tuple((node, ", ".join(letters)) for node, letters in made.items())
 
 
 def comes_from(flow: Flow, way: Way, nodes: Collection[int], stops: Collection[int]) -> bool:
@@ -72,9 +86,14 @@ def count_rows(flow: Flow, site: Site, way: Way) -> int | None:
 
 
 def count_heads_at(flow: Flow, site: Site) -> int | None:
-    """How many heads an attention has, where what they find has an axis for them."""
+    """How many heads an attention has, where what they find has an axis for them, or lies side by side behind it."""
     shape = flow.output(site.weighted_sum).shape
-    return shape[1] if len(shape) == len(("batch", "heads", "places", "d_v")) else None
+    if len(shape) == len(("batch", "heads", "places", "d_v")):
+        return shape[1]
+    if len(shape) != len(("batch and heads", "places", "d_v")) or not site.concat:
+        return None
+    heads, rest = divmod(flow.output(site.concat[-1]).shape[-1], shape[-1])
+    return heads if heads > 1 and not rest and shape[0] % heads == 0 else None
 
 
 def read_learned(flow: Flow, nodes: Collection[int]) -> set[bool | None]:
