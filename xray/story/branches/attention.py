@@ -39,7 +39,7 @@ from xray.story.branches.operands import (
     read_turn_length,
 )
 from xray.story.branches.others import count_before, count_convolved, count_mixed_before, list_mixed_back
-from xray.story.branches.rows import list_rolled, looks_at_another_row
+from xray.story.branches.rows import list_rolled, looks_at_another_row, name_far_apart
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
@@ -107,6 +107,7 @@ def describe_attention(
         positions=positions,
         unscaled=are_unscaled(flow, site, query, key) or None,
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
+        places_of=name_far_apart(flow, site) if positions == "relative" else None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=place_numbers,
