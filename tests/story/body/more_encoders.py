@@ -107,8 +107,9 @@ def bert_generation(c):
 
 @family("BrosModel", "bros:183, 331", named=True, **TWO)
 def bros(c):
-    # how far boxes are apart meets the queries in a product, and is added to the scores (line 247)
-    return of_bert(c, head=False, attend=looks_both_ways(c, positions="relative", places_by_rows=True, kernel="plain"))
+    # how far boxes are apart meets the queries in a product, and is added to the scores (line 247); bbox tells it (121)
+    near = {"positions": "relative", "places_by_rows": True, "places_of": "bbox"}
+    return of_bert(c, head=False, attend=looks_both_ways(c, **near, kernel="plain"))
 
 
 @family("BlenderbotSmallForConditionalGeneration", "blenderbot_small:116, 234, 286", named=True, **LAYERS)

@@ -6,6 +6,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.sentences.of_attentions import describe_relative
 from xray.story.sheet.columns import read_columns
 
 LAYERS, FAR, SIDES = 3, 29, 4
@@ -55,8 +56,12 @@ class Stack(nn.Module):
 )
 def test_a_bias_that_is_made_of_an_argument_says_so(by_query, told):
     boxes = torch.arange(2 * 7 * SIDES).view(2, 7, SIDES) % 11
+    trace = xray.trace(Stack(by_query=by_query).eval(), torch.arange(14).view(2, 7), bbox=boxes)
 
-    (column,) = read_columns(xray.trace(Stack(by_query=by_query).eval(), torch.arange(14).view(2, 7), bbox=boxes))
+    (column,) = read_columns(trace)
 
     (bias,) = [node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label]
     assert bias.told == (told,)
+    assert describe_relative(xray.anatomy(trace)).startswith(
+        "Relative places: a number that depends on how far apart two are in bbox"
+    )

@@ -5,7 +5,8 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.facts.kept_keys import measure_growth
+from xray.story.cards.costs import KEPT, list_costs
+from xray.story.facts.kept_keys import list_prices, measure_growth
 
 SIZES = {"vocab_size": 31, "hidden_size": 24, "intermediate_size": 13, "num_hidden_layers": 3}
 PER_WORD = 3 * 2 * 2 * 4 * 4
@@ -155,6 +156,17 @@ def test_keys_of_two_lengths_have_no_price_by_the_word():
 
     assert measure_growth(xray.trace(Keeps(), five, five)).is_kept
     assert measure_growth(xray.trace(Keeps(), five, eleven)) is None
+
+
+def test_keys_of_two_lengths_have_a_price_by_the_place_of_each():
+    five, eleven = torch.ones(2, 3, 5, 7), torch.ones(2, 3, 11, 7)
+    trace = xray.trace(Keeps(), five, eleven)
+    place = 3 * 7 * 4  # heads, width, bytes of a number
+
+    assert list_prices(trace) == ((5, place), (11, place))
+    assert list_prices(xray.trace(Keeps(), five, five)) == ()
+    told = dict(list_costs(trace))
+    assert (told[f"{KEPT} of 5"], told[f"{KEPT} of 11"], KEPT in told) == ("84 B", "84 B", False)
 
 
 @pytest.mark.parametrize(

@@ -147,6 +147,8 @@ class Attention(Looking):
     """
     places_by_rows: bool | None = None
     """That what "relative" places add to scores depends on what queries or keys hold, too (Transformer-XL)."""
+    places_of: str | None = None
+    """The argument that alone tells how far apart two "relative" places are, as boxes on a page do (BROS)."""
     each_side: int | None = None
     """How many places of a window lie on each side of the one that looks, followed weight by weight (Longformer)."""
     kept_last: int | None = None

@@ -306,7 +306,8 @@ class Head:
 
     "numbers" are of each place, and what they are scores of is not known: classes, or words of another table.
     `scale` is the number by which they are multiplied, `cap` the one that they cannot pass (c·tanh(score / c)), and
-    `rows_scale` the number by which the rows are multiplied that the last layer reads (T5).
+    `rows_scale` the number by which the rows are multiplied that the last layer reads (T5). The table is `of_last`
+    where it is that of the last tower's words, and another tower looks its words up in one of its own (T5Gemma).
     """
 
     kind: Literal["vocabulary", "classes", "numbers", "none"]
@@ -315,6 +316,7 @@ class Head:
     scale: float | None = None
     cap: float | None = None
     rows_scale: float | None = None
+    of_last: bool = False
 
 
 @dataclass(frozen=True)

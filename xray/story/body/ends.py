@@ -51,7 +51,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if any(width_out(flow, one) == size and flow.makers[one] == flow.makers[head] for one in heads[:-1]):
         return None  # one of several that read the same rows (MusicGen)
     if any(scores_words(flow, head, vocab) for vocab in vocabs):
-        return Head("vocabulary", size, is_tied(flow, towers, head), *read_bending(flow, head))
+        tied, of_last = is_tied(flow, towers, head), is_of_last(flow, towers, head)
+        return Head("vocabulary", size, tied, *read_bending(flow, head), of_last=of_last)
     if any(scores_words(flow, one, vocab) for one in heads[:-1] for vocab in vocabs):
         return None  # not all that leaves: words were scored before it (BERT as it is pretrained)
     shape = flow.output(head).shape
@@ -116,12 +117,7 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
 
     Where the table is looked into from outside of what holds it, such a count proves nothing (BLIP-2).
     """
-    lookups = [
-        node
-        for one in towers
-        for node in one.entrance
-        if flow.op(node) in LOOKUPS and one.tower.vocab is not None and table_rows(flow, node) == one.tower.vocab
-    ]
+    lookups = [node for one in towers for node in list_lookups(flow, one)]
     step = flow.steps[head]
     if not step.module or not step.params or not lookups:
         return None
@@ -139,6 +135,23 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     if not surplus:
         return False
     return True if surplus >= flow.steps[table].params else None
+
+
+def list_lookups(flow: Flow, towering: Towering) -> list[int]:
+    """The steps that look a tower's words up in their table."""
+    vocab = towering.tower.vocab
+    found = (node for node in towering.entrance if flow.op(node) in LOOKUPS)
+    return [node for node in found if vocab is not None and table_rows(flow, node) == vocab]
+
+
+def is_of_last(flow: Flow, towers: Sequence[Towering], head: int) -> bool:
+    """Whether the head multiplies by the table of the last tower's words, while others have one of their own."""
+    used = flow.steps[head].settings.get(SAME_WEIGHTS_AS)
+    *others, own = (
+        {flow.steps[node].settings.get(SAME_WEIGHTS_AS, flow.steps[node].path) for node in list_lookups(flow, one)}
+        for one in towers
+    )
+    return used in own and any(others) and all(used not in one for one in others)
 
 
 def works_with_table(flow: Flow, head: int) -> Literal[True] | None:

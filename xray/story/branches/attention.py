@@ -45,7 +45,7 @@ from xray.story.branches.others import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.rows import looks_at_another_row, read_kept_apart, rolls_places
+from xray.story.branches.rows import looks_at_another_row, name_far_apart, read_kept_apart, rolls_places
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
@@ -121,6 +121,7 @@ def describe_attention(
         unscaled=are_unscaled(flow, site, query, key) or None,
         added_of_values=read_added_of_values(flow, site, value, heads),
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
+        places_of=name_far_apart(flow, site) if positions == "relative" else None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=place_numbers,

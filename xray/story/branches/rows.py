@@ -1,4 +1,4 @@
-"""Rows that are swapped or rolled: keys of another row of the batch, places that a roll brings into one window."""
+"""Rows that are swapped or rolled, keys of another row of the batch, and what tells how far apart two rows are."""
 
 from math import isqrt, prod
 
@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, SHAPING, TURNS
+from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
 from xray.story.branches.operands import Side
-from xray.story.recognition.between import Region
+from xray.story.entrance.inputs import name_argument
+from xray.story.recognition.between import Region, list_reading_data
 from xray.story.recognition.known_values import values_of
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import numbers
@@ -20,6 +22,7 @@ SWAPS = frozenset({"flip", "roll"})
 PICKS = frozenset({"index", "select", "index_select", "narrow", "slice"})
 LAYING_OUT = (SHAPING | CASTING) - TURNS - PICKS
 """They leave numbers in the order in which they lie, so that each row of the batch stays together."""
+COUNTED = frozenset({"arange", "cumsum"})
 MOST_BEHIND = 400
 
 
@@ -118,3 +121,33 @@ def lies_as(flow: Flow, node: int, start: int) -> bool:
     while here is not None and here > start and flow.op(here) in LAYING_OUT:
         here = flow.makers[here][0]
     return here == start
+
+
+def name_far_apart(flow: Flow, site: Site) -> str | None:
+    """The argument that what joins the scores takes differences of, and is made of alone; None where places count.
+
+    It holds several numbers for each place, as the corners of a box.
+    """
+    asked = {site.softmax, *site.scored, *site.query.nodes, *site.key.nodes}
+    starts = (maker for node in site.scored for _, maker in flow.given(node) if maker is not None)
+    way = {*flow.behind(*(one for one in starts if one not in asked), ends=asked.__contains__)} - asked
+    data = list_reading_data(flow).intersection(way)
+    given = [record for node in data for record, maker in flow.taken(node) if maker is None]
+    rows = {record.shape: name_argument(flow, record) for record in given if is_of_rows(record)}
+    takes_apart = any(flow.op(node) == "sub" and parts_all(flow, node) for node in data)
+    counts = any(flow.op(node) in COUNTED for node in way)
+    (name,) = rows.values() if len(rows) == 1 else ("",)
+    return name if name and takes_apart and not counts and len(next(iter(rows))) > len(("batch", "row")) else None
+
+
+def is_of_rows(record: TensorRecord) -> bool:
+    """Whether what comes from outside has rows, and is learned by nobody."""
+    return record.role != "parameter" and len(record.shape) > 1
+
+
+def parts_all(flow: Flow, node: int) -> bool:
+    """Whether a step takes each row from each other one of the same rows."""
+    shapes = [record.shape for record, _ in flow.taken(node)]
+    makers = {flow.carried_from(maker) for _, maker in flow.taken(node)}
+    whole = flow.output(node).shape
+    return len(shapes) == 2 and len(makers) == 1 and shapes[0] != shapes[1] and all(one != whole for one in shapes)

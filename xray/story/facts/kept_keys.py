@@ -86,6 +86,16 @@ def measure_growth(trace: Trace) -> Growth | None:
     return describe_growth((), would_keep, is_kept=False) if would_keep else None
 
 
+def list_prices(trace: Trace) -> tuple[tuple[int, int], ...]:
+    """Of keys that grow in two towers, each with rows of its own length, that length and what one more place costs."""
+    looks = [look_at_pass(one) for one in trace.passes if one.kind in ("forward", "decode")]
+    joined = next((look.grown for look in reversed(looks) if look.grown), ())
+    lengths = dict.fromkeys(record.shape[-2] for record in joined)
+    found = ((one, [record for record in joined if record.shape[-2] == one]) for one in lengths)
+    prices = tuple((one, describe_growth((), kept, is_kept=True).per_word) for one, kept in found)
+    return prices if len(prices) > 1 else ()
+
+
 @dataclass(frozen=True)
 class Look:
     """What one pass has to do with a cache: what grew, from what, and what it read of before as it was.

@@ -157,6 +157,8 @@ def describe_relative(anatomy: Anatomy) -> str:
     kinds, by_rows = {one.within_a_kind for one in found}, {one.places_by_rows for one in found}
     far = "how far apart two are, or on their kinds," if True in kinds else "how far apart two are"
     far = "how far apart two of one kind are" if kinds == {True} else far
+    of = {one.places_of for one in found}
+    far += f" in {next(iter(of))}" if len(of) == 1 and None not in of and not kinds & {True} else ""
     apart = "; for two of different kinds, one that depends on the kinds alone" * (kinds == {True})
     held = (
         ", in some also on what one of them holds," if by_rows == {True, None} else ", and on what one of them holds,"

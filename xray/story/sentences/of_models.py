@@ -199,6 +199,15 @@ def describe_bending(anatomy: Anatomy) -> str:
     return " ".join(filter(None, (rows, bent and f"The scores of the words {bent}.")))
 
 
+def describe_tied(anatomy: Anatomy) -> str:
+    """That the last layer is a table of words, and of which tower's, where another tower has one of its own."""
+    head = anatomy.head
+    if head is None or not head.tied:
+        return ""
+    of = f"the {anatomy.towers[-1].name}'s" if head.of_last else "the"
+    return f"The table of {of} words is also the last layer: one set of numbers for both."
+
+
 def describe_untold(anatomy: Anatomy) -> str:
     untold = sorted((one for one in anatomy.untold if one.params), key=lambda one: -one.params)
     names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
@@ -376,11 +385,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("stacks in turns", describe_turns),
     Sentence("lent weights", describe_lent_weights),
     Sentence("weights in common", describe_weights_in_common),
-    fixed(
-        "tied",
-        "The table of the words is also the last layer: one set of numbers for both.",
-        lambda whole: whole.head is not None and whole.head.tied,
-    ),
+    Sentence("tied", describe_tied),
     Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
     Sentence("turned between towers", describe_turned_between),
