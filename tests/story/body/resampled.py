@@ -148,7 +148,7 @@ def mllama(c):
         links=(
             Link("joined", "vision", "encoder"),
             memory("encoder", "decoder"),
-            Link("memory", "vision", "decoder", (0, 1)),  # what lower layers gave stands beside it (1002)
+            Link("met", "vision", "encoder", (0, 1)),  # what lower layers gave stands beside it (1002)
         ),
         head=Head("vocabulary", read.vocab_size, False),
         untold=left_out("model.multi_modal_projector"),

@@ -115,6 +115,10 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
     for (first, second), place in meetings.items():
         if place in fresh:  # be it that one of several that meet there reaches the other in another way too (OneFormer)
             found[Link("compared", first, second)] = set()
+    for pair, places in looked.items():
+        if (via := find_join(flow, towers, pair, places)) is not None:
+            found.setdefault(Link("met", pair[0], via), set()).update(places)
+            places.clear()
     pairs = {(link.source, link.target) for link in found}
     for pair, places in ((pair, places) for pair, places in looked.items() if places):
         if (link := Link("memory", *pair)) in found or (pair not in pairs and pair[0] != pair[1]):
@@ -160,6 +164,29 @@ def list_led_in(
         straight = list_ends_behind(flow, one.chains[0].start, ends.keys() | held)
         found |= {place: names[end] for place in begun if ends[place] != names[end] and place not in straight}
     return found
+
+
+def find_join(flow: Flow, towers: Sequence[Towering], pair: tuple[str, str], places: Collection[int]) -> str | None:
+    """The tower behind whose layers, and in whose block, all that another tower looks at meets what that one gives.
+
+    So does what lower layers of Mllama's eye gave meet what a tower behind it makes, before words look at both.
+    """
+    named = {one.tower.name: one for one in towers}
+    source, target = (named[name] for name in pair)
+    sums, first = frozenset[int]().union(*({one.end, *one.sums} for one in towers)), min(target.sums)
+
+    def list_onward(place: int) -> set[int]:
+        return {*flow.ahead(*flow.readers.get(place, ()), within=lambda one: one < first and one not in sums)}
+
+    for one in towers:
+        if one is target or not source.end < one.end < first:
+            continue
+        behind = list_onward(one.end)
+        met = [min(behind & list_onward(place), default=first) for place in places]
+        blocks = {*flow.parents(one.end)}.difference(flow.parents(first))
+        if met and all(not blocks.isdisjoint(flow.parents(join)) for join in met):
+            return one.tower.name
+    return None
 
 
 def list_multiplied(flow: Flow, branching: Branching, ends: Collection[int]) -> list[int]:

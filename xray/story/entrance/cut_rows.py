@@ -195,6 +195,16 @@ def label_cut_rows(flow: Flow, node: int) -> str:
     return f"ALL {what}S BUT THE {end}{f' {left:,}' * (left > 1)}"
 
 
+def label_cut_of_pieces(flow: Flow, node: int) -> str:
+    """What a step is called that leaves out rows at the end of each piece of a sequence (Mllama's tiles)."""
+    before = flow.steps[node].inputs[0].shape if flow.op(node) == "index" and flow.steps[node].inputs else ()
+    after = flow.output(node).shape
+    is_cut = len(before) == len(after) == 4 and before[:2] + before[3:] == after[:2] + after[3:]
+    left = before[2] - after[2] if is_cut and find_channels(flow, node) != 1 else 0
+    is_last = str(flow.steps[node].settings.get("index")) == f":, :, :-{left}"
+    return f"ALL ROWS BUT THE LAST{f' {left:,}' * (left > 1)} OF EACH PIECE" if is_last else ""
+
+
 def label_pieces_apart(flow: Flow, node: int) -> str:
     """What moves are called that cut each series that came in into pieces, which a convolution reads apart; "" for any
     others.

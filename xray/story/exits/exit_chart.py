@@ -28,7 +28,7 @@ from xray.story.charts.operation_labels import find_laid, label_step
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.stage_chart import name_modulation
 from xray.story.charts.sum_chart import find_drawn_bend
-from xray.story.entrance.cut_rows import cuts_rows, label_cut_rows, label_padded
+from xray.story.entrance.cut_rows import cuts_rows, label_cut_of_pieces, label_cut_rows, label_padded
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.box_edges import EDGES, find_edges
@@ -53,7 +53,7 @@ from xray.story.exits.last_steps import (
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest, label_codes
-from xray.story.exits.other_ways import find_ways, label_ways, lead_ways, list_finer, reach_joining
+from xray.story.exits.other_ways import find_ways, label_ways, lead_beside, lead_ways, list_finer, reach_joining
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.exits.waves import list_waves
 from xray.story.passages.added_places import label_places
@@ -136,7 +136,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = MASKED_DOWN
         elif flow.op(node) == "index" and cuts_rows(flow, node):
             labels[node] = label_cut_rows(flow, node)
-        elif cut := label_cut_into(flow, node) or label_every(flow, node):
+        elif cut := label_cut_into(flow, node) or label_every(flow, node) or label_cut_of_pieces(flow, node):
             labels[node] = cut
         elif adds_earlier(flow, node, began):
             labels[node] = label_behind(flow, (node,), began)
@@ -174,7 +174,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     chart = replace(chart, nodes=tuple(name_words(tell_table(flow, node)) for node in chart.nodes))
     chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)
-    chart = lead_ways(flow, lead_brought(flow, without_told(chart), brought), ways)
+    chart = lead_beside(flow, lead_ways(flow, lead_brought(flow, without_told(chart), brought), ways), others)
     if loss is not None:
         return add_loss(flow, chart, loss, predicted)
     if apart:

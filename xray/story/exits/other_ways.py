@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Final
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_SIDE, SUMS
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart
 from xray.story.charts.operation_labels import label_step
@@ -133,3 +133,20 @@ def lead_ways(flow: Flow, chart: Chart, ways: Ways) -> Chart:
     nodes = (replace(node, surface=OF_OTHERS) if node.key in own else node for node in chart.nodes)
     feet = tuple(key for key in chart.feet if key not in own)
     return replace(chart, nodes=tuple(nodes), feet=feet, memory=(*chart.memory, *begun))
+
+
+def lead_beside(flow: Flow, chart: Chart, others: Collection[int]) -> Chart:
+    """The chart with the boxes as those that read another tower that put what its layers gave beside the stream.
+
+    That is stacked and moved on the way at most, and left out in part (Mllama).
+    """
+    boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
+    kept = CARRYING | SIDE_BY_SIDE | {"stack", "index"}
+    found = list[str]()
+    for join in (one for one in boxes if flow.op(one) in SIDE_BY_SIDE):
+        ends = [one for one in others if one < join]
+        ways = [{*flow.behind(one, ends=lambda here: here in others or here in boxes)} for one in flow.makers[join]]
+        apart = [way for way in ways if way.isdisjoint(boxes) and not way.isdisjoint(ends)]
+        plain = all(flow.op(one) in kept for way in apart for one in way.difference(others))
+        found += [boxes[join]] * (plain and len(ways) > len(apart) == 1)
+    return replace(chart, memory=tuple(dict.fromkeys((*chart.memory, *found))))
