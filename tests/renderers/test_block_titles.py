@@ -22,6 +22,25 @@ def test_a_title_says_how_deep_is_drawn_and_not_that_so_many_levels_are_opened()
     assert "drawn down to level 2 of 2. 1 block is closed" in drawn
 
 
+def test_a_title_counts_the_blocks_that_bundles_close():
+    source, steps = "", []
+    for number in range(97):  # no two neighbours repeat
+        ops = [("relu", "tanh", "sigmoid")[number // 3**place % 3] for place in range(5)]
+        steps += layer(f"net.one{number}", source, ("linear", *ops))
+        source = steps[-1].id
+
+    assert "97 blocks in bundles are closed" in draw_poster(Trace("T", {}, {}, (model_of(*steps),)), "dot")
+
+
+def test_a_title_says_what_took_no_part():
+    steps = layer("net.first", "")
+    unused = {"net.third": 7777, "net.fourth": 55, "net.fifth": 13, "net.sixth": 11}
+
+    drawn = draw_poster(Trace("T", {}, {}, (model_of(*steps),), unused=unused), "dot")
+    assert "Took no part: net.third (7,777 parameters), net.fourth (55 parameters) and 2 more (24)" in drawn
+    assert "Took no part" not in draw_poster(Trace("T", {}, {}, (model_of(*steps),), unused={}), "dot")
+
+
 def test_a_file_stands_apart_from_the_name_of_a_class_however_long_that_is():
     item = cast(Any, SimpleNamespace(count=1))
 

@@ -13,6 +13,7 @@ from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 
 WIDTH, WORDS, PIECES, ROWS = 15, 12, 2, 7
+BESIDE = "SIDE BY SIDE: 15 + 30 = 45"
 
 
 class Eye(nn.Module):

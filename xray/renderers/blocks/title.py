@@ -9,6 +9,7 @@ from xray.renderers.blocks.nodes import Drawn, shortened, surface_of
 from xray.renderers.sheet.markup import table, write_run
 from xray.renderers.themes import Theme
 from xray.story.alarms.kinds import Alarm
+from xray.story.blocks.items import Item, Plan
 from xray.story.blocks.kinds import KINDS, SAID
 from xray.story.blocks.turn_rows import TurnRow, list_turns
 from xray.story.body.whole import anatomy
@@ -18,9 +19,10 @@ from xray.story.compare.marks import Marks
 from xray.story.facts.totals import count_params
 from xray.story.layout import Line, Run
 from xray.story.shapes import hue
+from xray.story.wording import join_words, plural
 
 LARGEST_TITLE = 3.0
-MOST_ALARMS = 4
+MOST_ALARMS, MOST_IDLE = 4, 2
 ROWS_IN_COLUMN = 20
 MOST_ROWS = 80
 HEADS = ("turn", "is fed", "queries × keys", "cached", "gives", "chose")
@@ -33,7 +35,8 @@ def write_title(
     nodes = sum(len(one.plan.nodes) for one in drawn)
     scale = max(1.0, min(LARGEST_TITLE, (nodes / 20) ** 0.5))
     lines: list[Line] = [(Run(shortened(trace.title), 26, "text", "black"),), *list_size_lines(trace)]
-    lines += [(Run(note, 12, "quiet"),) for note in (*list_depth(drawn), *list_unseen(unseen))]
+    notes = (*list_depth(drawn), *list_unseen(unseen), *list_idle(trace))
+    lines += [(Run(note, 12, "quiet"),) for note in notes]
     if alarms:
         heading = "1 ALARM" if len(alarms) == 1 else f"{len(alarms):,} ALARMS"
         lines += [(Run(" ", 6),), (Run(heading, 16, "accent:warning", "bold"),)]
@@ -86,14 +89,32 @@ def list_depth(drawn: Sequence[Drawn]) -> list[str]:
     bundles = sum(node.kind == "bundle" and node.piece is None for _, node in nodes)
     steps = sum(len(one.plan.tree.steps) for one in drawn)
     notes = [f"{steps:,} steps"]
-    if closed:
+    gathered = sum(count_gathered(plan, node) for plan, node in nodes)
+    if closed or gathered:
         deepest = max(one.plan.levels for one in drawn)
         depth = max(one.plan.depth for one in drawn)
-        blocks = "1 block is" if closed == 1 else f"{closed} blocks are"
+        more = f", and {gathered:,} more in bundles," if gathered else ""
+        told = f"{plural(closed, 'block')}{more}" if closed else f"{plural(gathered, 'block')} in bundles"
+        blocks = f"{told} {'is' if closed + gathered == 1 else 'are'}"
         notes[0] += f", drawn down to level {depth} of {deepest}. {blocks} closed: --depth or --open shows more"
     if bundles:
         notes.append("Where one block holds very many steps, they are gathered in bundles")
     return notes
+
+
+def count_gathered(plan: Plan, node: Item) -> int:
+    """How many blocks are closed in a bundle; none in any other node, nor in one that a reader knows by one word."""
+    places = [plan.tree.places[step.id] for step in node.heads if node.kind == "bundle" and node.piece is None]
+    return sum(bool(plan.tree.inside[place]) for place in places) * node.count
+
+
+def list_idle(trace: Trace) -> list[str]:
+    """The largest parts whose parameters are counted above, and that took no part in what was recorded."""
+    unused = anatomy(trace).unused
+    told = [f"{shortened(one.path)} ({one.params:,} parameters)" for one in unused[:MOST_IDLE]]
+    left = unused[MOST_IDLE:]
+    told += [f"{len(left):,} more ({sum(one.params for one in left):,})"] if left else []
+    return [f"Took no part: {join_words(told)}"] if told else []
 
 
 def list_unseen(unseen: int) -> list[str]:

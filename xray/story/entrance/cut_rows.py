@@ -196,7 +196,7 @@ def label_cut_rows(flow: Flow, node: int) -> str:
 
 
 def label_cut_of_pieces(flow: Flow, node: int) -> str:
-    """What a step is called that leaves out rows at the end of each of several pieces of a sequence (Mllama)."""
+    """What a step is called that leaves out rows at the end of each piece of a sequence (Mllama's tiles)."""
     before = flow.steps[node].inputs[0].shape if flow.op(node) == "index" and flow.steps[node].inputs else ()
     after = flow.output(node).shape
     is_cut = len(before) == len(after) == 4 and before[:2] + before[3:] == after[:2] + after[3:]
