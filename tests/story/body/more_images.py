@@ -138,7 +138,7 @@ def focalnet(c):
     for stage, depth in enumerate(c.depths):
         width = c.embed_dim * 2**stage
         reach = c.focal_windows[stage] + 2 * (c.focal_levels[stage] - 1)
-        mix, think = Convolution((reach, reach), width), plain(c, d_ff=int(c.mlp_ratio * width))
+        mix, think = Convolution((reach, reach), width, adds_mean=True), plain(c, d_ff=int(c.mlp_ratio * width))
         groups.append(group(range(first, first + depth), width, pre("layer", mix), pre("layer", think)))
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")

@@ -287,6 +287,20 @@ def test_learned_numbers_behind_the_heads_are_told_with_their_count():
     assert {node.label: node.extra for node in nodes}["× LEARNED NUMBERS"] == f"{WIDTH} parameters"
 
 
+class CountedFromTheFront(Layered):
+    """The axis of the softmax counted from the front (XLNet)."""
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        return x + self.end(((query @ key.mT).softmax(3) @ value).transpose(1, 2).flatten(2))
+
+
+def test_the_axis_of_a_softmax_is_counted_from_behind():
+    _, _, nodes = read_panel(CountedFromTheFront)
+
+    assert "SOFTMAX dim −1" in [node.label for node in nodes]
+
+
 class Shifted(Layered):
     """The same, shifted by other learned numbers (MobileBERT)."""
 

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from handwritten import Attention
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
@@ -156,3 +157,25 @@ def test_the_first_row_that_goes_past_what_makes_rows_fewer_is_told(row, cut, la
 
     charts = [frame.bridge for frame in column.frames if frame.bridge is not None]
     assert [node.label for chart in charts for node in chart.nodes] == [*cut, "CONVOLUTION 2, STEP 2", label]
+
+
+class Meets(nn.Module):
+    """What the heads found is laid beside the stream before the feed-forward, and all of it is one sum (LightGlue)."""
+
+    def __init__(self):
+        super().__init__()
+        self.attention, self.wide, self.back = Attention(15, 3), nn.Linear(30, 34), nn.Linear(34, 15)
+
+    def forward(self, x):
+        both = torch.cat([x, self.attention(x, x)], dim=-1)
+        return x + self.back(nn.functional.gelu(self.wide(both)))
+
+
+def test_the_stream_is_led_to_what_lies_beside_it():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(5, 15), *(Meets() for _ in range(3))).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 7, 5)))
+    chart = column.frames[0].panels[0].chart
+
+    assert [node.key for node in chart.nodes if node.label == "BESIDE THE STREAM"] == [chart.feet[-1]]
+    assert len(chart.feet) > 1

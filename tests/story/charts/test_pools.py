@@ -9,8 +9,10 @@ from torch.nn import functional
 import xray
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.sentences.of_models import list_sentences
 
 MAP = torch.ones(2, 3, 12, 12)
+GATED = "× ONE NUMBER FOR EACH PLACE"
 
 
 class Squeezed(nn.Module):
@@ -45,10 +47,35 @@ def test_a_mean_of_all_places_taken_axis_by_axis_is_multiplied_before_it_is_adde
     labels = {node.key: node.label for node in chart.nodes}
     ways = [(labels[edge.source], labels[edge.target]) for edge in chart.edges]
     assert sorted(labels.values()) == sorted(
-        ["LINEAR", "MULTIPLIED", "MEAN OF ALL PLACES", "GELU", "MULTIPLIED", "ADDED UP", "CONVOLUTION 1×1"]
+        ["LINEAR", GATED, "MEAN OF ALL PLACES", "GELU", "MULTIPLIED", "ADDED UP", "CONVOLUTION 1×1"]
     )
     assert ("GELU", "MULTIPLIED") in ways
-    assert [source for source, target in ways if target == "ADDED UP"] == ["MULTIPLIED"] * 2
+    assert sorted(source for source, target in ways if target == "ADDED UP") == ["MULTIPLIED", GATED]
+    assert next(node.told for node in chart.nodes if node.label == "LINEAR") == ("in parts of 5 and 2",)
+
+
+class FocalLayer(nn.Module):
+    """The same behind a norm, its neighbours mixed, and added to the stream; with no mean it is a convolution alone."""
+
+    def __init__(self, has_mean=True):
+        super().__init__()
+        self.norm, self.focal, self.has_mean = nn.GroupNorm(1, 3), Focal(), has_mean
+        self.focal.last = nn.Conv2d(5, 3, 3, padding=1)
+
+    def forward(self, x):
+        read = self.norm(x)
+        return x + (self.focal(read) if self.has_mean else self.focal.last(read.repeat(1, 2, 1, 1)[:, :5]))
+
+
+@pytest.mark.parametrize("has_mean", [True, False])
+def test_a_mean_of_all_places_that_is_added_is_told_of_a_convolution(has_mean):
+    model = nn.Sequential(nn.Conv2d(3, 3, 2, 2), *(FocalLayer(has_mean) for _ in range(3)))
+    anatomy = xray.anatomy(xray.trace(model.eval(), MAP))
+    branches = {branch for group in anatomy.towers[0].groups for stage in group.stages for branch in stage.branches}
+
+    assert {getattr(branch, "adds_mean", None) for branch in branches} == {True if has_mean else None}
+    told = "; the mean of all places is added" * has_mean
+    assert f"Convolutions mix places near each other{told}." in list_sentences(anatomy)
 
 
 @pytest.mark.parametrize(

@@ -154,12 +154,16 @@ class Recurrence:
 
 @dataclass(frozen=True)
 class Convolution:
-    """Neighbouring places mixed by learned weights; `causal` where each with itself and those before it alone."""
+    """Neighbouring places mixed by learned weights; `causal` where each with itself and those before it alone.
+
+    `adds_mean` where the mean of all places is added to each as well, as much of it as the place wants (FocalNet).
+    """
 
     kernel: tuple[int, ...] | None
     groups: int | None
     part: str = "convolution"
     causal: bool | None = None
+    adds_mean: bool | None = None
 
 
 @dataclass(frozen=True)

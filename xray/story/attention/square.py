@@ -395,4 +395,6 @@ def cap_node(flow: Flow, capped: Sequence[int], branch: Attention, row: int) -> 
 
 def label_softmax(step: Step) -> str:
     dim = step.settings.get("dim")
-    return f"SOFTMAX dim {dim}".replace("-", "−") if isinstance(dim, int) else "SOFTMAX"
+    axes = len(step.inputs[0].shape) if step.inputs else 0
+    last = dim - axes if isinstance(dim, int) and 0 <= dim < axes else dim  # counted from behind, as it is mostly given
+    return f"SOFTMAX dim {last}".replace("-", "−") if isinstance(last, int) else "SOFTMAX"

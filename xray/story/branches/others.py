@@ -9,13 +9,14 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.branches.operands import Side
-from xray.story.passages.channels import is_comparison
+from xray.story.passages.channels import is_comparison, spreads_both
 from xray.story.passages.held_factors import is_given, list_fed
+from xray.story.passages.pools import list_means
 from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.value_shapes import number
@@ -137,7 +138,19 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
         groups = count_groups(flow, node)
         if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
             found = Convolution(kernel, groups, causal=looks_back(flow, node) or None)
-    return found
+    return found if found is None else replace(found, adds_mean=adds_mean(flow, nodes) or None)
+
+
+def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether some of these steps add to each place of a map the mean of all its places, be it bent and scaled."""
+    means = (own[-1] for node in nodes if (own := list_means(flow, node)))
+    way = flow.ahead(*means, within=lambda one: one in nodes and goes_on(flow, one))
+    return any(flow.op(one) in SUMS for here in way for one in flow.leaf_readers(here) if one in nodes)
+
+
+def goes_on(flow: Flow, node: int) -> bool:
+    """Whether a step only takes a mean of places, bends it, moves it, or multiplies it by a number of each place."""
+    return flow.op(node) in CARRYING | CURVES | {"mean"} or spreads_both(flow, node)
 
 
 def looks_back(flow: Flow, node: int) -> bool:

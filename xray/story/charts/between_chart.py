@@ -122,7 +122,8 @@ def lead_pieces(flow: Flow, pieces: Sequence[Chart], within: Collection[int], st
             read = [key for key in list_read(flow, node, owners, within) if key in below]
             edges += [Edge(key, node.key) for key in read]
             is_led = node.key in piece.feet and not read
-            is_led |= bool(read or node.key in fed) and reads_itself(flow, node, stream)
+            is_fed = bool(read) or node.key in fed
+            is_led |= is_fed and (reads_itself(flow, node, stream) or lays_beside(flow, node, stream, owners))
             feet += [node.key] if is_led else []
         nodes += piece.raised(1 + max((node.row for node in nodes), default=-1)).nodes
         edges += piece.edges
@@ -148,6 +149,17 @@ def reads_itself(flow: Flow, node: Node, stream: int | None) -> bool:
     sums = [place for place in list_places(flow, node) if flow.op(place) in SUMS | DIFFERENCES]
     makers = {maker for place in sums for maker in flow.makers[place] if maker is not None}
     return stream is not None and stream in makers | {flow.carried_from(maker) for maker in makers}
+
+
+def lays_beside(flow: Flow, node: Node, stream: int | None, drawn: Collection[int]) -> bool:
+    """Whether one of a box's steps puts the stream beside something else, moved by no box (LightGlue)."""
+    joins = [place for place in list_places(flow, node) if flow.op(place) in SIDE_BY_SIDE]
+    for here in (maker for place in joins for maker in flow.makers[place]):
+        while here is not None and here not in (stream, *drawn) and flow.op(here) in CARRYING and flow.makers[here]:
+            here = flow.makers[here][0]
+        if here is not None and here == stream:
+            return True
+    return False
 
 
 def list_places(flow: Flow, node: Node) -> set[int]:

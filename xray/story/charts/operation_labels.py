@@ -31,7 +31,14 @@ from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.inputs import label_noise, list_noise_sum
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
-from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead, gates_channels, masks_places
+from xray.story.passages.channels import (
+    MASKED,
+    find_channels,
+    find_channels_ahead,
+    gates_channels,
+    masks_places,
+    multiplies_places,
+)
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
@@ -179,7 +186,9 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if op in SCALINGS:
         if list_own_sum(flow, node):
             return "÷ ITS OWN SUM" + label_more(flow, node)
-        return "DIVIDED" if op in DIVISIONS else "MULTIPLIED"
+        if op in DIVISIONS:
+            return "DIVIDED"
+        return MASKED if multiplies_places(flow, node) else "MULTIPLIED"
     if op in SOFTMAXES:
         return label_softmax(flow, node)
     if op in RECURRENT:

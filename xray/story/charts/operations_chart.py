@@ -8,7 +8,17 @@ from math import ceil
 from xray.ir import trace
 from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, FINDINGS, LOOKUPS, SOFTMAXES, SUMS, TRANSPOSED
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DIVISIONS,
+    FINDINGS,
+    LOOKUPS,
+    SOFTMAXES,
+    SPLITS,
+    SUMS,
+    TRANSPOSED,
+)
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -35,9 +45,10 @@ from xray.story.charts.operation_labels import find_laid, find_real, label_step,
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
+from xray.story.wording import join_words
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})
@@ -392,7 +403,29 @@ def make_node(
     if attends(flow, group) and (laid := find_laid(flow, node)) != node:
         end, steps = laid, (*steps, *steps_at(flow, laid))
     is_normed = any(maker is not None and flow.op(maker).endswith("weight_norm") for maker in flow.makers[node])
-    return Node(key, label, row, place, steps, flow.output(end), extra, told=(NORMED,) * is_normed)
+    beneath = (*(NORMED,) * is_normed, *tell_parts(flow, node))
+    return Node(key, label, row, place, steps, flow.output(end), extra, told=beneath)
+
+
+def tell_parts(flow: Flow, node: int) -> tuple[str, ...]:
+    """How wide the parts are into which all is cut that a linear layer gives, where it is cut right behind (LFM2)."""
+    readers = flow.leaf_readers(node) if is_linear(flow, node) else []
+    while len(readers) == 1 and flow.op(readers[0]) in CARRYING - SPLITS:
+        readers = flow.leaf_readers(readers[0])
+    if len(readers) != 1 or flow.op(readers[0]) not in SPLITS or flow.op(node) in FINDINGS:
+        return ()
+    cut = flow.steps[readers[0]]
+    before, shapes = cut.inputs[0].shape, [one.shape for one in cut.outputs]
+    axes = [axis for axis, size in enumerate(before) if any(shape[axis] != size for shape in shapes)]
+    sizes = [shape[axes[0]] for shape in shapes] if len(axes) == 1 else []
+    if len(sizes) < 2 or sum(sizes) != flow.output(node).shape[-1]:
+        return ()
+    are_alike = len(set(sizes)) == 1
+    return (
+        f"in {len(sizes)} parts of {sizes[0]:,}"
+        if are_alike
+        else f"in parts of {join_words([f'{size:,}' for size in sizes])}",
+    )
 
 
 def find_shortened(flow: Flow, node: int) -> int:

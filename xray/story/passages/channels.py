@@ -64,6 +64,16 @@ def masks_places(flow: Flow, node: int) -> bool:
     )
 
 
+def multiplies_places(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows or maps by one number for each place, be it worked out of them (FocalNet)."""
+    given = [record.shape for record in flow.steps[node].inputs]
+    axis = find_channels(flow, node) if len(given) == 2 else None
+    shape = flow.output(node).shape
+    if axis is None or shape[axis] == 1 or prod(shape) == shape[axis]:
+        return False
+    return {shape, (*shape[:axis], 1, *shape[axis + 1 :])} == set(given)
+
+
 def is_comparison(flow: Flow, maker: int | None) -> bool:
     """Whether numbers are 1 where something is so, and 0 elsewhere."""
     root = flow.carried_from(maker)

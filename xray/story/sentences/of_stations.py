@@ -354,6 +354,11 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         lambda one: isinstance(one, Convolution) and one.causal is True,
     ),
     fixed(
+        "station of a convolution and a mean",
+        "Each place is mixed with places near it, and the mean of all places is added.",
+        lambda one: isinstance(one, Convolution) and bool(one.adds_mean),
+    ),
+    fixed(
         "station of a convolution",
         "Each place is mixed with places near it.",
         lambda one: isinstance(one, Convolution) and not one.causal,
