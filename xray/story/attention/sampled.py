@@ -31,9 +31,9 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.passages.added_places import list_of_sines, name_addition
+from xray.story.sentences.of_parts import FROM_BOX
 from xray.story.streams.corrected import is_measured
 
-FROM_BOX = "from each row's box"
 LEFT_TWO: Place = (1 / 3, 0.645)
 
 
