@@ -116,7 +116,7 @@ class Normed(Told):
 
     def __init__(self):
         super().__init__()
-        self.project = nn.Sequential(self.project, nn.LayerNorm(WIDTH), nn.Dropout(0.1))
+        self.project = nn.Sequential(self.project, nn.LayerNorm(WIDTH), nn.Dropout(0.1))  # type: ignore[assignment]
 
 
 def test_a_norm_of_what_one_tower_alone_gives_is_between_towers_with_its_dropout():

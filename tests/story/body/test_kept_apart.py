@@ -46,7 +46,7 @@ class Adds(Attention):
     def __init__(self):
         super().__init__(WIDTH, 3)
 
-    def forward(self, x, mask):
+    def forward(self, x, mask):  # type: ignore[override]
         q, k, v = (
             made(x).view(len(x), -1, self.heads, WIDTH // self.heads).transpose(1, 2)
             for made in (self.first, self.second, self.third)
