@@ -78,7 +78,7 @@ class Points(Looking):
         super().__init__()
         self.is_whole, self.sample = is_whole, Sampling(width=WIDTH)
 
-    def forward(self, x, places, boxes, maps):
+    def forward(self, x, places, boxes, maps):  # type: ignore[override]
         asks = x + places
         x = self.one(x + self.look(asks, asks))
         x = self.sample(x, maps, places, boxes[..., :2] if self.is_whole else places[..., :2])

@@ -520,6 +520,8 @@ def test_scores_times_learned_numbers_say_of_what_these_are(shape, masked, facto
     (column,) = read_columns(trace)
     panel = column.frames[0].panels[0]
 
-    (_, _, line), *_ = list_formulas(xray.anatomy(trace).towers[0], panel.staging.branches[0].branch, panel.chart.nodes)
+    branch = panel.staging.branches[0].branch
+    assert isinstance(branch, Attention)
+    (_, _, line), *_ = list_formulas(xray.anatomy(trace).towers[0], branch, panel.chart.nodes)
     assert next(node.label for node in panel.chart.nodes if "SCORES" in node.label) == f"SCORES Q·K^T {factor}"
     assert "".join(run.text for run in line) == formula
