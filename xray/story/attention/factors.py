@@ -11,7 +11,8 @@ from xray.story.recognition.known_values import values_of
 from xray.story.recognition.scored_parts import Scored
 
 UNKNOWN_FACTOR = "· scaled"
-LEARNED_FACTOR, LEARNED_BY_HEAD = "· learned", "· learned by head"
+LEARNED_FACTOR = "· learned"
+LEARNED_BY_HEAD = f"{LEARNED_FACTOR} by head"
 """Of scores that are multiplied by what learned numbers alone make: one, or one for each head (Swin V2)."""
 ROOT_OF_ROOT = "÷ √√d_k"
 """Of queries and of keys, as torch scales both where it works its attention out: together the root."""
