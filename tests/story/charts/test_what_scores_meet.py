@@ -90,9 +90,9 @@ def read_square(part):
 def test_a_learned_number_for_each_head_scales_scores_and_hides_nothing():
     labels, formula = read_square(ScaledByHead)
 
-    assert labels["scores"] == "SCORES Q·K^T · scaled"
+    assert labels["scores"] == "SCORES Q·K^T · learned by head"
     assert "MASK" not in labels.values()
-    assert formula == "softmax( Q·KT · scaled ) · V"
+    assert formula == "softmax( Q·KT · learned by head ) · V"
 
 
 def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places():

@@ -18,7 +18,8 @@ from xray.story.recognition.scored_parts import Scored
 MOST_BEHIND = 300
 MULTIPLIED, ALONG_V = "MULTIPLIED", "× V ÷ ITS LENGTH"
 UNKNOWN_FACTOR = "· scaled"
-LEARNED_FACTOR, LEARNED_BY_HEAD = "· learned", "· learned by head"
+LEARNED_FACTOR = "· learned"
+LEARNED_BY_HEAD = f"{LEARNED_FACTOR} by head"
 """Of scores that are multiplied by what learned numbers alone make: one, or one for each head (Swin V2)."""
 ROOT_OF_ROOT = "÷ √√d_k"
 """Of queries and of keys, as torch scales both where it works its attention out: together the root."""

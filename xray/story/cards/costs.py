@@ -11,8 +11,6 @@ from xray.story.facts.kept_keys import list_prices, look_at_pass, measure_growth
 from xray.story.facts.totals import count_work
 from xray.text import round_down, say_at_least, say_short
 
-KEPT = "keys, values for each place"
-
 
 def list_costs(
     trace: Trace,
@@ -40,9 +38,9 @@ def list_costs(
         yield from list_fullest(trace, work.param_bytes)
     growth, until = measure_growth(trace), ", with windows not yet full" if has_windows else ""
     if growth is not None and growth.is_kept and growth.per_word:
-        yield KEPT, f"{say_short(growth.per_word, 'B')}{until}"
+        yield "keys, values for each place", f"{say_short(growth.per_word, 'B')}{until}"
     for length, per_word in list_prices(trace):
-        yield f"{KEPT} of {length:,}", f"{say_short(per_word, 'B')}{until}"
+        yield f"keys, values for each place of {length:,}", f"{say_short(per_word, 'B')}{until}"
     if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
         say = say_at_least if work.not_counted or work.with_backward else say_short
         yield "FLOPs", say(work.flops)

@@ -105,15 +105,15 @@ def count_held(flow: Flow, block: int, unused: Mapping[str, int]) -> int:
     return flow.steps[block].params - sum(outermost.values()) - sum(idle)
 
 
-def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> Counter[str]:
+def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> Counter[str]:
     """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
 
     Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads. What
     puts numbers around others does more (BiT's zeros before its pool). So does what lies on the way of boxes that no
-    data makes (SAM 2's points, where none come in).
+    data makes where it `enters` a tower (SAM 2's points, where none come in).
     """
     found: Counter[str] = Counter()
-    working = list_reading_data(flow) | list_beside_boxes(flow, nodes, drawn)
+    working = list_reading_data(flow) | (list_beside_boxes(flow, nodes, drawn) if enters else set())
     for node in nodes:
         step, op = flow.steps[node], flow.op(node)
         if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):

@@ -158,7 +158,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         around = around.difference(between, before, *(nodes for _, nodes in parts))
         around -= list_told_elsewhere(flow, around, phase.towering.stagings, seen)
         for name, nodes in [*parts, ("between layers", between), ("entrance", before), ("around layers", around)]:
-            found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen))
+            found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen, enters=name == "entrance"))
             seen.update(flow.steps[node].id for node in nodes)
     for name, phase in product(("between layers", "exit", EARLIER), phases):
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
