@@ -276,7 +276,6 @@ def neomme(c):
     windows = [one.sliding_window and one.sliding_window + 1 for one in c.per_layer_config]
     turned = c.head_dim // 4  # of layers that see all (line 134)
     attend = looks_both_ways(c, positions="rotary", qk_norm=True, gate=True, gate_curve="sigmoid")
-    norm = Norm(Silent("rms"), Silent("before"), None, Silent(False))  # type: ignore[arg-type]  # of what is mixed
     think = replace(pre("rms", plain(c, activation="relu squared")), scale="number")
     seeing = [place for place, one in enumerate(windows) if one is None]
     kinds = [(one, one is None and place in (seeing[0], seeing[-1])) for place, one in enumerate(windows)]
@@ -285,7 +284,10 @@ def neomme(c):
             tuple(place for place, one in enumerate(kinds) if one == kind),
             c.hidden_size,
             Stage(
-                (replace(attend, sliding_window=kind[0], turned=None if kind[0] else turned),), False, norm, "number"
+                (replace(attend, sliding_window=kind[0], turned=None if kind[0] else turned),),
+                False,
+                think.norm,
+                "number",
             ),
             think,
         )

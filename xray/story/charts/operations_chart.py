@@ -46,6 +46,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.sentences.of_parts import IN_OTHER_PARTS, IN_PARTS
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
 from xray.story.wording import join_words
@@ -420,12 +421,8 @@ def tell_parts(flow: Flow, node: int) -> tuple[str, ...]:
     sizes = [shape[axes[0]] for shape in shapes] if len(axes) == 1 else []
     if len(sizes) < 2 or sum(sizes) != flow.output(node).shape[-1]:
         return ()
-    are_alike = len(set(sizes)) == 1
-    return (
-        f"in {len(sizes)} parts of {sizes[0]:,}"
-        if are_alike
-        else f"in parts of {join_words([f'{size:,}' for size in sizes])}",
-    )
+    told = IN_PARTS if len(set(sizes)) == 1 else IN_OTHER_PARTS
+    return (told.format(many=len(sizes), wide=sizes[0], sizes=join_words([f"{size:,}" for size in sizes])),)
 
 
 def find_shortened(flow: Flow, node: int) -> int:

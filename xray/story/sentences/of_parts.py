@@ -42,6 +42,8 @@ CHOSEN = "{chosen:,} of {experts:,} chosen"
 """Beside the box of linear layers that make queries, of which a router takes some for each place (JetMoe)."""
 FIRST_READ, FIRST_READ_TIMES = (f"with what the first layer reads{more}" for more in ("", " × a learned number"))
 """Beside a sum in a layer to which the input of the first one is added (NeoMME)."""
+IN_PARTS, IN_OTHER_PARTS = "in {many} parts of {wide:,}", "in parts of {sizes}"
+"""Beside a linear layer whose rows are cut right behind it, into parts as wide as each other, or not (LFM2)."""
 LOOKED_UP = "with rows looked up in a table of {rows:,}"
 """Beside a sum in a layer to which rows are added that were looked up outside of it (NeoMME)."""
 COUNTED_PLACES = "places"

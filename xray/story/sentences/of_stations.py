@@ -361,7 +361,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed(
         "station of a convolution",
         "Each place is mixed with places near it.",
-        lambda one: isinstance(one, Convolution) and not one.causal,
+        lambda one: isinstance(one, Convolution) and not one.causal and not one.adds_mean,
     ),
     Sentence("station of a projection", describe_projection),
     Sentence("station of mixed streams", describe_mixing),
