@@ -9,6 +9,7 @@ from torch.nn import functional
 from torch.nn.functional import softplus
 
 import xray
+from xray.story.anatomy.attentions import Attention
 from xray.story.cards.formulas import list_formulas, write_operand
 from xray.story.charts.chart import WHOLE, Node
 from xray.story.sheet.columns import read_columns
