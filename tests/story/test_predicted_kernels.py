@@ -139,7 +139,7 @@ def test_what_is_multiplied_and_what_is_added_then_is_led_to_every_frame(longer)
     boxes = {(box.x, box.bottom): text_of(box) for box in layout.boxes}
     ends = sorted(boxes[way.points[-1]] for way in layout.curves if way.role == way.kind == "ribbon")
 
-    closed = f"OPERATIONS {BATCH}×{WIDTH}×{2 * FRAMES}"
+    closed = f"OPERATIONS  boxes as at 5 {BATCH}×{WIDTH}×{2 * FRAMES}"
     whole = f"{BATCH}×{WIDTH}×{FRAMES}×1"
     assert ends == sorted([f"PRODUCT {whole}", f"ADDED UP {whole}", closed, closed])
 
@@ -150,9 +150,9 @@ def test_a_tower_whose_ways_begin_beside_each_other_is_named_once(longer):
     assert [one for one in words if one.startswith("FROM THE")] == ["FROM THE AUDIO TOWER", "FROM THE AUDIO 2 TOWER"]
 
 
-def test_a_spectrogram_that_is_turned_tells_how_it_is_given(longer):
+def test_a_spectrogram_stands_as_it_is_given_and_tells_how_it_is_turned(longer):
     columns = [column for column in read_columns(longer) if column.name.startswith("audio")]
     given = [next(node for node in column.entrance.nodes if node.key == "given") for column in columns]
 
-    assert [node.told for node in given] == [(f"given as {BATCH}×{FRAMES}×{MELS}",)] * 2
-    assert [node.record.shape for node in given] == [(BATCH, MELS, FRAMES)] * 2
+    assert [node.told for node in given] == [(f"axes swapped to {BATCH}×{MELS}×{FRAMES}",)] * 2
+    assert [node.record.shape for node in given] == [(BATCH, FRAMES, MELS)] * 2

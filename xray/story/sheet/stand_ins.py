@@ -32,8 +32,8 @@ MOST_MISSING = 2
 class Boxes:
     """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
 
-    `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows: these
-    are boxes of their own.
+    `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows,
+    rolled or not: these are boxes of their own.
     """
 
     name: str
@@ -99,7 +99,9 @@ def list_own(staging: Staging) -> list[int]:
 
 def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
     """What the boxes of a stage say; a window that a mask alone makes changes none of them (Gemma 2)."""
-    seen = (replace(one, window=None) if isinstance(one, Attention) else one for one in staging.stage.branches)
+    seen = (
+        replace(one, window=None, rolled=None) if isinstance(one, Attention) else one for one in staging.stage.branches
+    )
     kind = name_stage(replace(staging, stage=replace(staging.stage, branches=tuple(seen))))
     is_masked = any(node.surface == "mask" for node in chart.nodes)
     said = tuple((read_label(node), COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
