@@ -384,7 +384,7 @@ def test_norms_are_adaptive_in_all_sublayers_only_where_each_is(adaptive, told):
 
 
 @pytest.mark.parametrize(
-    ("conditioned", "told"), [(("scales",), "scaled."), (("scales", "shifts", "gates"), "scaled and shifted.")]
+    ("conditioned", "told"), [(("scales",), "scaled."), (("scales", "shifts", "gates"), "scaled or shifted.")]
 )
 def test_of_adaptive_norms_is_told_what_is_done_to_them(conditioned, told):
     anatomy = make_anatomy(FALSE, norm=Norm("layer", "before", None, adaptive=True))

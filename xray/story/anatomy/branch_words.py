@@ -300,7 +300,7 @@ def describe_attention(branch: Attention) -> str:
         kept,
         branch.unscaled and "scores not scaled",
         branch.added_of_values and f"{spell_of_values(branch.added_of_values)} added",
-        branch.taken_off and "half of the heads taken off the other",
+        branch.taken_off and "half of what the heads found taken off the other",
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
         branch.mixed_anew and f"{branch.mixed_anew:,} places mixed beside the heads, by weights made of each",
         branch.cap and f"scores capped at {branch.cap:g}",

@@ -162,8 +162,8 @@ def moved_from(flow: Flow, node: int | None) -> int | None:
     while node is not None and flow.makers[node]:
         if len(flow.steps[node].outputs) > 1:
             return None
-        is_axis = flow.op(node) == "index" and prod(flow.output(node).shape) == prod(flow.steps[node].inputs[0].shape)
-        if flow.op(node) not in CARRYING | REPEATS and not is_axis:
+        puts_axes = not {*str(flow.steps[node].settings.get("index", "?"))} - {*":, .None"}
+        if flow.op(node) not in (CARRYING - {"index"}) | REPEATS and not (flow.op(node) == "index" and puts_axes):
             return node
         node = flow.makers[node][0]
     return node

@@ -225,11 +225,13 @@ def name_taken_off(flow: Flow, site: Site, inner: Collection[int]) -> Literal["k
 
     It is "exps" where that is the difference of two numbers e^x made of learned ones alone, and a known one added.
     """
-    ahead = flow.ahead(site.weighted_sum, within=lambda one: one in inner)
+    ahead = flow.ahead(site.weighted_sum, within=lambda one: one in inner and not is_linear(flow, one))
     node = next((one for one in sorted(ahead) if takes_half_off(flow, one)), None)
     if node is None:
         return None
     made = [one for one in sorted(list_number(flow, node)) if flow.is_leaf(one) and flow.op(one) not in CASTING]
     exps = ("mul", "sum", "exp")
+    are_products = all(len(flow.steps[one].inputs) == 2 for one in made if flow.op(one) == "mul")
     is_exps = tuple(map(flow.op, made)) == (*exps, *exps, "sub", "add") and number(flow.steps[made[-1]]) is not None
+    is_exps = is_exps and are_products
     return "exps" if is_exps else "learned" if made else "known"

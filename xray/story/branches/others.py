@@ -82,7 +82,8 @@ def count_mixed_anew(flow: Flow, site: Site, region: Region) -> int | None:
         weights = flow.carried_from(flow.makers[sides["softmax"]][0])
         is_over = dim is not None and flow.output(sides["softmax"]).shape[int(dim)] == places
         if is_over and weights in way and weights is not None and is_linear(flow, weights):
-            return places
+            are_each = prod(flow.output(weights).shape) == prod(flow.output(sides["softmax"]).shape)
+            return places if are_each else None
     return None
 
 
@@ -145,7 +146,8 @@ def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:
     """Whether some of these steps add to each place of a map the mean of all its places, be it bent and scaled."""
     means = (own[-1] for node in nodes if (own := list_means(flow, node)))
     way = flow.ahead(*means, within=lambda one: one in nodes and goes_on(flow, one))
-    return any(flow.op(one) in SUMS for here in way for one in flow.leaf_readers(here) if one in nodes)
+    sums = [one for here in way for one in flow.leaf_readers(here) if one in nodes and flow.op(one) in SUMS]
+    return any(prod(flow.output(one).shape[2:]) > 1 for one in sums)
 
 
 def goes_on(flow: Flow, node: int) -> bool:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, SHAPING, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, LOOKUPS, SHAPING, TURNS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
@@ -130,11 +130,18 @@ def name_far_apart(flow: Flow, site: Site) -> str | None:
     """
     asked = {site.softmax, *site.scored, *site.query.nodes, *site.key.nodes}
     starts = (maker for node in site.scored for _, maker in flow.given(node) if maker is not None)
-    way = {*flow.behind(*(one for one in starts if one not in asked), ends=asked.__contains__)} - asked
+    behind = [*flow.behind(*(one for one in starts if one not in asked), most=MOST_BEHIND, ends=asked.__contains__)]
+    way = {*behind} - asked
+    if len(behind) == MOST_BEHIND:
+        return None
     data = list_reading_data(flow).intersection(way)
     given = [record for node in data for record, maker in flow.taken(node) if maker is None]
     rows = {record.shape: name_argument(flow, record) for record in given if is_of_rows(record)}
-    takes_apart = any(flow.op(node) == "sub" and parts_all(flow, node) for node in data)
+    apart = [node for node in data if flow.op(node) == "sub" and parts_all(flow, node)]
+    met = {*flow.behind(*apart), *flow.ahead(*apart, within=data.__contains__)} if apart else set[int]()
+    others = (node for node in data - met if flow.is_leaf(node) and flow.op(node) not in CARRYING)
+    tables = (node for node in way - met if flow.op(node) in LOOKUPS)
+    takes_apart = bool(apart) and not any(True for _ in (*others, *tables))
     counts = any(flow.op(node) in COUNTED for node in way)
     (name,) = rows.values() if len(rows) == 1 else ("",)
     return name if name and takes_apart and not counts and len(next(iter(rows))) > len(("batch", "row")) else None

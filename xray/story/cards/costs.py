@@ -39,8 +39,8 @@ def list_costs(
     growth, until = measure_growth(trace), ", with windows not yet full" if has_windows else ""
     if growth is not None and growth.is_kept and growth.per_word:
         yield "keys, values for each place", f"{say_short(growth.per_word, 'B')}{until}"
-    for length, per_word in list_prices(trace):
-        yield f"keys, values for each place of {length:,}", f"{say_short(per_word, 'B')}{until}"
+    for length, per_word in () if has_windows else list_prices(trace):  # a full window is as a shorter row
+        yield f"keys, values for each place of {length:,}", say_short(per_word, "B")
     if work.flops and not any(step.op in NATIVE for step in trace.steps):  # which are counted by their own words
         say = say_at_least if work.not_counted or work.with_backward else say_short
         yield "FLOPs", say(work.flops)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, WAVES
 from xray.ir.records import TensorRecord
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
@@ -91,10 +91,15 @@ def list_told(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[TensorRecor
 
 def name_lone(flow: Flow, node: int, nodes: Collection[int], given: Mapping[int, tuple[TensorRecord, str]]) -> str:
     """Of which number waves are that the pass itself makes and that comes from nowhere else; "" if it is not known."""
-    behind = flow.behind(node, within=nodes.__contains__)
-    made = [flow.steps[one] for one in behind if flow.op(one) == "full" and prod(flow.output(one).shape) == 1]
-    told = made[0].settings.get("other", made[0].settings.get("fill_value")) if len(made) == 1 else None
-    return f" OF {told:g}" if type(told) in (int, float) and given.keys().isdisjoint(behind) else ""
+    behind = set(flow.behind(node, within=nodes.__contains__))
+    made = [one for one in behind if flow.op(one) == "full" and prod(flow.output(one).shape) == 1]
+    if len(made) != 1 or not given.keys().isdisjoint(behind):
+        return ""
+    ahead = [one for one in flow.ahead(made[0], within=behind.__contains__) if one not in (made[0], node)]
+    meets = [flow.op(one) for one in ahead if flow.op(one) not in CARRYING | WAVES | SIDE_BY_SIDE]
+    settings = flow.steps[made[0]].settings
+    told = settings.get("other", settings.get("fill_value"))
+    return f" OF {told:,.15g}" if type(told) in (int, float) and meets in ([], ["mul"]) else ""
 
 
 def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Chart:

@@ -9,7 +9,7 @@ from xray.ir import trace
 from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
-    CARRYING,
+    COPIES,
     CURVES,
     DIVISIONS,
     FINDINGS,
@@ -18,10 +18,12 @@ from xray.ir.flow.operation_kinds import (
     SPLITS,
     SUMS,
     TRANSPOSED,
+    TURNS,
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.ir.turns import read_turn
 from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
@@ -410,15 +412,19 @@ def make_node(
 
 def tell_parts(flow: Flow, node: int) -> tuple[str, ...]:
     """How wide the parts are into which all is cut that a linear layer gives, where it is cut right behind (LFM2)."""
-    readers = flow.leaf_readers(node) if is_linear(flow, node) else []
-    while len(readers) == 1 and flow.op(readers[0]) in CARRYING - SPLITS:
+    if not is_linear(flow, node) or flow.op(node) in FINDINGS:
+        return ()
+    channels, readers = len(flow.output(node).shape) - 1, flow.leaf_readers(node)
+    while len(readers) == 1 and flow.op(readers[0]) in TURNS | COPIES:
+        turn = read_turn(flow.steps[readers[0]]) if flow.op(readers[0]) in TURNS else tuple(range(channels + 1))
+        channels = turn.index(channels) if turn is not None and channels in turn else -1
         readers = flow.leaf_readers(readers[0])
-    if len(readers) != 1 or flow.op(readers[0]) not in SPLITS or flow.op(node) in FINDINGS:
+    if len(readers) != 1 or flow.op(readers[0]) not in SPLITS:
         return ()
     cut = flow.steps[readers[0]]
     before, shapes = cut.inputs[0].shape, [one.shape for one in cut.outputs]
     axes = [axis for axis, size in enumerate(before) if any(shape[axis] != size for shape in shapes)]
-    sizes = [shape[axes[0]] for shape in shapes] if len(axes) == 1 else []
+    sizes = [shape[channels] for shape in shapes] if axes == [channels] else []
     if len(sizes) < 2 or sum(sizes) != flow.output(node).shape[-1]:
         return ()
     told = IN_PARTS if len(set(sizes)) == 1 else IN_OTHER_PARTS

@@ -61,6 +61,11 @@ def lead_brought(flow: Flow, chart: Chart, brought: Collection[int]) -> Chart:
 def label_begun(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:
     """The sums among some steps that add what a later layer than the first began with, with what they are called."""
     streams = {layer[0].joints[0].stream: number for number, layer in enumerate(towering.layers)}
-    skips = {skip.add: skip.stream for chain in towering.chains for skip in chain.skips if chain.reaches_back(skip)}
+    skips = {
+        skip.add: skip.stream
+        for chain in towering.chains
+        for skip in chain.skips
+        if chain.reaches_back(skip) and skip.stream in map(flow.carried_from, flow.makers[skip.add])
+    }
     begun = {node: streams[skips[node]] for node in nodes if node in skips and skips[node] in streams}
     return {node: f"+ WHAT LAYER {number + 1} BEGAN WITH" for node, number in begun.items()}

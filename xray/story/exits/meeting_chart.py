@@ -149,19 +149,24 @@ def make_meeting(flow: Flow, key: str, label: str, meeting: int, drawn: Collecti
     ]
     steps = [step for place in (meeting, *alike) for step in (place, *list_scaled(flow, place))]
     steps = [place for place in steps if place not in drawn]
-    told = tell_both_ways(flow, meeting, alike, steps)
+    told = tell_both_ways(flow, meeting, alike, drawn)
     return Node(key, label, 0, BROAD, steps_at(flow, *steps), flow.output(meeting), told, surface="ghost")
 
 
-def tell_both_ways(flow: Flow, meeting: int, alike: Sequence[int], steps: Sequence[int]) -> str:
-    """What is done with all that a product gives, and with what another one does of the same rows in turn (CLAP)."""
-    told = tell_scaled(flow, steps)
+def tell_both_ways(flow: Flow, meeting: int, alike: Sequence[int], drawn: Collection[int]) -> str:
+    """What is done with all that a product gives, and with what another one does of the same rows in turn (CLAP).
+
+    Nothing of a scale that only one of both has.
+    """
+    parts = [[one for one in (place, *list_scaled(flow, place)) if one not in drawn] for place in (meeting, *alike)]
     first, *others = ([flow.carried_from(maker) for maker in flow.makers[place]] for place in (meeting, *alike))
     if others != [first[::-1]]:
-        return told
-    scales = [find_learned_factor(flow, node) for node in steps if flow.op(node) in SCALINGS]
-    each = "each " if len({*scales} - {None}) > len(alike) else ""
-    return ", ".join(filter(None, ("both ways", told and f"{each}{told}")))
+        return tell_scaled(flow, [one for part in parts for one in part])
+    scales = [[node for node in part if flow.op(node) in SCALINGS] for part in parts]
+    kinds = {(tell_scaled(flow, part), *map(flow.op, own)) for part, own in zip(parts, scales, strict=True)}
+    told = tell_scaled(flow, parts[0]) if len(kinds) == 1 else ""
+    factors = {find_learned_factor(flow, node) for own in scales for node in own} - {None}
+    return ", ".join(filter(None, ("both ways", told and f"{'each ' * (len(factors) > 1)}{told}")))
 
 
 def tell_scaled(flow: Flow, steps: Sequence[int]) -> str:

@@ -81,7 +81,8 @@ def find_conditioning(
     given = list_given(flow, own)
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
     alone = list_alone(flow, [share for share in shares if share])
-    done = {way for one in by_layer for place, way in one.items() if place in dict(found)}
+    places = {place for place, _ in found}
+    done = {way for one in by_layer for place, way in one.items() if place in places}
     return Conditioning(
         own,
         frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
@@ -96,11 +97,12 @@ def find_conditioning(
 def list_alone(flow: Flow, shares: Sequence[frozenset[int]]) -> frozenset[int]:
     """The steps of the first layer's share in a condition that each other layer does by itself, with its own weights.
 
-    None where a layer has not as many blocks with weights of its own as the first.
+    None where a layer has not as many blocks with weights of its own as the first, each with as many of them.
     """
     own = [share.difference(*(other for other in shares if other is not share)) for share in shares]
     paths = [{flow.steps[node].path for node in one if flow.steps[node].params} for one in own]
-    are_alike = len({len(one) for one in paths}) == 1 < len(paths)
+    counts = {tuple(sorted(params for node in one if (params := flow.steps[node].params))) for one in own}
+    are_alike = len(counts) == 1 < len(paths)
     return own[0] if are_alike and all(paths[0].isdisjoint(other) for other in paths[1:]) else frozenset()
 
 

@@ -197,6 +197,9 @@ def read_learned_turn(flow: Flow, table: int) -> tuple[int, int | None] | None:
     if flow.op(table) not in SIDE_BY_SIDE or len(flow.makers[table]) != 2:
         return None
     (first, wave), (rest, other) = flow.given(table)
+    axis = flow.steps[table].settings.get("dim", 0)
+    if not isinstance(axis, int) or axis % max(1, len(first.shape)) != len(first.shape) - 2:
+        return None
     if None in (wave, other) or first.shape[-1:] != rest.shape[-1:] or len(first.shape) < len(("row", "width")):
         return None
     front, behind = ([*flow.behind(one, most=MOST_BEHIND_PLACES)] for one in (wave, other))

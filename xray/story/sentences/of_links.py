@@ -48,7 +48,10 @@ def describe_added_between(anatomy: Anatomy) -> str:
 
 def describe_spans(anatomy: Anatomy) -> str:
     """Which groups of layers a sum reaches over, and whether more is done before it."""
-    return " ".join(f"{spell_spans(tower)} is added." for tower in anatomy.towers if tower.spans)
+    told = [(tower.name, spell_spans(tower)) for tower in anatomy.towers if tower.spans]
+    if len(anatomy.towers) > 1:
+        return " ".join(f"In the {name} tower: {text[0].lower()}{text[1:]} is added." for name, text in told)
+    return " ".join(f"{text} is added." for _, text in told)
 
 
 def spell_spans(tower: Tower) -> str:

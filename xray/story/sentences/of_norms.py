@@ -108,7 +108,7 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
     told = f", made of {' and '.join(names)}," if names else ""
     done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
-    moved = " and ".join(MOVED[way] for way in done) or "scaled or shifted"
+    moved = " or ".join(MOVED[way] for way in done) or "scaled or shifted"
     return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
 
 

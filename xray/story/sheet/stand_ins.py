@@ -125,8 +125,10 @@ def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
     """At which station boxes stand that are the same, or but one or two more; "" where none are."""
     if own in stations:
         return BOXES_AS_AT.format(station=stations[own])
-    more = {station: name_kinds(list_more(own, other)) for other, station in stations.items() if other.kind == own.kind}
-    near = {station: labels for station, labels in more.items() if 0 < len(labels) <= MOST_MISSING}
+    more = {station: list_more(own, other) for other, station in stations.items() if other.kind == own.kind}
+    kept = {said[0] for said in own.said}
+    missing = {station: name_kinds(labels) for station, labels in more.items() if kept.isdisjoint(labels)}
+    near = {station: labels for station, labels in missing.items() if 0 < len(labels) <= MOST_MISSING}
     station = min(near, key=lambda one: len(near[one]), default=None)
     return "" if station is None else (BOXES_AS_AT + WITHOUT).format(station=station, labels=join_labels(near[station]))
 
