@@ -87,16 +87,29 @@ def draw_links(
     for ribbon in (ribbon for route in routes for ribbon in route):
         draw_ribbon(canvas, ribbon)
     named: dict[Name, tuple[int, float]] = {}
+    beside = leave_out_ends(columns, links, ways)
     for way in (one for one in ways if not is_told_above(columns, standing, one, ways)):
         alike = [(one, route) for one, route in zip(ways, routes, strict=True) if is_alike(one, way)]
         aside = (x for _, route in alike for ribbon in route for x, _ in ribbon if x > way.source.box.right)
         lane = min(aside, default=inf)
-        names = name_way(canvas, columns, standing, way, [one for one, _ in alike], links, lane)
+        names = name_way(canvas, columns, standing, way, [one for one, _ in alike], beside, lane)
         named |= dict.fromkeys(names, (way.source.column, lane))
     for x, y, told, size, on in name_once(canvas, named):
         canvas.note(x, y, tuple(words(text, size, "text", "bold") for text in told), on)
     highest = max((y for route in routes for ribbon in route for _, y in ribbon), default=0.0)
     return max(highest, draw_meetings(canvas, columns, standing, links))
+
+
+def leave_out_ends(columns: Sequence[Column], links: Sequence[Link], ways: Sequence[Way]) -> list[Link]:
+    """The links without the last layer of a tower of which what is made at its end has a way of its own (DeepSeek-VL)."""
+    ends = {(columns[one.source.column].name, columns[one.target].name) for one in ways if one.source.layer is None}
+    last = {column.name: column.towering.tower.layers - 1 for column in columns}
+    return [
+        replace(link, behind=tuple(one for one in link.behind if one != last.get(link.source)))
+        if (link.source, link.target) in ends
+        else link
+        for link in links
+    ]
 
 
 def name_once(canvas: Canvas, named: Mapping[Name, tuple[int, float]]) -> list[Name]:
