@@ -263,6 +263,25 @@ def test_the_one_channel_that_is_read_has_a_box_and_is_led_to_all_that_read_it()
     assert led == ["CONVOLUTION 3×3, STEP 2", "CONVOLUTION 1×1, STEP 2"]
 
 
+class Picks(ReadsOneChannel):
+    """What is read of pictures, as it is picked."""
+
+    def __init__(self, pick):
+        super().__init__()
+        self.pick = pick
+
+    def forward(self, x):
+        return self.layers(self.wide(self.pick(x)).flatten(2).transpose(1, 2))
+
+
+@pytest.mark.parametrize(("pick", "channels"), [(lambda x: x[:], 1)])
+def test_what_is_not_known_to_be_a_channel_is_not_called_one(pick, channels):
+    labels = [node.label for node in entrance_of(Picks(pick), torch.ones(2, channels, 11, 11)).nodes]
+
+    assert "CONVOLUTION 3×3, STEP 2" in labels
+    assert not any("CHANNEL" in label for label in labels)
+
+
 class Hashed(nn.Module):
     """Characters looked up in several tables by what is left over of their ids, each times a prime (CANINE)."""
 

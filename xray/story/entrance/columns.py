@@ -46,7 +46,9 @@ def label_channel(flow: Flow, node: int) -> str:
     step = flow.steps[node]
     before, pieces = step.inputs[0].shape, [one.strip() for one in str(step.settings.get("index", "")).split(",")]
     others = {*pieces[:1], *pieces[2:]}
-    if len(before) != len(("batch", "channels", "height", "width")) or others != {":"} or not pieces[1].isdecimal():
+    if len(before) != len(("batch", "channels", "height", "width")) or others != {":"} or len(pieces) < 2:
+        return ""
+    if not pieces[1].isdecimal():
         return ""
     is_given = step.inputs[0].is_float and flow.carried_from(flow.makers[node][0]) is None and before[1] > 1
     way = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING | {"index"})
