@@ -183,8 +183,10 @@ def describe_kinds(flow: Flow, lookup: int) -> str:
     """
     here, front = find_numbering(flow, lookup), ""
     if here is not None and flow.op(here) == "cat":
-        begun, own = [flow.carried_from(maker, NUMBERED) for maker in flow.makers[here]][:2]
-        if len(flow.makers[here]) != 2 or begun is None or flow.op(begun) not in ZEROS:
+        if len(flow.makers[here]) != 2:
+            return ""
+        begun, own = [flow.carried_from(maker, NUMBERED) for maker in flow.makers[here]]
+        if begun is None or flow.op(begun) not in ZEROS:
             return ""
         here, front = own, f"0 for the first {flow.output(begun).shape[-1]:,}, then "
     if here is None or flow.op(here) != "where" or len(flow.steps[here].inputs) != 1:
