@@ -73,6 +73,10 @@ class Kinds(Prompted):
     [
         (lambda ids: torch.where(ids == 3, 1, 0), ("kind 1 where the id is 3, else 0",)),
         (lambda ids: torch.cat([torch.where(ids == 3, 1, 0)], 1), ()),
+        (lambda ids: torch.where(ids[:, :1] == 3, 1, 0).expand(2, 7), ()),
+        (lambda ids: torch.where(ids == 3, 1, 0)[:, :1], ()),
+        (lambda ids: torch.where(ids[:, torch.arange(6, -1, -1)] == 3, 1, 0), ()),
+        (lambda ids: torch.cat([torch.zeros_like(ids[:1]), torch.where(ids[1:] == 3, 1, 0)], 0), ()),
     ],
 )
 def test_kinds_are_told_where_each_is_known_to_be_of_its_own_id(kinds, told):
