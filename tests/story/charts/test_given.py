@@ -89,6 +89,7 @@ class Heard(nn.Module):
     [
         (lambda rows: rows.transpose(1, 2), 11, (2, 19, 11), ("axes swapped to 2×11×19",)),
         (lambda rows: rows, 11, (2, 11, 19), ()),
+        (lambda rows: rows.reshape(2, 11, 19), 11, (2, 19, 11), ()),
         (lambda rows: rows[:, None], 1, (2, 19), ()),
     ],
 )
