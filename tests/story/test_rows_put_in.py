@@ -1,5 +1,6 @@
 """Rows that stand in for signs among the words of a text: a learned one (T5Gemma 2), or those of patches (Fuyu)."""
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -97,6 +98,35 @@ def test_the_sign_is_known_where_a_module_looks_up_what_it_asks_for():
 
 def test_a_learned_row_at_places_that_come_in_is_of_no_sign():
     assert "A LEARNED ROW PUT IN" in list_labels(Known(trained=True), IDS == SIGN)
+
+
+class Chosen(Marks):
+    """Rows of words and a learned one, put together in some way."""
+
+    def __init__(self, put):
+        super().__init__(trained=True)
+        self.put = put
+
+    def forward(self, ids):
+        x = self.put(ids, self.words(ids) * WIDTH**0.5, self.mark)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("put", "told"),
+    [
+        (lambda ids, x, row: torch.where((ids == SIGN).unsqueeze(-1), row, x), "A LEARNED ROW WHERE THE ID IS 7"),
+        (lambda ids, x, row: torch.where((ids == SIGN).unsqueeze(-1), x, row), "A LEARNED ROW PUT IN"),
+        (lambda ids, x, row: torch.where((ids[:, :1] == SIGN).unsqueeze(-1), row, x), "A LEARNED ROW PUT IN"),
+        (lambda ids, x, row: x.index_put(((ids[:, :1] == SIGN).expand(2, 5),), row), "A LEARNED ROW PUT IN"),
+    ],
+)
+def test_a_learned_row_is_of_a_sign_where_each_place_asks_for_its_own_id(put, told):
+    labels = list_labels(Chosen(put))
+
+    assert [label for label in labels if "LEARNED ROW" in label] == [told]
 
 
 def test_rows_of_a_sign_that_become_0_say_which():

@@ -89,6 +89,7 @@ class Heard(nn.Module):
     [
         (lambda rows: rows.transpose(1, 2), 11, (2, 19, 11), ("axes swapped to 2×11×19",)),
         (lambda rows: rows, 11, (2, 11, 19), ()),
+        (lambda rows: rows.reshape(2, 11, 19), 11, (2, 19, 11), ()),
         (lambda rows: rows[:, None], 1, (2, 19), ()),
     ],
 )
@@ -261,6 +262,32 @@ def test_the_one_channel_that_is_read_has_a_box_and_is_led_to_all_that_read_it()
     assert list_led(chart) == ["CHANNEL 1 OF 3"]
     led = [names[edge.target] for edge in chart.edges if names[edge.source] == "CHANNEL 1 OF 3"]
     assert led == ["CONVOLUTION 3×3, STEP 2", "CONVOLUTION 1×1, STEP 2"]
+
+
+class Picks(ReadsOneChannel):
+    """What is read of pictures, as it is picked; or of lines whose places are told by three numbers each."""
+
+    def __init__(self, pick, channels):
+        super().__init__()
+        self.pick, self.wide = pick, (nn.Conv1d if channels == 11 else nn.Conv2d)(channels, WIDTH, 3, 2, 1)
+
+    def forward(self, x):
+        return self.layers(self.wide(self.pick(x)).flatten(2).transpose(1, 2))
+
+
+@pytest.mark.parametrize(
+    ("pick", "picked", "given"),
+    [
+        (lambda x: x[:], 1, 1),
+        (lambda x: x[:, 0][:, None], 1, 6),  # frames, perhaps
+        (lambda x: x[:, 0].transpose(1, 2), 11, 3),
+    ],
+)
+def test_what_is_not_known_to_be_a_channel_is_not_called_one(pick, picked, given):
+    labels = [node.label for node in entrance_of(Picks(pick, picked), torch.ones(2, given, 11, 11)).nodes]
+
+    assert any("CONVOLUTION 3" in label for label in labels)
+    assert not any("CHANNEL" in label for label in labels)
 
 
 class Hashed(nn.Module):

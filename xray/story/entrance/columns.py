@@ -8,6 +8,7 @@ from xray.story.passages.added_places import learned_source
 
 RESIZING = CARRYING | {"index", "interpolate"}
 """What may be done to a map that was cut before its column is put at an end (LLaVA-OneVision)."""
+COLOURS = len(("red", "green", "blue"))
 
 
 def label_column(flow: Flow, node: int) -> str:
@@ -41,15 +42,18 @@ def label_cut_map(flow: Flow, node: int) -> str:
 def label_channel(flow: Flow, node: int) -> str:
     """What a step is called that takes one channel of an image as it came in, for convolutions; "" for any other.
 
-    (EfficientLoFTR, SuperPoint.)
+    Pictures have three; of others it is not known what they are, as frames (EfficientLoFTR, SuperPoint).
     """
     step = flow.steps[node]
     before, pieces = step.inputs[0].shape, [one.strip() for one in str(step.settings.get("index", "")).split(",")]
     others = {*pieces[:1], *pieces[2:]}
-    if len(before) != len(("batch", "channels", "height", "width")) or others != {":"} or not pieces[1].isdecimal():
+    if len(before) != len(("batch", "channels", "height", "width")) or others != {":"} or len(pieces) < 2:
         return ""
-    is_given = step.inputs[0].is_float and flow.carried_from(flow.makers[node][0]) is None and before[1] > 1
+    if not pieces[1].isdecimal():
+        return ""
+    is_given = step.inputs[0].is_float and flow.carried_from(flow.makers[node][0]) is None and before[1] == COLOURS
     way = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING | {"index"})
     readers = {one for here in way for one in flow.leaf_readers(here)}
-    is_read = is_given and any(flow.op(one) in FINDINGS for one in readers)
+    read = {flow.steps[one].inputs[0].shape for one in readers if flow.op(one) in FINDINGS}
+    is_read = is_given and read == {(before[0], 1, *before[2:])}
     return f"CHANNEL {int(pieces[1]) + 1} OF {before[1]}" if is_read else ""

@@ -7,7 +7,7 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, S
 from xray.story.entrance.entrance import pads_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
-from xray.story.recognition.between import list_reading_data, puts_around
+from xray.story.recognition.between import is_linear, list_reading_data, puts_around
 from xray.story.recognition.chosen_rows import ORDERS, find_drawn_table, picks_by_chance
 
 NEAR_BEHIND = 8
@@ -196,13 +196,20 @@ def label_cut_rows(flow: Flow, node: int) -> str:
 
 
 def label_cut_of_pieces(flow: Flow, node: int) -> str:
-    """What a step is called that leaves out rows at the end of each piece of a sequence (Mllama's tiles)."""
+    """What a step is called that leaves out rows at the end of each piece of a sequence (Mllama's tiles).
+
+    Pieces are known by the first layer, which reads each by itself.
+    """
     before = flow.steps[node].inputs[0].shape if flow.op(node) == "index" and flow.steps[node].inputs else ()
     after = flow.output(node).shape
     is_cut = len(before) == len(after) == 4 and before[:2] + before[3:] == after[:2] + after[3:]
     left = before[2] - after[2] if is_cut and find_channels(flow, node) != 1 else 0
     is_last = str(flow.steps[node].settings.get("index")) == f":, :, :-{left}"
-    return f"ALL ROWS BUT THE LAST{f' {left:,}' * (left > 1)} OF EACH PIECE" if is_last else ""
+    if not is_last or before[1] < 2:
+        return ""
+    first = min((one for one in flow.behind(node) if flow.op(one) in FINDINGS or is_linear(flow, one)), default=None)
+    are_pieces = first is not None and flow.output(first).shape[:1] == (before[0] * before[1],)
+    return f"ALL ROWS BUT THE LAST{f' {left:,}' * (left > 1)} OF EACH PIECE" if are_pieces else ""
 
 
 def label_pieces_apart(flow: Flow, node: int) -> str:

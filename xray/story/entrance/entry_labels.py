@@ -328,7 +328,8 @@ def puts_learned_row(flow: Flow, node: int) -> bool:
 
 def label_put_in(flow: Flow, node: int) -> str:
     """What a step is called that writes a learned row at some places: those of one id, where it asks for that."""
-    wanted = ask_id(flow, node)
+    is_put = flow.op(node) in PLACING or learned_source(flow, *[*flow.given(node)][1]) is not None
+    wanted = ask_id(flow, node) if is_put else None
     return "A LEARNED ROW PUT IN" if wanted is None else f"A LEARNED ROW WHERE THE ID IS {wanted:,}"
 
 

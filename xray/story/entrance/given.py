@@ -4,7 +4,17 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    COPIES,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    LOOKUPS,
+    SIDE_BY_SIDE,
+    TURNS,
+)
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -130,16 +140,20 @@ def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str,
 def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[TensorRecord, tuple[str, ...]]:
     """What came in, of which a record has the same numbers in another order of axes, and a word of that (Speech2Text).
 
-    No word of axes of one that are put among others. The record itself where more was done to what came in.
+    No word of axes of one that are put among others, nor where rows are laid out anew. The record itself where more was
+    done to what came in.
     """
+    ops = set[str]()
     made = flow.places.get(record.source or "")  # it may be padded before it is read
     whole, here = record, next((maker for one, maker in flow.given(reader) if one is record), made)
     while here is not None and flow.op(here) in CARRYING and len(flow.makers[here]) == 1:
+        ops.add(flow.op(here))
         whole, here = next(flow.given(here))
     before, after = ([size for size in one.shape if size != 1] for one in (whole, record))
     if here is not None or sorted(before) != sorted(after):
         return record, ()
-    return whole, () if before == after else (f"axes swapped to {'×'.join(map(str, record.shape))}",)
+    is_turned = before != after and ops <= TURNS | COPIES | CASTING | {"squeeze", "unsqueeze"}
+    return whole, () if not is_turned else (f"axes swapped to {'×'.join(map(str, record.shape))}",)
 
 
 def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:

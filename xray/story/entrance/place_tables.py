@@ -20,7 +20,7 @@ from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Node, count_own
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
-from xray.story.recognition.chosen_rows import is_of_ids
+from xray.story.recognition.chosen_rows import STANDING, is_of_ids
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import plural
 
@@ -181,15 +181,18 @@ def describe_kinds(flow: Flow, lookup: int) -> str:
 
     Places in front of those that came in may all be of kind 0 (CPM-Ant's segments).
     """
-    here, front = find_numbering(flow, lookup), ""
+    maker = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
+    here, front = flow.carried_from(maker, STANDING), ""
     if here is not None and flow.op(here) == "cat":
-        begun, own = [flow.carried_from(maker, NUMBERED) for maker in flow.makers[here]][:2]
-        if len(flow.makers[here]) != 2 or begun is None or flow.op(begun) not in ZEROS:
+        if len(flow.makers[here]) != 2:
             return ""
-        here, front = own, f"0 for the first {flow.output(begun).shape[-1]:,}, then "
+        begun, before = flow.carried_from(flow.makers[here][0], NUMBERED), flow.steps[here].inputs[0].shape
+        if begun is None or flow.op(begun) not in ZEROS or before[:-1] != flow.output(here).shape[:-1]:
+            return ""
+        here, front = flow.carried_from(flow.makers[here][1], STANDING), f"0 for the first {before[-1]:,}, then "
     if here is None or flow.op(here) != "where" or len(flow.steps[here].inputs) != 1:
         return ""
-    asked = flow.carried_from(flow.makers[here][0])
+    asked = flow.carried_from(flow.makers[here][0], STANDING)
     kinds = [number(flow.steps[here], name) for name in ("input", "other")]
     wanted = None if asked is None or not is_of_ids(flow, asked) else number(flow.steps[asked])
     how = None if asked is None else {"eq": "is", "ne": "is not"}.get(flow.op(asked))

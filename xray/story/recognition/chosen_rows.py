@@ -1,7 +1,7 @@
 """Rows that are chosen: by their scores, as queries are (RT-DETR), by chance (ViT MAE), or by their ids (CLIP)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, LOOKUPS, REPEATS, SUMS, TIMES
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, CHANCE, COPIES, LOOKUPS, REPEATS, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.recognition.scored_parts import NEGATIONS
 from xray.story.recognition.value_shapes import number
@@ -11,6 +11,8 @@ DRAWS = CHANCE | {"multinomial"}
 ORDERS = frozenset({"argsort", "sort", "topk"})
 WHOLE_NUMBERS = frozenset({"int", "long"})
 """What makes whole numbers of others, and of what is compared 1 where it holds, else 0."""
+STANDING = CASTING | COPIES | WHOLE_NUMBERS | {"alias", "detach"}
+"""What leaves each number at its place."""
 
 
 def picks_best(flow: Flow, here: int) -> bool:
@@ -123,10 +125,14 @@ def name_row_of_id(flow: Flow, node: int) -> str:
 
 def ask_id(flow: Flow, node: int) -> int | None:
     """The id at whose places alone a step writes, as a bool says that it reads; None where it is none that is known."""
-    asked = [flow.carried_from(maker) for record, maker in flow.given(node) if record.dtype == "bool"]
-    here = asked[0] if len(asked) == 1 else None
-    is_asked = here is not None and flow.op(here) == "eq" and (is_of_ids(flow, here) or is_of_looked_up(flow, here))
-    wanted = number(flow.steps[here]) if here is not None and is_asked else None
+    masks = [(record.shape, maker) for record, maker in flow.given(node) if record.dtype == "bool"]
+    shape, maker = masks[0] if len(masks) == 1 else ((), None)
+    here = flow.carried_from(maker, STANDING | {"unsqueeze"})
+    if here is None or flow.op(here) != "eq" or flow.output(here).shape != flow.output(node).shape[:-1]:
+        return None
+    is_for_each = shape == flow.output(here).shape + (1,) * (not flow.op(node).startswith("index_put"))
+    is_asked = is_for_each and (is_of_ids(flow, here) or is_of_looked_up(flow, here))
+    wanted = number(flow.steps[here]) if is_asked else None
     return int(wanted) if wanted is not None and wanted == int(wanted) else None
 
 
@@ -141,9 +147,14 @@ def is_of_looked_up(flow: Flow, node: int) -> bool:
 
 
 def is_of_ids(flow: Flow, node: int) -> bool:
-    """Whether a step reads the only ids of their shape that a pass was given, moved at most, and no mask or places."""
+    """Whether a step reads the only ids of their shape that a pass was given, each at its place; no mask or places."""
     record, maker = next(flow.given(node))
-    while maker is not None and flow.op(maker) in CARRYING | WHOLE_NUMBERS:
+    while maker is not None and flow.makers[maker] and (flow.op(maker) in STANDING or is_laid_as_before(flow, maker)):
         record, maker = next(flow.given(maker))
     alike = [one for one in flow.one_pass.arguments if one.shape == record.shape and one.role == "ids"]
     return maker is None and record.role == "ids" and record.given is None and len(alike) == 1
+
+
+def is_laid_as_before(flow: Flow, node: int) -> bool:
+    """Whether a step lays numbers out in the shape that they had."""
+    return flow.op(node) in ("reshape", "view") and flow.output(node).shape == flow.steps[node].inputs[0].shape
