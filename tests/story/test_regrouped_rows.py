@@ -144,6 +144,24 @@ def test_pieces_of_a_map_that_are_laid_along_its_other_axis_have_a_box(lay_out, 
     assert [label for label in labels if "PIECES" in label] == told
 
 
+class ChannelsLast(Strips):
+    """Halves of the columns of a map whose channels stand last, joined along these; no piece lies beside another."""
+
+    def forward(self, input_features):
+        x = self.wide(self.lay_out(input_features)).flatten(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_pieces_that_are_joined_along_channels_do_not_lie_beside_each_other():
+    model = ChannelsLast(lambda x: x.view(BATCH, 8, 2, 4, 3).permute(0, 1, 3, 2, 4).reshape(BATCH, 8, 4, 6))
+    model.wide = nn.Linear(6, WIDTH)
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(BATCH, 8, 8, 3)))
+
+    assert not any("PIECES" in node.label for node in column.entrance.nodes)
+
+
 class Mapped(nn.Module):
     """Rows behind the last norm that are laid out as a map again, channels first or last (GLPN)."""
 

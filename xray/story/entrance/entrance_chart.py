@@ -46,7 +46,7 @@ from xray.story.entrance.turns import find_turns
 from xray.story.exits.nearest_codes import Residual, find_residual_codes, label_codes, list_nearest
 from xray.story.passages.added_places import list_laid, list_weighed
 from xray.story.passages.bridges import label_heads
-from xray.story.passages.channels import MASKED
+from xray.story.passages.channels import MASKED, find_channels_ahead
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.ordered_rows import label_regrouped, label_stacked, list_in_turn, read_regrouping
@@ -115,7 +115,8 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         regrouped = {node: way for node in nodes if node not in labels and (way := read_regrouping(flow, node))}
         labels |= {node: label_regrouped(way) for node, way in regrouped.items()}
         folded |= {node: way.moves for node, way in regrouped.items() if nodes.issuperset(way.moves)}
-        stacked = {node: pile for node in nodes if flow.op(node) in LAYING and (pile := find_stacked(flow, node))}
+        moved = (node for node in nodes if flow.op(node) in LAYING and find_channels_ahead(flow, node) == 1)
+        stacked = {node: pile for node in moved if (pile := find_stacked(flow, node))}
         labels |= {node: label_stacked(pile) for node, pile in stacked.items()}
         folded |= {node: pile.moves for node, pile in stacked.items() if nodes.issuperset(pile.moves)}
         folded = {node: own for node, own in folded.items() if node not in inner} | turned
