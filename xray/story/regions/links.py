@@ -101,7 +101,7 @@ def draw_links(
 
 
 def leave_out_ends(columns: Sequence[Column], links: Sequence[Link], ways: Sequence[Way]) -> list[Link]:
-    """The links without the last layer of a tower of which what is made at its end has a way of its own (DeepSeek-VL)."""
+    """The links without the last layer of a tower whose end has a way of its own to the same one (DeepSeek-VL)."""
     ends = {(columns[one.source.column].name, columns[one.target].name) for one in ways if one.source.layer is None}
     last = {column.name: column.towering.tower.layers - 1 for column in columns}
     return [
