@@ -269,10 +269,10 @@ class Picks(ReadsOneChannel):
 
     def __init__(self, pick, channels):
         super().__init__()
-        self.pick, self.wide = pick, (nn.Conv1d if channels == 11 else nn.Conv2d)(channels, WIDTH, 3, 2, 1)
+        self.pick, self.find = pick, (nn.Conv1d if channels == 11 else nn.Conv2d)(channels, WIDTH, 3, 2, 1)
 
     def forward(self, x):
-        return self.layers(self.wide(self.pick(x)).flatten(2).transpose(1, 2))
+        return self.layers(self.find(self.pick(x)).flatten(2).transpose(1, 2))
 
 
 @pytest.mark.parametrize(
