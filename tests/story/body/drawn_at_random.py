@@ -43,7 +43,7 @@ def gemma4_text(c):
     kinds = ((local, range(5)), (whole, (5,)))
     groups = (group(places, c.hidden_size, both("rms", one), both("rms", gated(c)), beside) for one, places in kinds)
     text = tower(c, "text", "ids", True, words(c, "scale"), tuple(groups), "rms", conditions=("input_ids",))
-    return network(text, head=Head("vocabulary", c.vocab_size, True))
+    return network(replace(text, conditioned=("gates",)), head=Head("vocabulary", c.vocab_size, True))
 
 
 @family("LasrEncoder", "lasr:60, 397, 470", named=True, **TWO)

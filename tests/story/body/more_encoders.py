@@ -77,7 +77,8 @@ def embedding_gemma2_text(c):
         group(places, c.hidden_size, both("rms", attend), both("rms", gated(c)), beside)
         for places, attend in (((0, 1), near), ((2,), far))
     )
-    return replace(encoder_only(c, groups=groups, final="rms", parts=("scale",)), head=Head("none"))
+    found = encoder_only(c, groups=groups, final="rms", parts=("scale",))
+    return replace(found, towers=(replace(found.towers[0], conditioned=("gates",)),), head=Head("none"))
 
 
 @family("UltrabertForMaskedLM", "ultrabert:223, 293", named=True, num_hidden_layers=3)

@@ -51,7 +51,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if any(width_out(flow, one) == size and flow.makers[one] == flow.makers[head] for one in heads[:-1]):
         return None  # one of several that read the same rows (MusicGen)
     if any(scores_words(flow, head, vocab) for vocab in vocabs):
-        tied, of_last = is_tied(flow, towers, head), is_of_last(flow, towers, head)
+        tied = is_tied(flow, towers, head)
+        of_last = tied is True and is_of_last(flow, towers, head)
         return Head("vocabulary", size, tied, *read_bending(flow, head), of_last=of_last)
     if any(scores_words(flow, one, vocab) for one in heads[:-1] for vocab in vocabs):
         return None  # not all that leaves: words were scored before it (BERT as it is pretrained)

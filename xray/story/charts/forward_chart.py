@@ -268,6 +268,8 @@ def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:
     turn = None if first is None or number is None else flow.makers[first][number]
     if turn is None or flow.op(turn) not in TURNS or turn not in found.region.inner:
         return chart
+    if any(node.key == "join" for node in chart.nodes):  # which the turn is behind
+        return chart
     is_other = flow.output(turn).shape[-1:] != flow.steps[turn].inputs[0].shape[-1:]
     node = Node("turned", AXES_SWAPPED, 0, BROAD, steps_at(flow, turn), flow.output(turn))
     return stack_charts(chart_alone(node), chart) if is_other else chart
