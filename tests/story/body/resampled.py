@@ -103,7 +103,8 @@ def instructblip(c):
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
     before = words(ask, f"positions {ask.max_position_embeddings}", f"learned rows {c.num_query_tokens}", "norm")
     rows = tower(ask, "decoder", "ids", False, before, list_askers(ask, plain(ask)), None)
-    return asks_for_words(image, rows, read)
+    found = asks_for_words(image, rows, read)
+    return replace(found, head=replace(found.head, of_last=True))  # the question has a table of words of its own
 
 
 @family(
