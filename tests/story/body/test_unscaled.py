@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 import xray
+from xray.story.anatomy.attentions import Attention
 from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
 
@@ -94,3 +95,12 @@ def test_rows_made_of_learned_numbers_alone_are_no_number_that_multiplies():
     found = xray.anatomy(xray.trace(model, torch.arange(14).view(2, 7)))
 
     assert {one.unscaled for one in attentions(found)} == {True}
+
+
+@pytest.mark.parametrize("sizes", [(1, 0), (0, 5)], ids=["no words", "no sequences"])
+def test_a_model_that_is_given_nothing_has_an_anatomy_too(sizes):
+    model = nn.Sequential(nn.Embedding(31, WIDTH), Layer("none"), Layer("none"))
+    found = xray.anatomy(xray.trace(model, torch.zeros(sizes, dtype=torch.long)))
+
+    looks = [one for tower in found.towers for one in tower.branches if isinstance(one, Attention)]
+    assert [(one.d_k, one.window) for one in looks] == [(D_K, None)]

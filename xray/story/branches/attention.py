@@ -7,6 +7,7 @@ from typing import Literal
 from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
+from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
 from xray.story.branches.caps import are_unscaled, name_taken_off, read_added_of_values
@@ -58,7 +59,7 @@ from xray.story.branches.visible import (
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers
 from xray.story.passages.places_of_operands import adds_places
-from xray.story.recognition.between import Region, is_linear, width_in, width_out
+from xray.story.recognition.between import Region, follow_turned, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import (
     find_learned_turns,
@@ -344,28 +345,16 @@ def name_fused_order(flow: Flow, query: Side, heads: int | None) -> Literal["hea
     shape = flow.output(readers[0]).shape if len(readers) == 1 and flow.op(readers[0]) in SHAPING else ()
     if len(shape) <= axis or [*shape[:axis]] != before or {1, width} & {*shape[axis:]}:
         return None
-    laid, axis = follow_turned(flow, readers[0], axis)
+    laid, axis = follow_turned(flow, readers[0], axis, SWAPS)
     shape, readers = flow.output(laid).shape, flow.leaf_readers(laid)
-    if heads is None or shape[axis] > heads or heads % shape[axis]:
+    if heads is None or axis < 0 or shape[axis] > heads or heads % shape[axis]:
         return None  # no axis of heads, nor of groups of them
     kept, cuts = shape[: axis + 1], [flow.output(one).shape for one in readers]
     if not cuts or any(one[: axis + 1] != kept or prod(one) == prod(shape) for one in cuts):
         return None
-    if heads in shape[axis + 1 :] and all(follow_turned(flow, one, axis)[1] != 1 for one in readers):
+    if heads in shape[axis + 1 :] and all(follow_turned(flow, one, axis, SWAPS)[1] != 1 for one in readers):
         return None  # another axis may be that of heads
     return "head" if shape[axis] == heads else "group"
-
-
-def follow_turned(flow: Flow, node: int, axis: int) -> tuple[int, int]:
-    """The last of the steps behind another one that exchange axes alone, and where one of its axes lies then."""
-    readers = flow.leaf_readers(node)
-    while len(readers) == 1 and flow.op(readers[0]) == "transpose":
-        (node,), settings = readers, flow.steps[readers[0]].settings
-        rank = len(flow.output(node).shape)
-        swapped = [one % rank for one in (settings.get("dim0"), settings.get("dim1")) if isinstance(one, int)]
-        axis = next((one for one in swapped if one != axis), axis) if axis in swapped else axis
-        readers = flow.leaf_readers(node)
-    return node, axis
 
 
 def name_kernel(flow: Flow, site: Site) -> str | None:

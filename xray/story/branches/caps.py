@@ -27,7 +27,7 @@ from xray.story.recognition.value_shapes import number
 SCALE = "SCALE"
 """What a step is called that multiplies by a number that is not recorded."""
 BENDING = CURVES | {"exp", "softplus"}
-MOVES = CARRYING | REPEATS | {"index", "masked_fill", "masked_fill_"}
+MOVES = CARRYING | REPEATS | {"masked_fill", "masked_fill_"}
 KEEPING = TURNED | DROPOUTS | REPEATS | SIDE_BY_SIDE | NORMS
 """What may be done to queries and keys that scales none of them."""
 
@@ -69,7 +69,7 @@ def read_added_of_values(flow: Flow, site: Site, value: Side, heads: int | None)
         elif op not in MOVES:
             return None
         keys = flow.output(site.scores).shape[-1:]
-        for_each_key |= op in REPEATS | {"expand"} and record is not None and record.shape[-2:] == (1, *keys)
+        for_each_key |= op in REPEATS and record is not None and record.shape[-2:] == (1, *keys)
         here = next((maker for one, maker in flow.given(here) if one.role != "parameter"), None)
     begin = None if here is None else flow.carried_from(next(iter(flow.makers[here]), None))
     is_of_value = begin in value.nodes and begin is not None and value.last is not None and begin >= value.last

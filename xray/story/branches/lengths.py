@@ -281,7 +281,7 @@ def count_coarse(flow: Flow, site: Site, region: Region) -> int | None:
     What the rows find is spread over the places again (EfficientLoFTR). Not so where a few rows ask alone.
     """
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
-    if places is None or len(square) != 4 or not square[-2]:
+    if places is None or len(square) != 4 or not (square[0] and square[-2]):
         return None
     times, rest = divmod(places, square[0] * square[-2])
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None

@@ -151,7 +151,7 @@ def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
     """What is added to scores of 0, a square of queries and keys for each head of each sequence; None if not known."""
     alone = read_scores_alone(flow, site.scored, kept)
     shape = flow.output(site.scores).shape
-    if alone is None or alone.ndim < 2 or len(shape) < 2:
+    if alone is None or not alone.size or alone.ndim < 2 or len(shape) < 2:
         return None
     return alone.reshape(-1, *alone.shape[-2:])[..., : shape[-1]]  # without what stands beside the keys, as sinks do
 

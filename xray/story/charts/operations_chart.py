@@ -18,12 +18,11 @@ from xray.ir.flow.operation_kinds import (
     SPLITS,
     SUMS,
     TRANSPOSED,
-    TURNS,
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.ir.turns import read_turn
+from xray.ir.turns import TURNED
 from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
@@ -47,7 +46,7 @@ from xray.story.charts.operation_labels import find_laid, find_real, label_step,
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.between import follow_turned, is_linear, list_reading_data
 from xray.story.sentences.of_parts import IN_OTHER_PARTS, IN_PARTS
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
@@ -414,11 +413,8 @@ def tell_parts(flow: Flow, node: int) -> tuple[str, ...]:
     """How wide the parts are into which all is cut that a linear layer gives, where it is cut right behind (LFM2)."""
     if not is_linear(flow, node) or flow.op(node) in FINDINGS:
         return ()
-    channels, readers = len(flow.output(node).shape) - 1, flow.leaf_readers(node)
-    while len(readers) == 1 and flow.op(readers[0]) in TURNS | COPIES:
-        turn = read_turn(flow.steps[readers[0]]) if flow.op(readers[0]) in TURNS else tuple(range(channels + 1))
-        channels = turn.index(channels) if turn is not None and channels in turn else -1
-        readers = flow.leaf_readers(readers[0])
+    laid, channels = follow_turned(flow, node, len(flow.output(node).shape) - 1, TURNED | COPIES)
+    readers = flow.leaf_readers(laid)
     if len(readers) != 1 or flow.op(readers[0]) not in SPLITS:
         return ()
     cut = flow.steps[readers[0]]

@@ -21,6 +21,7 @@ from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
+from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 
@@ -145,6 +146,20 @@ def is_times_one(flow: Flow, place: int) -> bool:
     makers = [flow.carried_from(maker) for maker in flow.makers[place]] if flow.op(place) in SCALINGS else []
     is_one = flow.steps[place].settings.get("other") in (1, 1.0) if makers else False
     return is_one or any(maker is not None and flow.op(maker) in ONES for maker in makers)
+
+
+def follow_turned(flow: Flow, node: int, axis: int, among: Collection[str]) -> tuple[int, int]:
+    """The last of the steps behind another one that exchange axes alone, and where one of its axes lies then.
+
+    They are `among` some operations. Where such a step does not say what it exchanges, the axis is -1.
+    """
+    readers = flow.leaf_readers(node)
+    while len(readers) == 1 and flow.op(readers[0]) in among:
+        (node,) = readers
+        turn = read_turn(flow.steps[node]) if flow.op(node) in TURNED else tuple(range(len(flow.output(node).shape)))
+        axis = turn.index(axis) if turn is not None and axis in turn else -1
+        readers = flow.leaf_readers(node)
+    return node, axis
 
 
 def puts_around(flow: Flow, node: int) -> bool:
