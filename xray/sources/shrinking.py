@@ -56,10 +56,11 @@ def list_cuts(whole: Any, small: Any) -> tuple[str, ...]:
     """What a small copy has fewer of than the whole, each once: `("num_layers 1 of 28", ...)`."""
     places = zip(list_places(whole, ()), list_places(small, ()), strict=True)
     cuts = [
-        f"{name} {getattr(few, name):,} of {getattr(many, name):,}"
+        f"{name} {left:,} of {count:,}"
         for many, few in places
         for name in (*LAYERS, *EXPERTS)
-        if name in vars(many) and getattr(few, name) != getattr(many, name)
+        if isinstance(count := read_setting(many, name), int) and name in vars(many)
+        if isinstance(left := read_setting(few, name), int) and left != count
     ]
     return tuple(dict.fromkeys(cuts))
 

@@ -219,13 +219,23 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
     return frozenset(found)
 
 
+@once
+def list_working_on_weights(flow: Flow) -> frozenset[int]:
+    """The steps that work on parameters alone, and on what such steps made of them (BiT's filters, of mean 0)."""
+    reading, found = list_reading_data(flow), set[int]()
+    for node in range(len(flow.steps)):
+        given = [] if node in reading else list(flow.given(node))
+        if given and all(
+            record.role == "parameter" or not record.shape if maker is None else maker in found
+            for record, maker in given
+        ):
+            found.add(node)
+    return frozenset(found)
+
+
 def works_on_weights(flow: Flow, node: int) -> bool:
-    """Whether a step works on parameters alone, and on what such steps made of them (BiT's filters, of mean 0)."""
-    given = [] if node in list_reading_data(flow) else list(flow.given(node))
-    return bool(given) and all(
-        record.role == "parameter" or not record.shape if maker is None else works_on_weights(flow, maker)
-        for record, maker in given
-    )
+    """Whether a step works on parameters alone, or on what is made of nothing else."""
+    return node in list_working_on_weights(flow)
 
 
 def projections_in(flow: Flow, nodes: Collection[int]) -> list[int]:
