@@ -23,6 +23,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm, is_of_weights
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import number
+from xray.story.wording import spell_number
 
 SCALE = "SCALE"
 """What a step is called that multiplies by a number that is not recorded."""
@@ -130,7 +131,7 @@ def name_cap(flow: Flow, scored: Sequence[int]) -> str:
     if cap is None:
         return ""
     first, then = prod(before[:-1]), prod(after[1:])
-    scaled = "" if isclose(first, 1, rel_tol=1e-6) else f" · {first:.4g}"
+    scaled = "" if isclose(first, 1, rel_tol=1e-6) else f" · {spell_number(first)}"
     again = "" if isclose(then, 1, rel_tol=1e-6) else f" {name_times(then)}"
     return f"{cap:g} · TANH( EACH{scaled} / {cap:g} ){again}"
 
@@ -193,7 +194,11 @@ def read_held(flow: Flow, node: int) -> float | None:
 def name_times(factor: float) -> str:
     """What multiplies, as one writes it: divided by a whole number where it is that, else times a number."""
     parts = 1 / factor
-    return f"÷ {parts:.4g}" if 0 < factor < 1 and isclose(parts, round(parts), rel_tol=1e-3) else f"× {factor:.4g}"
+    return (
+        f"÷ {spell_number(parts)}"
+        if 0 < factor < 1 and isclose(parts, round(parts), rel_tol=1e-3)
+        else f"× {spell_number(factor)}"
+    )
 
 
 def label_scale(flow: Flow, *nodes: int) -> str:

@@ -97,7 +97,7 @@ from xray.story.sentences.of_states import (
     describe_pool,
 )
 from xray.story.sentences.sentence import Sentence, fixed
-from xray.story.wording import join_words, plural
+from xray.story.wording import join_words, plural, spell_number
 
 MOST_UNSAID = 3
 EARLIER, OF_NO_DATA = "behind earlier layers", "handed out, of nothing that comes in"
@@ -192,9 +192,13 @@ def describe_bending(anatomy: Anatomy) -> str:
     head = anatomy.head
     if head is None:
         return ""
-    rows = f"The rows that the last layer reads are multiplied by {head.rows_scale:.4g}." if head.rows_scale else ""
+    rows = (
+        f"The rows that the last layer reads are multiplied by {spell_number(head.rows_scale)}."
+        if head.rows_scale
+        else ""
+    )
     capped = f"cannot pass {head.cap:g}, by tanh" if head.cap else ""
-    scaled = f"are multiplied by {head.scale:.4g}" if head.scale else ""
+    scaled = f"are multiplied by {spell_number(head.scale)}" if head.scale else ""
     bent = " and ".join(filter(None, (scaled, capped)))
     return " ".join(filter(None, (rows, bent and f"The scores of the words {bent}.")))
 
