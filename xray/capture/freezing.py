@@ -27,14 +27,16 @@ def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass,
     masks = {identity: mask.to_facts() for identity, mask in settled.items()}
     makers: dict[int, tuple[OpenPass, str]] = {}
     holders: dict[int, str] = {}
-    freezers = [Freezer(one, spell, masks, makers, holders) for one in passes]
+    outputs: dict[tuple[int, int], int] = {}
+    freezers = [Freezer(one, spell, masks, makers, holders, outputs) for one in passes]
     return tuple(open_kernels(one.freeze()) for one in freezers), [one.links for one in freezers]
 
 
 class Freezer:
     """Makes the records of one pass; `makers` tells the pass and the id of each call by its number, up to this pass.
 
-    `holders` tells for each parameter the path of the first step that used it.
+    `holders` tells for each parameter the path of the first step that used it. `outputs` tells for each call that made
+    several tensors, and each of these, which of them it is.
     """
 
     def __init__(
@@ -44,12 +46,14 @@ class Freezer:
         masks: dict[int, MaskFacts],
         makers: dict[int, tuple[OpenPass, str]],
         holders: dict[int, str],
+        outputs: dict[tuple[int, int], int],
     ) -> None:
         self.one = one
         self.spell = spell
         self.masks = masks
         self.makers = makers
         self.holders = holders
+        self.outputs = outputs
         self.blocks = {call.parent.serial for call in one.calls if call.parent is not None}
         self.calls: list[OpenCall] = []
         self.ids: dict[int, str] = {}
@@ -63,9 +67,17 @@ class Freezer:
             for part in (call, *stages):
                 self.ids[part.serial] = part.id
                 makers[part.serial] = (one, part.id)
+            if len(call.outputs) > 1 and not stages:
+                self.number_outputs(call)
             if stages:  # what fused attention makes comes from the last of what is inside it
                 makers[call.serial] = makers[stages[-1].serial]
         self.taken = frozenset(self.ids.values())
+
+    def number_outputs(self, call: OpenCall) -> None:
+        """Note of each tensor that a call made which of them it is; what it only handed on is another's."""
+        for number, (_, known, _) in enumerate(call.outputs):
+            if known.maker == call.serial and known.tensor is not NOWHERE:
+                self.outputs[call.serial, id(known.tensor)] = number
 
     def freeze(self) -> Pass:
         return Pass(self.one.kind, self.one.number, self.one.tokens, tuple(map(self.freeze_call, self.calls)))
@@ -135,8 +147,13 @@ class Freezer:
                 "placement": None if known.part is None else known.part.placement,
                 "local": None if known.part is None else known.part.local,
                 "trained": known.trained,
+                "output": self.find_output(known) if is_input else None,
             },
         )
+
+    def find_output(self, known: Known) -> int | None:
+        """Which of the tensors that a call made one is; None where it made but one."""
+        return None if known.maker is None else self.outputs.get((known.maker, id(known.tensor)))
 
     def name_source(self, known: Known) -> str | None:
         """The id of the step that made a tensor; with the pass before it where this pass has a step of that id too."""

@@ -119,7 +119,9 @@ class TensorRecord:
     Of a tensor that several ranks hold, `local` is the shape of this rank's part and `shape` that of the whole;
     `placement` says in torch's notation how the mesh divides it, a word for each of its axes: "[S(0), R]". A `local`
     without a `placement` is of a tensor of which only this rank's part is known; `shape` is that of the part then.
-    `trained` says of a parameter whether it requires a gradient, and is None where that was not noted.
+    `trained` says of a parameter whether it requires a gradient, and is None where that was not noted. `output` says of
+    what a step reads which of the tensors it is that its maker gave, counted from 0, where that gave several: the part
+    of a split; it is None where it gave one, or that was not noted.
     """
 
     name: str
@@ -135,6 +137,7 @@ class TensorRecord:
     placement: str | None = None
     local: tuple[int, ...] | None = None
     trained: bool | None = None
+    output: int | None = None
 
     @property
     def is_float(self) -> bool:

@@ -9,20 +9,17 @@ from xray.ir import trace
 from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
-    COPIES,
     CURVES,
     DIVISIONS,
     FINDINGS,
     LOOKUPS,
     SOFTMAXES,
-    SPLITS,
     SUMS,
     TRANSPOSED,
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.ir.turns import TURNED
 from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
@@ -41,16 +38,15 @@ from xray.story.charts.chart import (
     steps_at,
     uncross,
 )
+from xray.story.charts.cut_parts import tell_parts
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import find_laid, find_real, label_step, list_written_out, tell_middle
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.recognition.between import follow_turned, is_linear, list_reading_data
-from xray.story.sentences.of_parts import IN_OTHER_PARTS, IN_PARTS
+from xray.story.recognition.between import list_reading_data
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
-from xray.story.wording import join_words
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})
@@ -407,24 +403,6 @@ def make_node(
     is_normed = any(maker is not None and flow.op(maker).endswith("weight_norm") for maker in flow.makers[node])
     beneath = (*(NORMED,) * is_normed, *tell_parts(flow, node))
     return Node(key, label, row, place, steps, flow.output(end), extra, told=beneath)
-
-
-def tell_parts(flow: Flow, node: int) -> tuple[str, ...]:
-    """How wide the parts are into which all is cut that a linear layer gives, where it is cut right behind (LFM2)."""
-    if not is_linear(flow, node) or flow.op(node) in FINDINGS:
-        return ()
-    laid, channels = follow_turned(flow, node, len(flow.output(node).shape) - 1, TURNED | COPIES)
-    readers = flow.leaf_readers(laid)
-    if len(readers) != 1 or flow.op(readers[0]) not in SPLITS:
-        return ()
-    cut = flow.steps[readers[0]]
-    before, shapes = cut.inputs[0].shape, [one.shape for one in cut.outputs]
-    axes = [axis for axis, size in enumerate(before) if any(shape[axis] != size for shape in shapes)]
-    sizes = [shape[channels] for shape in shapes] if axes == [channels] else []
-    if len(sizes) < 2 or sum(sizes) != flow.output(node).shape[-1]:
-        return ()
-    told = IN_PARTS if len(set(sizes)) == 1 else IN_OTHER_PARTS
-    return (told.format(many=len(sizes), wide=sizes[0], sizes=join_words([f"{size:,}" for size in sizes])),)
 
 
 def find_shortened(flow: Flow, node: int) -> int:

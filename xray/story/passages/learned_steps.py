@@ -50,7 +50,8 @@ def name_worked_out(flow: Flow, steps: Iterable[int], names: Mapping[tuple[str, 
     factor = read_factor(flow, worked.pop()) if len(worked) > 1 and flow.op(worked[-1]) in SCALINGS else 1
     is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
     told = names.get(tuple(flow.op(one) for one in worked)) if is_known and factor is not None else None
-    return f"{told}{f' · {spell_number(factor)}' if factor != 1 else ''}" if told else "WHAT IS MADE OF {}"
+    more = "" if factor is None or factor == 1 else f" · {spell_number(factor)}"
+    return f"{told}{more}" if told else "WHAT IS MADE OF {}"
 
 
 def list_held(flow: Flow, node: int) -> list[int]:
