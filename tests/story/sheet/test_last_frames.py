@@ -30,10 +30,10 @@ def test_layers_behind_all_of_the_topmost_frame_stand_in_frames_of_their_own(gro
     assert part(*groups) == [tuple(layers) for layers in frames]
 
 
-def test_layers_that_would_need_too_many_frames_stay_with_those_that_are_alike():
-    groups = [[*range(0, 2 * MOST_FRAMES, 2)], [*range(3, 2 * MOST_FRAMES, 2)], [1]]
+def test_of_layers_that_would_need_too_many_frames_the_last_one_alone_stands_apart():
+    even, odd = range(0, 2 * MOST_FRAMES, 2), range(3, 2 * MOST_FRAMES, 2)
 
-    assert part(*groups) == [tuple(layers) for layers in groups]
+    assert part(even, odd, [1]) == [tuple(even), tuple(odd[:-1]), (1,), (odd[-1],)]
 
 
 class Thinks(nn.Module):

@@ -248,13 +248,16 @@ def part_last(groups: Sequence[Group]) -> list[Group]:
     """Groups of layers so that the last one holds the last layer: what leaves a tower leaves the topmost frame.
 
     Layers behind all of the last group are parted from their groups, each run of them that are alike (Gemma 3: 5 local
-    layers and one that sees all in turn, and two local ones at last).
+    layers and one that sees all in turn, and two local ones at last). Where these would be too many frames, the last
+    layer alone is parted from its group (NeoMME).
     """
     begun = groups[-1].layers[-1] + 1
     behind = sorted((layer, number) for number, group in enumerate(groups) for layer in group.layers if layer >= begun)
     runs = [[layer for layer, _ in run] for _, run in groupby(behind, key=itemgetter(1))]
-    if not runs or len(groups) + len(runs) > MOST_FRAMES:
+    if not runs:
         return list(groups)
+    if len(groups) + len(runs) > MOST_FRAMES:
+        begun, runs = behind[-1][0], [[behind[-1][0]]]
     held = [replace(group, layers=tuple(layer for layer in group.layers if layer < begun)) for group in groups]
     numbers = dict(behind)
     return [*held, *(replace(groups[numbers[run[0]]], layers=tuple(run)) for run in runs)]
