@@ -22,6 +22,7 @@ MACHINERY = frozenset(
         torch._ops.__file__,
         *(f"{ROOM}{name}.py" for name in ("recorder", "journal", "operator", "operations", "locations")),
         *(f"{ROOM}kernels{os.sep}{name}.py" for name in ("fast_path", "fused")),
+        str(Path(ROOM).parent / "sources" / "known_values.py"),
         *(
             str(Path(torch.__file__).parent / name)
             for name in (

@@ -115,6 +115,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         beside = {node for node in part.nodes if is_linear(flow, node)}
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
+    if part.kind == "beside" and reads_unnormed(flow, part):
+        return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "beside" and joins_layers(flow, part):
         return f"LINEAR BESIDE {letters}"
     if part.kind == "lay":
@@ -133,8 +135,6 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
         joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
         return ADDED_UP if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
-    if part.kind == "norm" and flow.op(part.nodes[-1]) in SIDE_BY_SIDE and reads_unnormed(flow, part):
-        return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "norm":
         return f"NORM {letters}" if narrow else f"NORM OF {letters}"
     if part.kind == "bend" and pads(flow, part.nodes[-1]):

@@ -63,7 +63,18 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     for before, turn, behind in zip(runs, runs[1:], runs[2:], strict=False):
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
-    return [run for run in runs if run]
+    return [part for run in runs if run for part in ([run[:-1], run[-1:]] if joins_own_norm(flow, run) else [run])]
+
+
+def joins_own_norm(flow: Flow, run: Sequence[int]) -> bool:
+    """Whether the last of some steps puts what a norm in them gives beside what that norm reads (A.X K2)."""
+    if flow.op(run[-1]) not in SIDE_BY_SIDE:
+        return False
+    norms = [
+        norm for one in flow.makers[run[-1]] if one in run and one is not None and (norm := find_any_norm(flow, one))
+    ]
+    read = {maker for norm in norms for maker in flow.makers[min(norm.nodes)]}
+    return bool(norms) and not read.isdisjoint(flow.makers[run[-1]])
 
 
 def last_reader(flow: Flow, nodes: Collection[int]) -> int:

@@ -158,8 +158,8 @@ def goes_on(flow: Flow, node: int) -> bool:
 def looks_back(flow: Flow, node: int) -> bool:
     """Whether a convolution over a row reads a place and those just before it, and none behind it.
 
-    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off. One that
-    moves on by several places reads none behind the last of these.
+    Either the row is made longer in front alone, or on both sides, and what is made of its end is cut off, be it behind
+    what works on each place by itself. One that moves on by several places reads none behind the last of these.
     """
     read = (read_sizes(flow, node, name) for name in ("kernel_size", "stride", "padding", "dilation"))
     kernel, stride, padding, dilation = (sizes[0] if len(sizes) == 1 else None for sizes in read)
@@ -171,9 +171,21 @@ def looks_back(flow: Flow, node: int) -> bool:
         maker = flow.makers[node][0]
         front, *behind = (0,) if maker is None else read_sizes(flow, maker, "pad") or (0,)
         return behind == [0] and max(1, before + 1 - stride) <= front <= before
+    parts = {
+        str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2]
+        for one in flow.leaf_readers(pass_pointwise(flow, node))
+    }
+    is_cut = bool(parts) and parts <= {f":{length[0]}", f":-{before}"}
+    return stride == 1 and padding == before and made[0] == length[0] + before and is_cut
+
+
+def pass_pointwise(flow: Flow, node: int) -> int:
+    """The last of the convolutions behind a step that read it alone, each place by itself (Phi-4 multimodal)."""
     readers = flow.leaf_readers(node)
-    parts = {str(flow.steps[one].settings.get("index", "")).rpartition(", ")[2] for one in readers}
-    return stride == 1 and padding == before and made[0] == length[0] + before and parts == {f":{length[0]}"}
+    while len(readers) == 1 and flow.op(readers[0]) in FINDINGS and is_linear(flow, readers[0]):
+        (node,) = readers
+        readers = flow.leaf_readers(node)
+    return node
 
 
 def lets_neighbours_in(flow: Flow, node: int) -> bool:

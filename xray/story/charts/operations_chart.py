@@ -44,7 +44,7 @@ from xray.story.charts.operation_labels import find_laid, find_real, label_step,
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
 
@@ -411,7 +411,11 @@ def find_shortened(flow: Flow, node: int) -> int:
     So one may look back alone: what it made of places behind the last is left out (LFM2).
     """
     readers = flow.leaf_readers(node)
-    is_longer = flow.op(node) in TRANSPOSED or (flow.op(node) in FINDINGS and looks_back(flow, node))
+    begun: int | None = node
+    while begun is not None and flow.op(begun) in FINDINGS and is_linear(flow, begun):
+        begun = flow.makers[begun][0]
+    is_back = begun is not None and flow.op(begun) in FINDINGS and looks_back(flow, begun)
+    is_longer = flow.op(node) in TRANSPOSED or (flow.op(node) in FINDINGS and is_back)
     if not is_longer or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
         return node
     before, after = flow.output(node).shape, flow.output(readers[0]).shape

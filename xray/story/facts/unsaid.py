@@ -116,7 +116,7 @@ def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, 
     working = list_reading_data(flow) | (list_beside_boxes(flow, nodes, drawn) if enters else set())
     for node in nodes:
         step, op = flow.steps[node], flow.op(node)
-        if not flow.is_leaf(node) or step.id in drawn or not step.outputs or step.settings.get("derived"):
+        if not flow.is_leaf(node) or step.id in drawn or not step.outputs:
             continue
         changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
         changes_nothing |= is_bias(flow, node) or node not in working

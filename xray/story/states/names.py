@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.branches import Branch, Recurrence
@@ -95,10 +95,18 @@ def tell_read_node(node: Node, *, is_parted: bool) -> Node:
         return node
     shapes = [record.shape for step in node.steps if step.op in SUMS for record in step.outputs]
     changes = shapes.count(node.record.shape)
-    read = READ_AND_MET if node.steps[0].op in SUMS else READ
+    read = READ_AND_MET if name_made(node) in SUMS else READ
     told = read if not is_parted else "changed once" if changes == 1 else f"changed {changes} times"
     solved = SOLVED.tell({step.op for step in node.steps})
     return replace(node, told=(told, solved) if solved else (told,))
+
+
+def name_made(node: Node) -> str:
+    """By what operation the numbers of a box are made, be they moved or put beside others of the box then (MiniMax)."""
+    step, own = node.steps[0], {one.id: one for one in node.steps}
+    while step.op in CARRYING | SIDE_BY_SIDE and step.inputs and step.inputs[0].source in own:
+        step = own[step.inputs[0].source]
+    return step.op
 
 
 def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | None:
