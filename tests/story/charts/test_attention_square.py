@@ -12,6 +12,7 @@ from torch import nn
 import xray
 from xray.ir.records import TensorRecord
 from xray.renderers.fonts import text_width
+from xray.renderers.sheet.poster import draw_poster
 from xray.story.anatomy.attentions import Attention as AttentionBranch
 from xray.story.attention.square import lies_over
 from xray.story.cards.formulas import list_formulas
@@ -239,6 +240,15 @@ def test_what_makes_weights_zero_behind_the_softmax_has_a_box():
     box = chart.node("zeroed")
     assert (box.label, box.surface, box.beside.shape) == ("0 WHERE HIDDEN", "mask", (2, 1, 1, 5))
     assert {("softmax", "zeroed"), ("zeroed", "values")} <= {(edge.source, edge.target) for edge in chart.edges}
+
+
+def test_rows_of_which_some_are_made_zero_are_not_said_to_sum_to_one():
+    hidden = torch.zeros(2, 1, 1, 5, dtype=torch.bool)
+    trace = xray.trace(nn.Sequential(Silenced(), Silenced()).eval(), (torch.rand(2, 5, WIDTH), hidden))
+    drawn = draw_poster(trace, "svg")
+
+    assert "0 where hidden )" in drawn
+    assert "each row sums to 1" not in drawn
 
 
 class Multiplied(nn.Module):

@@ -80,6 +80,27 @@ def test_each_of_two_branches_side_by_side_stands_on_its_own_norm():
     assert list_texts(lambda x: x).count("LAYER NORM") == 2
 
 
+class LooksFirst(nn.Module):
+    """A look of each row at all others on the way in, in one kernel."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        q, k = self.q(x)[:, None], self.k(x)[:, None]
+        return self.out(nn.functional.scaled_dot_product_attention(q, k, k, scale=0.25)[:, 0])
+
+
+def test_what_one_kernel_does_in_no_box_is_said_too():
+    model = nn.Sequential(LooksFirst(), Layer(nn.Identity()), Layer(nn.Identity()))
+    layout = compose_poster(xray.trace(model.eval(), torch.rand(2, 5, WIDTH)), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert "PRODUCT" in text
+    assert "Worked out, and in no box: scale" in text
+
+
 class Scores(nn.Module):
     """A last layer beside which something is worked out: for nobody, or for whoever calls the model."""
 

@@ -92,8 +92,9 @@ def test_only_a_state_has_such_names():
 class Skipped(nn.Module):
     """Rows meet others of their piece, of which decays are summed up, and a state; rows times numbers are added."""
 
-    def __init__(self, skips=True):
+    def __init__(self, skips=True, lays=False):
         super().__init__()
+        self.lays = lays
         self.given, self.fade, self.last = nn.Linear(12, 12), nn.Linear(12, 1), nn.Linear(12, 12)
         self.kept = nn.Parameter(torch.rand(12)) if skips else None
 
@@ -102,12 +103,13 @@ class Skipped(nn.Module):
         met = (rows @ rows.transpose(1, 2) * (sums - sums.transpose(1, 2)).exp()) @ rows
         state = (rows * sums).transpose(1, 2) @ rows
         found = met + (rows @ state) * sums.exp()
+        found = torch.cat([found], 1) if self.lays else found
         return self.last(found if self.kept is None else found + rows * self.kept)
 
 
-@pytest.mark.parametrize("skips", [True, False])
-def test_rows_that_met_no_others_are_added_behind_the_box_of_a_state(skips):
-    flow = read_flow(xray.trace(Skipped(skips), torch.rand(2, 7, 12)).passes[0])
+@pytest.mark.parametrize(("skips", "lays"), [(True, False), (False, False), (False, True)])
+def test_rows_that_met_no_others_are_added_behind_the_box_of_a_state(skips, lays):
+    flow = read_flow(xray.trace(Skipped(skips, lays), torch.rand(2, 7, 12)).passes[0])
     end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
     nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
     named = name_state_steps(flow, Recurrence("state space", None, by_pieces=True), nodes, end)

@@ -102,7 +102,8 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     """The formulas of the attention that is drawn, each with its name and a remark."""
     nodes = [replace(node, key=node.key.rpartition(":")[2]) for node in nodes]  # of branches beside each other
     attention = write_attention(branch, nodes)
-    lines = [(ATTENTION, describe_box("formula", branch), attention)] if attention else []
+    remark = "" if is_zeroed(nodes) else describe_box("formula", branch)
+    lines = [(ATTENTION, remark, attention)] if attention else []
     width = write_width(tower, branch)
     return [*lines, (WIDTH, "", width)] if width else lines
 
@@ -123,7 +124,8 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors:
         return ()  # such as the two around a tanh (Gemma 4's ear)
     q, k = (write_operand(letter, nodes) for letter in "QK")
-    runs = [Run(f"softmax( {'( ' * len(factors)}{cap and f'{cap}·tanh( '}{q}·{k}", LABEL)]
+    begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
+    runs = [Run(f"{begin}{'( ' * len(factors)}{cap and f'{cap}·tanh( '}{q}·{k}", LABEL)]
     runs += [Run("T", LABEL, "text", "regular", "sup")]
     runs += [run for factor in list_factors(nodes) for run in write_factor(factor)]
     runs += [Run(f" / {cap} )", LABEL)] if cap else []
@@ -131,7 +133,12 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
         runs += [Run(f" + {term}", LABEL)] if isinstance(term, str) else [Run(" )", LABEL), *write_factor(*term)]
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
-    return (*runs, Run(" ) · V × share" if is_behind else " ) · V", LABEL))
+    return (*runs, Run(f" {end} · V × share" if is_behind else f" {end} · V", LABEL))
+
+
+def is_zeroed(nodes: Sequence[Node]) -> bool:
+    """Whether some of what a softmax gives is made 0: the rows of places that are filled up, say (LED)."""
+    return any(node.key == "zeroed" for node in nodes)
 
 
 def write_operand(letter: str, nodes: Sequence[Node]) -> str:
