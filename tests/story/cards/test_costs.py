@@ -91,6 +91,7 @@ def test_a_table_of_which_a_place_looks_up_one_row_is_said_to_be_counted_whole()
     [
         (61, Head("vocabulary", 61, False), True),
         (61, None, True),
+        (61, Head("none"), True),
         (61, Head("vocabulary", 61, True), False),  # which reads every row of it
         (61, Head("vocabulary", 61), False),  # which may
         (None, Head("numbers", 61, False), False),

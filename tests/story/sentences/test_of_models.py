@@ -308,8 +308,8 @@ def test_norms_that_learn_nothing_are_told_where_all_do(norms, is_said):
     ("by_rows", "told"),
     [
         ((None, None), "apart two are is added"),
-        ((True, True), "apart two are, and on what one of them holds, is added"),
-        ((True, None), "apart two are, in some also on what one of them holds, is added"),
+        ((True, True), "apart two are, and on what one or both of them hold, is added"),
+        ((True, None), "apart two are, in some also on what one or both of them hold, is added"),
     ],
 )
 def test_relative_places_that_depend_on_rows_are_told_so(by_rows, told):

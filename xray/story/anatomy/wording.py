@@ -67,7 +67,9 @@ def name_active(anatomy: Anatomy) -> str:
 def counts_whole_table(anatomy: Anatomy) -> bool:
     """Whether a table of words, of which a place looks up one row, is among what is used for each place."""
     head, has_words = anatomy.head, any(tower.vocab for tower in anatomy.towers)
-    return has_words and name_active(anatomy) == PER_PLACE and (head is None or head.tied is False)
+    return (
+        has_words and name_active(anatomy) == PER_PLACE and (head is None or head.kind == "none" or head.tied is False)
+    )
 
 
 def describe_tower(tower: Tower) -> str:

@@ -6,7 +6,7 @@ from math import prod
 
 from xray.ir.flow.cut_rows import list_cut_parts
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, SCALINGS, SUMS
 from xray.story.body.links import Meetings
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
 from xray.story.charts.operations_chart import spread
@@ -184,7 +184,9 @@ def name_learned_factor(flow: Flow, scale: int) -> str:
     if found is None:
         return ""
     curves = [flow.op(node) for node in flow.behind(*found) if flow.op(node) not in CARRYING]
-    return "scaled by e to a learned number" if curves == ["exp"] else "scaled by a learned number"
+    clamped = " that is clamped" if not CLAMPS.isdisjoint(curves) else ""
+    is_power = [curve for curve in curves if curve not in CLAMPS] == ["exp"]
+    return f"scaled by {'e to ' * is_power}a learned number{clamped}"
 
 
 def find_learned_factor(flow: Flow, scale: int) -> tuple[int, ...] | None:

@@ -47,8 +47,6 @@ def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
 
 def describe_rotary(anatomy: Anatomy) -> str:
     some = tell_where_places(anatomy, "rotary")
-    if some == "" and any(isinstance(one, Recurrence) and one.heads for one in branches(anatomy)):
-        some = " in softmax attention"  # a state has queries and keys too, and nothing turns them (Qwen 3.5)
     there = "there " if some else ""
     joint = [one.beside_unturned for one in attentions(anatomy) if one.positions == "rotary" and one.beside]
     but = f", but not {'' if all(joint) else 'all '}keys of another stream" if any(joint) else ""
@@ -160,9 +158,7 @@ def describe_relative(anatomy: Anatomy) -> str:
     of = {one.places_of for one in found}
     far += f" in {next(iter(of))}" if len(of) == 1 and None not in of and not kinds & {True} else ""
     apart = "; for two of different kinds, one that depends on the kinds alone" * (kinds == {True})
-    held = (
-        ", in some also on what one of them holds," if by_rows == {True, None} else ", and on what one of them holds,"
-    )
+    held = f", {'in some also' if by_rows == {True, None} else 'and'} on what one or both of them hold,"
     far = far if True not in by_rows else f"{far.removesuffix(',')}{held}"
     return (
         "" if some is None else f"Relative places{some}: a number that depends on {far} is added to their score{apart}."

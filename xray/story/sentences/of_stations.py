@@ -315,7 +315,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of several sequences", describe_together),
     fixed(
         "looks past a roll",
-        "Places are rolled, and look at those that were no farther away before.",
+        "Places are rolled, and look at those that were as far away before.",
         lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
     ),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.anatomy.tree import Anatomy
 
 SOME = " in some attentions"
@@ -22,10 +23,19 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
         (own if holds(branch) else others).add(spot)
     if not own:
         return None
+    states = {tower.name for tower in anatomy.towers if any(map(has_queries, tower.branches))}
     if not others:
-        return ""
+        return " in softmax attention" if states else ""
     place = name_place(own, others)
+    if place and not states.isdisjoint(tower for tower, _ in own):
+        of = "" if place == "self-attention" else f" of {place}"
+        return f" in softmax attention{of}"
     return f" in {place}" if place else SOME
+
+
+def has_queries(branch: Branch) -> bool:
+    """Whether a branch changes a state by keys and values, and queries read it: what holds of softmax may not there."""
+    return isinstance(branch, Recurrence) and branch.heads is not None
 
 
 def list_spots(anatomy: Anatomy) -> Iterator[tuple[Spot, Attention]]:
