@@ -100,9 +100,10 @@ def draw_end(
         made = site.output if gathered is None else gathered
         own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
         name_of_all = "LINEAR O" if gathered is None else "CHOSEN EXPERTS' LINEAR O"
-        name_of_all = f"{'CLAMP + ' * bool(clamped)}{name_of_all}"
-        steps = steps_at(flow, *dict.fromkeys((made, *own, *clamped)))
-        extra = describe_params(flow, *(own or [site.output]))
+        added = list_added_row(flow, made)
+        name_of_all = f"{'CLAMP + ' * bool(clamped)}{name_of_all}{' + A BIAS' * bool(added)}"
+        steps = steps_at(flow, *dict.fromkeys((*added, made, *own, *clamped)))
+        extra = describe_params(flow, *(own or [site.output]), *added)
         nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(made), extra))
         edges.append(Edge(last, "output"))
         last, row = "output", row + 1
@@ -170,6 +171,13 @@ def draw_end(
             edges += [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
         last, row = key, row + 1
     return last
+
+
+def list_added_row(flow: Flow, output: int) -> list[int]:
+    """The step that alone reads the last linear layer, and adds a learned row that is no part of it (ZAYA)."""
+    readers = flow.leaf_readers(output)
+    is_other = flow.op(output) == "linear" and len(readers) == 1 and adds_learned_row(flow, readers[0])
+    return readers if is_other else []
 
 
 def list_read(flow: Flow, own: Collection[int], nodes: Sequence[Node]) -> list[str]:
