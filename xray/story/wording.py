@@ -18,8 +18,6 @@ MOST_ODD = 3
 """So many last layers of a list may be at another distance than the others."""
 
 LONGEST_WORD = 60
-LONGEST_NUMBER = 9
-"""So many signs a number with a fraction has at most where it is told as it is."""
 
 
 def fit_text(text: str, size: int, width: float, measure: Measure, weight: Weight = "regular") -> str:
@@ -131,9 +129,9 @@ def plural(count: int, one: str) -> str:
 
 
 def spell_number(value: float) -> str:
-    """A number as one writes it: as it is where a few digits are enough (1/64), else by its first four."""
-    whole = f"{value:.7g}"
-    return whole if float(whole) == value and len(whole) <= LONGEST_NUMBER else f"{value:.4g}"
+    """A number as one writes it: as it is where five digits are enough (1/64), else by its first four."""
+    whole = f"{value:.5g}"
+    return whole if float(whole) == value else f"{value:.4g}"
 
 
 def join_words(words: Sequence[str], last: str = "and") -> str:

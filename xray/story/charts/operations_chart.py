@@ -38,13 +38,13 @@ from xray.story.charts.chart import (
     steps_at,
     uncross,
 )
-from xray.story.charts.cut_parts import tell_parts
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import find_laid, find_real, label_step, list_written_out, tell_middle
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.states.cut_parts import tell_parts
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
 
