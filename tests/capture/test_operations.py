@@ -405,3 +405,20 @@ def test_storage_that_is_taken_over_does_not_bring_its_writer():
 
     read = {step.path: step.inputs[0].source for step in recorded.steps if step.path.endswith("second")}
     assert read == {f"{block}.second": f"{block}.curve#0" for block in range(8)}
+
+
+def test_what_reads_one_of_several_tensors_says_which_of_them_it_is():
+    def split(x):
+        wide, narrow = x.split([3, 2], -1)
+        _, (hidden, _) = lstm(wide)
+        return narrow.sum() + hidden.sum() + wide.unsqueeze(0).sum()
+
+    lstm = nn.LSTM(3, 7)
+    recorded = record_and_compare(Model(split), torch.randn(4, 5))
+    read = {(step.op, record.source): record.output for step in recorded.steps for record in step.inputs}
+
+    assert read["lstm", "Model.split#0"] == 0
+    assert read["sum", "Model.split#0"] == 1
+    assert next(value for (op, source), value in read.items() if op == "sum" and "lstm" in (source or "").lower()) == 1
+    assert read["unsqueeze", "Model.split#0"] == 0
+    assert read["sum", "Model.unsqueeze#0"] is None

@@ -86,6 +86,7 @@ def test_hostile_words_come_back_unchanged():
         (altered(lambda t: t["passes"][0]["steps"].reverse()), r"step m\.a#0 names the block m#0"),
         (altered(lambda t: t["passes"][0]["steps"][0]["inputs"][0].update(axes=["batch"])), "but 1 axis words"),
         (altered(lambda t: t["passes"][0]["steps"][0]["inputs"][0].update(shape=[2, -3])), "never below 0"),
+        (altered(lambda t: t["passes"][0]["steps"][0]["inputs"][0].update(output=-1)), "counts from 0"),
         (
             altered(lambda t: t["passes"][0]["steps"][0]["inputs"][0]["preview"].update(values=[1])),
             r"a preview of shape \[2, 2\] with 1 values",

@@ -48,6 +48,15 @@ def test_lists_of_layers_are_as_short_as_the_copy():
         ("Qwen3NextConfig", ("num_hidden_layers 4 of 48", "num_experts 8 of 512")),
         ("ProphetNetConfig", ("num_encoder_layers 2 of 12", "num_decoder_layers 2 of 12")),
         ("CLIPConfig", ("num_hidden_layers 2 of 12",)),
+        (  # each layer of its text has its own number of experts, and none for all may be asked for
+            "Dots3NoteConfig",
+            (
+                "num_hidden_layers 3 of 46",
+                "n_routed_experts 8 of 256",
+                "num_hidden_layers 12 of 42",
+                "num_hidden_layers 2 of 32",
+            ),
+        ),
     ],
 )
 def test_what_a_small_copy_has_fewer_of_is_listed(kind, cuts):

@@ -217,7 +217,27 @@ class ComparesAlike(ComparesBothWays):
         return read @ seen.t() * scale, seen @ read.t() * scale
 
 
+class ComparesHeld(ComparesLearned):
+    """The number held below another one before it is a power of e (AIMv2)."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        scale = self.scale.clamp(0.0, 4.6).exp()
+        return self.shorten(self.read(read[:, 0])) @ self.shorten(self.seen(seen[:, 0])).t() * scale
+
+
+class ComparesCapped(ComparesLearned):
+    """The power of e held below a number (SigLIP's makers may): whose bound that is, is not told."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        scale = self.scale.exp().clamp(0.0, 100.0)
+        return self.shorten(self.read(read[:, 0])) @ self.shorten(self.seen(seen[:, 0])).t() * scale
+
+
 SCALED = {
+    ComparesHeld: "scaled by e to a learned number that is clamped",
+    ComparesCapped: "scaled by a learned number",
     Compares: "scaled by e to a learned number",
     ComparesLearned: "scaled by a learned number",
     ComparesFixed: "scaled",

@@ -102,6 +102,8 @@ def check_record(step: Step, record: TensorRecord) -> None:
         raise refuse("a size is never below 0")
     if len(record.axes) != len(record.shape):
         raise refuse(f"{len(record.axes)} axis words")
+    if record.output is not None and record.output < 0:
+        raise refuse("which tensor of several it is counts from 0")
     if record.local is not None and len(record.local) != len(record.shape):
         raise refuse(f"this rank's part has {len(record.local)} axes")
     if record.preview is not None and not preview_fits(record.preview, record.local or record.shape):

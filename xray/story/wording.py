@@ -128,7 +128,7 @@ def plural(count: int, one: str) -> str:
     return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
 
 
-def spell_number(value: float) -> str:
+def spell_factor(value: float) -> str:
     """A number as one writes it: as it is where five digits are enough (1/64), else by its first four."""
     whole = f"{value:.5g}"
     return whole if float(whole) == value else f"{value:.4g}"

@@ -325,6 +325,23 @@ def test_rotary_places_are_not_told_of_the_queries_and_keys_of_a_state(heads, wh
     assert f"Rotary places{where}ueries and keys are turned by their place." in told
 
 
+@pytest.mark.parametrize(
+    ("cross", "where"),
+    [(False, " in softmax attention of the decoder: there q"), (True, " in softmax self-attention: there q")],
+)
+def test_of_a_tower_that_changes_a_state_too_the_kind_of_attention_is_named(cross, where):
+    rotary, plain = (replace(FALSE, positions=kind, source="self") for kind in ("rotary", "none"))
+    state = Recurrence(None, None, heads=STATE_HEADS)
+    other = replace(plain, source="memory") if cross else plain
+    towers = (
+        replace(make_tower(rotary, state), name="decoder"),
+        replace(make_tower(other), name="encoder"),
+    )
+    told = list_sentences(replace(make_anatomy(FALSE), towers=towers))
+
+    assert any(f"Rotary places{where}ueries and keys" in text for text in told), told
+
+
 def test_a_window_that_is_not_reached_is_told_of_the_rows_of_those_attentions_alone():
     windowed = replace(FALSE, sliding_window=65)
 

@@ -58,3 +58,29 @@ def test_parts_of_a_selective_state_have_their_names_in_any_order(order):
 
 def test_parts_are_not_named_where_what_reads_the_state_is_made_of_what_changes_it():
     assert parts_told(ReadByAll()) == ["in parts of 2, 3 and 3"]
+
+
+class InPieces(nn.Module):
+    """Mamba 2's: rows, B and C of one split; each row meets those before it, and a state, all at once."""
+
+    def __init__(self, *, moved_by=functional.softplus, wide=WIDE):
+        super().__init__()
+        self.sizes, self.moved_by = [wide, HELD, HELD], moved_by
+        self.first, self.step = nn.Linear(WIDE, sum(self.sizes)), nn.Linear(WIDE, 1)
+        self.last = nn.Linear(wide, WIDE)
+
+    def forward(self, x):
+        rows, written, read = self.first(x).split(self.sizes, -1)
+        rows = rows * self.moved_by(self.step(x))
+        met = (read @ written.mT) @ rows
+        state = written.mT @ rows
+        return self.last(met + read @ state)
+
+
+def test_rows_b_and_c_of_one_split_are_told_apart_by_what_they_meet():
+    assert parts_told(InPieces()) == ["in parts of 7 (x), 3 (B) and 3 (C)"]
+
+
+@pytest.mark.parametrize("model", [InPieces(moved_by=torch.sigmoid), InPieces(wide=HELD)])
+def test_queries_keys_and_values_of_linear_attention_are_no_such_parts(model):
+    assert "(B)" not in " ".join(parts_told(model))

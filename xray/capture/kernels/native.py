@@ -35,7 +35,9 @@ def rename_makers(step: Step, makers: Mapping[str, str]) -> Step:
     if not any(record.source in makers for record in (*step.inputs, *step.outputs)):
         return step
     inputs, outputs = (
-        tuple(replace(one, source=makers.get(one.source or "", one.source)) for one in side)
+        tuple(
+            replace(one, source=maker, output=None) if (maker := makers.get(one.source or "")) else one for one in side
+        )
         for side in (step.inputs, step.outputs)
     )
     return replace(step, inputs=inputs, outputs=outputs)

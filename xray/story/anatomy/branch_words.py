@@ -21,7 +21,7 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.wording import spell_number
+from xray.story.wording import spell_factor
 
 NORMS = {
     "rms": "RMS norm",
@@ -286,7 +286,7 @@ def describe_attention(branch: Attention) -> str:
         branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
         branch.rotary_slowed and f"the slowest {branch.rotary_slowed:g} times slower",
         branch.rotary_all_slowed and f"all {branch.rotary_all_slowed:g} times slower",
-        branch.turn_length and f"turned to {spell_number(branch.turn_length)} times the length",
+        branch.turn_length and f"turned to {spell_factor(branch.turn_length)} times the length",
         branch.turned_pairs and not is_wavy and f"turned in pairs of {branch.turned_pairs}",
         branch.values_turned and "values turned too",
         branch.turned_by_head and "turned by head",

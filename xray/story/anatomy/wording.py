@@ -7,7 +7,7 @@ from itertools import pairwise
 from xray.story.anatomy.branch_words import NORMS, count, describe_part, describe_sizes, describe_traits, join
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Norm, Tower
-from xray.story.wording import spell_number
+from xray.story.wording import spell_factor
 
 LINKS = {
     "memory": "is the memory of",
@@ -123,8 +123,8 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
     if head is not None and head.kind != "none":
         tied = {True: "uses the table of the words", False: "weights of its own", None: ""}[head.tied]
         what = f"{head.kind}{f' {head.size:,}' if head.size else ''}"
-        rows = head.rows_scale and f"rows times {spell_number(head.rows_scale)}"
-        scaled = head.scale and f"times {spell_number(head.scale)}"
+        rows = head.rows_scale and f"rows times {spell_factor(head.rows_scale)}"
+        scaled = head.scale and f"times {spell_factor(head.scale)}"
         capped = head.cap and f"capped at {head.cap:g}"
         yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied, rows, scaled, capped)
     for what, parts in (("not placed", anatomy.untold), ("unused", anatomy.unused)):

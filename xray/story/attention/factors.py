@@ -14,7 +14,7 @@ from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.known_values import values_of
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.scored_parts import Scored
-from xray.story.wording import spell_number
+from xray.story.wording import spell_factor
 
 MOST_BEHIND = 300
 MULTIPLIED, ALONG_V = "MULTIPLIED", "× V ÷ ITS LENGTH"
@@ -74,7 +74,7 @@ def name_number(factor: float, width: int) -> str:
         return ""
     if width and isclose(factor, 1 / sqrt(width), rel_tol=1e-3):
         return "÷ √d_k"
-    return ROOT_OF_ROOT if width and isclose(factor, width**-0.25, rel_tol=1e-3) else f"· {spell_number(factor)}"
+    return ROOT_OF_ROOT if width and isclose(factor, width**-0.25, rel_tol=1e-3) else f"· {spell_factor(factor)}"
 
 
 def read_number(flow: Flow, node: int) -> float | None:

@@ -9,9 +9,8 @@ from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, S
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
-from xray.story.attention.runs import pads
+from xray.story.attention.runs import joins_own_norm, pads
 from xray.story.body.scale import multiplies_by_learned
-from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept
 from xray.story.branches.rows import rolls_places
@@ -115,7 +114,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         beside = {node for node in part.nodes if is_linear(flow, node)}
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
-    if part.kind == "beside" and reads_unnormed(flow, part):
+    if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "beside" and joins_layers(flow, part):
         return f"LINEAR BESIDE {letters}"
@@ -186,15 +185,6 @@ def joins_layers(flow: Flow, part: Part) -> bool:
         if prod(flow.output(one).shape) == prod(record.shape)  # none of what a waist gives (DeepSeek)
     ]
     return len(layers) == len(made[1:]) > 0
-
-
-def reads_unnormed(flow: Flow, part: Part) -> bool:
-    """Whether the last step of a part puts what a norm in it gives beside what that norm reads (A.X K2)."""
-    norms = [
-        norm for maker in flow.makers[part.nodes[-1]] if maker is not None and (norm := find_any_norm(flow, maker))
-    ]
-    read = {maker for norm in norms for maker in flow.makers[min(norm.nodes)]}
-    return bool(norms) and not read.isdisjoint(flow.makers[part.nodes[-1]])
 
 
 def name_taken_rows(flow: Flow, part: Part) -> str:

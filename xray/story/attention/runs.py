@@ -63,18 +63,19 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     for before, turn, behind in zip(runs, runs[1:], runs[2:], strict=False):
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
-    return [part for run in runs if run for part in ([run[:-1], run[-1:]] if joins_own_norm(flow, run) else [run])]
+    return [part for run in runs if run for part in part_own_norm(flow, run)]
 
 
-def joins_own_norm(flow: Flow, run: Sequence[int]) -> bool:
-    """Whether the last of some steps puts what a norm in them gives beside what that norm reads (A.X K2)."""
-    if flow.op(run[-1]) not in SIDE_BY_SIDE:
-        return False
-    norms = [
-        norm for one in flow.makers[run[-1]] if one in run and one is not None and (norm := find_any_norm(flow, one))
-    ]
-    read = {maker for norm in norms for maker in flow.makers[min(norm.nodes)]}
-    return bool(norms) and not read.isdisjoint(flow.makers[run[-1]])
+def part_own_norm(flow: Flow, run: list[int]) -> list[list[int]]:
+    """A run in two where its last step joins what a norm gives and what that reads: others may read either."""
+    return [run[:-1], run[-1:]] if len(run) > 1 and joins_own_norm(flow, run[-1]) else [run]
+
+
+def joins_own_norm(flow: Flow, node: int) -> bool:
+    """Whether a step puts what a norm gives beside what that norm reads (A.X K2)."""
+    makers = flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ()
+    norms = [norm for maker in makers if maker is not None and (norm := find_any_norm(flow, maker)) is not None]
+    return any(not {*flow.makers[min(norm.nodes)]}.isdisjoint(makers) for norm in norms)
 
 
 def last_reader(flow: Flow, nodes: Collection[int]) -> int:

@@ -23,7 +23,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm, is_of_weights
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import number
-from xray.story.wording import spell_number
+from xray.story.wording import spell_factor
 
 SCALE = "SCALE"
 """What a step is called that multiplies by a number that is not recorded."""
@@ -131,7 +131,7 @@ def name_cap(flow: Flow, scored: Sequence[int]) -> str:
     if cap is None:
         return ""
     first, then = prod(before[:-1]), prod(after[1:])
-    scaled = "" if isclose(first, 1, rel_tol=1e-6) else f" · {spell_number(first)}"
+    scaled = "" if isclose(first, 1, rel_tol=1e-6) else f" · {spell_factor(first)}"
     again = "" if isclose(then, 1, rel_tol=1e-6) else f" {name_times(then)}"
     return f"{cap:g} · TANH( EACH{scaled} / {cap:g} ){again}"
 
@@ -195,9 +195,9 @@ def name_times(factor: float) -> str:
     """What multiplies, as one writes it: divided by a whole number where it is that, else times a number."""
     parts = 1 / factor
     return (
-        f"÷ {spell_number(parts)}"
+        f"÷ {spell_factor(parts)}"
         if 0 < factor < 1 and isclose(parts, round(parts), rel_tol=1e-3)
-        else f"× {spell_number(factor)}"
+        else f"× {spell_factor(factor)}"
     )
 
 

@@ -184,9 +184,8 @@ def name_learned_factor(flow: Flow, scale: int) -> str:
     if found is None:
         return ""
     curves = [flow.op(node) for node in flow.behind(*found) if flow.op(node) not in CARRYING]
-    clamped = " that is clamped" if not CLAMPS.isdisjoint(curves) else ""
-    is_power = [curve for curve in curves if curve not in CLAMPS] == ["exp"]
-    return f"scaled by {'e to ' * is_power}a learned number{clamped}"
+    is_power = curves[:1] == ["exp"] and len(curves) < 3 and CLAMPS.issuperset(curves[1:])
+    return f"scaled by {'e to ' * is_power}a learned number{' that is clamped' * (is_power and len(curves) > 1)}"
 
 
 def find_learned_factor(flow: Flow, scale: int) -> tuple[int, ...] | None:

@@ -10,7 +10,7 @@ from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
-from xray.story.wording import spell_number
+from xray.story.wording import spell_factor
 
 LEARNED = "LEARNED NUMBERS"
 WORKED_OUT = {
@@ -50,7 +50,7 @@ def name_worked_out(flow: Flow, steps: Iterable[int], names: Mapping[tuple[str, 
     factor = read_factor(flow, worked.pop()) if len(worked) > 1 and flow.op(worked[-1]) in SCALINGS else 1
     is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
     told = names.get(tuple(flow.op(one) for one in worked)) if is_known and factor is not None else None
-    more = "" if factor is None or factor == 1 else f" · {spell_number(factor)}"
+    more = "" if factor is None or factor == 1 else f" · {spell_factor(factor)}"
     return f"{told}{more}" if told else "WHAT IS MADE OF {}"
 
 

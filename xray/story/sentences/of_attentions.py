@@ -9,7 +9,7 @@ from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points,
 from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
-from xray.story.wording import join_words
+from xray.story.wording import join_words, spell_factor
 
 Value = TypeVar("Value", int, float, str)
 TAKEN_OFF = {
@@ -53,7 +53,7 @@ def describe_rotary(anatomy: Anatomy) -> str:
     ways = ", ".join(filter(None, (tell_pairs(anatomy), tell_bases(anatomy))))
     how = f" They turn {ways}.{tell_slowed(anatomy) if tell_bases(anatomy) else ''}" if ways else ""
     lengths = list_rotary(anatomy, lambda branch: branch.turn_length)
-    long = spell_values({f"{length:.4g}": lengths[length] for length in sorted(lengths)})
+    long = spell_values({spell_factor(length): lengths[length] for length in sorted(lengths)})
     how += f" What is turned becomes {long} times as long." if long else ""
     by = f"by their place{tell_learned_turns(anatomy)}{but}"
     return "" if some is None else f"Rotary places{some}: {there}{tell_what_turns(anatomy)} {by}.{how}"

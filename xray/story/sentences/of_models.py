@@ -97,7 +97,7 @@ from xray.story.sentences.of_states import (
     describe_pool,
 )
 from xray.story.sentences.sentence import Sentence, fixed
-from xray.story.wording import join_words, plural, spell_number
+from xray.story.wording import join_words, plural, spell_factor
 
 MOST_UNSAID = 3
 EARLIER, OF_NO_DATA = "behind earlier layers", "handed out, of nothing that comes in"
@@ -193,12 +193,12 @@ def describe_bending(anatomy: Anatomy) -> str:
     if head is None:
         return ""
     rows = (
-        f"The rows that the last layer reads are multiplied by {spell_number(head.rows_scale)}."
+        f"The rows that the last layer reads are multiplied by {spell_factor(head.rows_scale)}."
         if head.rows_scale
         else ""
     )
     capped = f"cannot pass {head.cap:g}, by tanh" if head.cap else ""
-    scaled = f"are multiplied by {spell_number(head.scale)}" if head.scale else ""
+    scaled = f"are multiplied by {spell_factor(head.scale)}" if head.scale else ""
     bent = " and ".join(filter(None, (scaled, capped)))
     return " ".join(filter(None, (rows, bent and f"The scores of the words {bent}.")))
 

@@ -27,9 +27,9 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
     if not others:
         return " in softmax attention" if states else ""
     place = name_place(own, others)
-    if place and not states.isdisjoint(tower for tower, _ in own):
-        of = "" if place == "self-attention" else f" of {place}"
-        return f" in softmax attention{of}"
+    if place and "cross" not in place and not states.isdisjoint(tower for tower, _ in own):
+        of_tower = "attention" not in place  # a state is no cross-attention, and self-attention of a kind
+        place = f"softmax attention of {place}" if of_tower else place.replace("self-", "softmax self-")
     return f" in {place}" if place else SOME
 
 

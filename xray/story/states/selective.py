@@ -1,9 +1,10 @@
 """What the parts of a split are to a state that chooses what it keeps: Δ, B, C (Mamba, Gu and Dao 2023, section 3)."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, NORMS, PRODUCTS, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, NORMS, PRODUCTS, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.remembering import once_each
 from xray.story.branches.others import longest_chain
 from xray.story.recognition.between import is_linear
 from xray.story.states.operands import PASSING
@@ -12,40 +13,51 @@ STEP, WRITTEN, READ, ROWS = "Δ", "B", "C", "x"
 BENT = "softplus"
 TO_BEND = CARRYING | REPEATS | SCALINGS | SUMS | NORMS | {"pow", "mean", "rsqrt"}
 """What a part goes through before the softplus that makes of it how far a place moves the state."""
+TO_ROWS = CARRYING | REPEATS | CLAMPS | SCALINGS
 MET = SCALINGS | PRODUCTS
 KEEPING_APART = PASSING | SUMS
 Parts = frozenset[int]
 
 
+@once_each
 def name_parts(flow: Flow, split: int) -> Mapping[int, str]:
     """What each output of a split is called by what becomes of it, as far as that is proven.
 
-    Δ goes to a softplus alone, where B and C are parts beside it. B is multiplied into what the state takes up, C meets
-    the state as it is read and never changes it. Where both come with the rows themselves out of one split, B is what
-    meets both others, which never meet each other, and C is as wide as it (Mamba 2).
+    B or the rows are multiplied by what a softplus gives, as no queries, keys and values are: how far a place moves the
+    state. What leads to it alone is Δ. B is multiplied into what the state takes up, C meets the state as it is read
+    and never changes it. Where both come with the rows themselves out of one split, B is what meets both others, which
+    never meet each other, and C is as wide as it (Mamba 2).
     """
     firsts = list_firsts(flow, split)
-    if None in firsts:
+    if firsts is None:
         return {}
     end = find_end(flow, split)
-    steps = {part for part, own in enumerate(firsts) if own and leads_to_bend(flow, own, end)}
-    rest = {part: own for part, own in enumerate(firsts) if part not in steps}
-    found = follow_parts(flow, split, rest, end)
-    named = name_by_loop(flow, found) or name_by_meeting(flow, split, found)
-    return dict.fromkeys(steps, STEP) | named if named else {}
+    steps = [part for part, own in enumerate(firsts) if own and leads_to_bend(flow, own, end)]
+    found = follow_parts(flow, split, {*range(len(firsts))}.difference(steps), end)
+    named = name_by_loop(flow, split, found) or name_by_meeting(flow, split, found)
+    moved = {part for part, name in named.items() if name in (WRITTEN, ROWS)}
+    return dict.fromkeys(steps, STEP) | named if any(is_stepped(flow, node, found, moved) for node in found) else {}
 
 
-def list_firsts(flow: Flow, split: int) -> list[list[int] | None]:
+def list_firsts(flow: Flow, split: int) -> list[list[int]] | None:
     """For each output of a split the innermost steps that read it; None where the record does not tell that."""
-    found: list[list[int] | None] = [[] for _ in flow.steps[split].outputs]
+    found: list[list[int]] = [[] for _ in flow.steps[split].outputs]
     for reader in flow.leaf_readers(split):
         for record, maker in flow.given(reader):
-            own = None if maker != split or record.output is None else found[record.output]
-            if maker == split and own is None:
-                return [None]
-            if own is not None:
-                own.append(reader)
+            if maker == split and (record.output is None or record.output >= len(found)):
+                return None
+            if maker == split and record.output is not None:
+                found[record.output].append(reader)
     return found
+
+
+def is_stepped(flow: Flow, node: int, found: Mapping[int, Parts], moved: Collection[int]) -> bool:
+    """Whether a step multiplies a part that changes the state, and no other, by a multiple of what a softplus gives."""
+    if flow.op(node) not in SCALINGS or not found[node] or not found[node] <= {*moved}:
+        return False
+    factors = [maker for maker in flow.makers[node] if maker is not None and not found.get(maker)]
+    behind = flow.behind(*factors, within=lambda one: flow.op(one) in {*TO_ROWS, BENT})
+    return any(flow.op(one) == BENT for one in behind)
 
 
 def find_end(flow: Flow, split: int) -> int:
@@ -56,43 +68,48 @@ def find_end(flow: Flow, split: int) -> int:
 def leads_to_bend(flow: Flow, firsts: Collection[int], end: int) -> bool:
     """Whether all that reads a part leads to a softplus."""
 
-    def leads(node: int) -> bool:
-        if flow.op(node) == BENT:
-            return True
-        if node >= end or not (flow.op(node) in TO_BEND or is_linear(flow, node)):
-            return False
-        readers = flow.leaf_readers(node)
-        return bool(readers) and all(map(leads, readers))
+    def passes(node: int) -> bool:
+        return node < end and (flow.op(node) in TO_BEND or is_linear(flow, node))
 
-    return all(map(leads, firsts))
+    passed = {*flow.ahead(*firsts, within=passes)}
+    readers = {*firsts}.union(*map(flow.leaf_readers, passed)) - passed
+    return bool(readers) and all(flow.op(node) == BENT for node in readers)
 
 
-def follow_parts(flow: Flow, split: int, firsts: Mapping[int, Collection[int] | None], end: int) -> dict[int, Parts]:
-    """Of each step behind a split the parts that it is a sum of multiples of, each by what the others are."""
+def follow_parts(flow: Flow, split: int, parts: Collection[int], end: int) -> dict[int, Parts]:
+    """Of each step behind a split which of its parts it is a sum of multiples of, each by what the others are."""
     found: dict[int, Parts] = {}
     for node in range(split + 1, end):
-        if not flow.is_leaf(node) or is_linear(flow, node) or flow.op(node) not in KEEPING_APART:
-            continue
-        own = {part for part, readers in firsts.items() if readers and node in readers}
-        found[node] = frozenset(own).union(*(found.get(maker, ()) for maker in flow.makers[node] if maker is not None))
+        if flow.is_leaf(node) and not is_linear(flow, node) and flow.op(node) in KEEPING_APART:
+            found[node] = frozenset().union(*list_operands(flow, split, found, node)).intersection(parts)
     return found
 
 
-def list_meetings(flow: Flow, found: Mapping[int, Parts]) -> set[Parts]:
+def list_operands(flow: Flow, split: int, found: Mapping[int, Parts], node: int) -> Iterator[Parts]:
+    """Of each tensor that a step reads the parts that it is made of."""
+    for record, maker in flow.given(node):
+        if maker == split and record.output is not None:
+            yield frozenset([record.output])
+        elif maker is not None:
+            yield found.get(maker, frozenset())
+
+
+def list_meetings(flow: Flow, split: int, found: Mapping[int, Parts]) -> set[Parts]:
     """Which two parts are multiplied with each other, and nothing else of the split with them."""
-    met: set[Parts] = set()
-    for node, parts in found.items():
-        own = [found.get(maker, frozenset()) for maker in flow.makers[node] if maker is not None]
-        if flow.op(node) in MET and len(parts) == 2 and sorted(map(len, own)) == [1, 1]:
-            met.add(parts)
-    return met
+    return {
+        parts
+        for node, parts in found.items()
+        if flow.op(node) in MET
+        and len(parts) == 2
+        and sorted(map(len, list_operands(flow, split, found, node))) == [1, 1]
+    }
 
 
-def name_by_loop(flow: Flow, found: Mapping[int, Parts]) -> dict[int, str]:
+def name_by_loop(flow: Flow, split: int, found: Mapping[int, Parts]) -> dict[int, str]:
     """B and C, where a state is changed turn by turn: what one part alone changes, and the other alone meets."""
     chain = longest_chain(flow, [node for node in found if found[node]])
     written = frozenset[int]() if chain is None else found[chain]
-    met = [parts - written for parts in list_meetings(flow, found) if len(parts & written) == 1]
+    met = [parts - written for parts in list_meetings(flow, split, found) if len(parts & written) == 1]
     if len(written) != 1 or len(met) != 1:
         return {}
     return dict.fromkeys(written, WRITTEN) | dict.fromkeys(met[0], READ)
@@ -100,7 +117,7 @@ def name_by_loop(flow: Flow, found: Mapping[int, Parts]) -> dict[int, str]:
 
 def name_by_meeting(flow: Flow, split: int, found: Mapping[int, Parts]) -> dict[int, str]:
     """B, C and the rows, where pieces of them meet each other and the state."""
-    met = list_meetings(flow, found)
+    met = list_meetings(flow, split, found)
     if len(met) != 2 or len(frozenset.union(*met)) != 3:
         return {}
     (both,) = frozenset.intersection(*met)
