@@ -71,6 +71,21 @@ class Detector(nn.Module):
         return (delta + torch.logit(boxes, eps=1e-3)).sigmoid()
 
 
+class Far(Detector):
+    """Places are made of logarithms, with the sign of each number, or of what these are bent to; and a map is read."""
+
+    def __init__(self, *, is_bent=False):
+        super().__init__()
+        self.is_bent = is_bent
+
+    def place(self, boxes):
+        apart = boxes[..., None] - torch.arange(1.0, 3.0)
+        far = apart.sign() * (apart.abs() + 1).log2() / 3
+        points = boxes[:, :, None, :2] * 2 - 1
+        found = nn.functional.grid_sample(torch.ones(BATCH, WIDTH, 5, 3), points, align_corners=False)
+        return self.places((far.tanh() if self.is_bent else far).flatten(2)) + found[..., 0].transpose(1, 2)
+
+
 class Points(Looking):
     """A layer that samples a map at points about each row's box, too."""
 
@@ -338,9 +353,19 @@ def test_the_frame_shows_what_corrects_boxes_and_what_the_next_layer_makes_of_th
         ("LINEAR", "48 parameters", ()),
         ("+ BOXES SO FAR", "", ()),
         ("SIGMOID", "", ("for the next layer",)),
-        ("LINEAR", "", ("135 parameters", "for the next layer")),
+        ("LINEAR OF SINES", "", ("135 parameters", "for the next layer")),
     ]
     assert frame.correcting == 176 + 48 + 135
+
+
+@pytest.mark.parametrize(
+    ("model", "told"), [(Far(), "LINEAR OF LOGARITHMS"), (Far(is_bent=True), "LINEAR"), (Sampled(), "LINEAR OF SINES")]
+)
+def test_what_is_made_of_boxes_before_linear_layers_read_it_is_told(model, told):
+    _, frame = draw(model)
+
+    assert frame.corrected is not None
+    assert [node.label for node in frame.corrected.nodes if "135 parameters" in node.told] == [told]
 
 
 def test_what_corrects_boxes_says_how_many_more_parameters_it_has():
@@ -354,7 +379,7 @@ def test_numbers_of_which_boxes_are_made_are_not_called_boxes():
 
     assert frame.corrected is not None
     labels = [node.label for node in frame.corrected.nodes]
-    assert labels == ["LINEAR + ReLU", "LINEAR", "+ THESE NUMBERS SO FAR", "BOXES OF THESE", "LINEAR"]
+    assert labels == ["LINEAR + ReLU", "LINEAR", "+ THESE NUMBERS SO FAR", "BOXES OF THESE", "LINEAR OF SINES"]
 
 
 def test_what_corrects_boxes_counts_as_drawn_nowhere_where_two_phases_stand_beside_each_other():

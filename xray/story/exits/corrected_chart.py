@@ -5,10 +5,11 @@ from dataclasses import replace
 from itertools import pairwise
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SUMS, WAVES
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
 from xray.story.charts.operation_labels import label_step
+from xray.story.passages.added_places import OF_SINES
 from xray.story.recognition.between import is_linear
 from xray.story.streams.corrected import SIDES, Correction, adds_to_boxes, is_boxes
 
@@ -18,6 +19,8 @@ MOST_STEPS = 6
 """So many steps of a head are drawn one by one."""
 BOXES = "boxes"
 NEXT, BOXES_SO_FAR, NUMBERS_SO_FAR = "for the next layer", "+ BOXES SO FAR", "+ THESE NUMBERS SO FAR"
+OF_LOGARITHMS = "OF LOGARITHMS"
+LOGARITHMS = frozenset({"log", "log2", "log10", "log1p"})
 BEFORE_GAVE, OF_THESE = "+ WHAT THE LAYER BEFORE GAVE", "BOXES OF THESE"
 
 
@@ -94,8 +97,17 @@ def draw_places(flow: Flow, found: Correction) -> Iterator[Node]:
             behind = flow.behind(top, within=lambda one: one in found.places and one != found.boxes)
             way = sorted((one for one in behind if flow.is_leaf(one)), reverse=True)
             told = (describe_params(flow, *filter(linear.__contains__, way)), name_use(flow, found, top))
-            label, steps = name_linear(flow, way), steps_at(flow, *way)
+            label = name_linear(flow, way) + name_read(flow, min(filter(linear.__contains__, way)))
+            steps = steps_at(flow, *way)
             yield Node("places", label, 0, BESIDE, steps, flow.output(top), told=told)
+
+
+def name_read(flow: Flow, first: int) -> str:
+    """Of what numbers made of boxes the `first` of linear layers is, such as sines; "" where it reads any others."""
+    laid = CARRYING | SIDE_BY_SIDE | SCALINGS | {"stack"}
+    way = flow.behind(*flow.makers[first][:1], ends=lambda one: flow.op(one) not in laid)
+    made = {flow.op(one) for one in way} - laid - {"sign"}
+    return f" {OF_SINES}" if made and made <= WAVES else f" {OF_LOGARITHMS}" if made and made <= LOGARITHMS else ""
 
 
 def name_use(flow: Flow, found: Correction, top: int) -> str:
