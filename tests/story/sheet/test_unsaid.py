@@ -260,6 +260,38 @@ def test_what_is_worked_out_before_another_tower_for_it_is_of_no_exit(is_looked_
     assert f"Worked out, and in no box: add × 2 ({'between towers' if is_looked_at else 'exit'})." in text
 
 
+class Half(nn.Module):
+    """Layers between two convolutions, before each of which zeros are put."""
+
+    def __init__(self, wide, out):
+        super().__init__()
+        self.begin, self.end = nn.Conv1d(wide, WIDTH, 3), nn.Conv1d(WIDTH, out, 3)
+        self.layers = nn.Sequential(*(Layer(nn.Identity()) for _ in range(3)))
+
+    def forward(self, x):
+        x = self.begin(nn.functional.pad(x.mT, (2, 0))).mT
+        return self.end(nn.functional.pad(self.layers(x).mT, (2, 0))).mT
+
+
+class Coded(nn.Module):
+    """What the first half gives is handed out, and the second half reads it with noise (VibeVoice)."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.decoder = Half(7, 5), Half(5, 7)
+
+    def forward(self, x):
+        codes = self.encoder(x)
+        return self.decoder(codes + torch.randn_like(codes)), codes
+
+
+def test_what_leads_to_a_box_at_the_exit_of_one_tower_is_not_of_the_next_ones_entrance():
+    layout = compose_poster(xray.trace(Coded().eval(), torch.rand(2, 11, 7)), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert "Worked out, and in no box: pad × 2 (entrance); pad × 2 (exit)." in text
+
+
 def test_steps_of_a_layer_that_is_drawn_for_others_are_told_there():
     layers = (Layer(nn.Identity()) for _ in range(3))
     trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval(), torch.rand(2, 5, WIDTH))

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import chain
 from string import digits
 
 from xray.ir.flow.dataflow import Flow
@@ -64,4 +65,21 @@ def list_drawn(columns: Sequence[Column]) -> dict[int, set[str]]:
         nodes = (node for chart in (*charts, phase.exit, phase.condition) if chart is not None for node in chart.nodes)
         held = {step.id for node in nodes if node.key.rstrip(digits) != "given" for step in node.steps}
         found.setdefault(id(phase.reading.flow), set()).update(held)
+    return found
+
+
+def list_leaving(columns: Sequence[Column]) -> dict[int, set[int]]:
+    """The steps of entrances of each pass that lead from the end of another tower to boxes of its exit: they are its.
+
+    So zeros are put before what the last convolution of an encoder reads, and a decoder begins with what that gives.
+    """
+    found: dict[int, set[int]] = {}
+    phases = [phase for column in columns for phase in column.phases]
+    for phase in phases:
+        flow, towering = phase.reading.flow, phase.towering
+        steps = [step.id for node in (phase.exit.nodes if phase.exit else ()) for step in node.steps]
+        boxes = {flow.places[one] for one in steps if one in flow.places}
+        others = [one.towering for one in phases if one.reading.flow is flow and one.towering is not towering]
+        ways = (flow.behind(*boxes & one.entrance, within=one.entrance.__contains__) for one in others)
+        found.setdefault(id(flow), set()).update(set(flow.ahead(towering.chains[-1].end)).intersection(chain(*ways)))
     return found

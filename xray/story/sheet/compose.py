@@ -33,7 +33,7 @@ from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients,
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
-from xray.story.regions.past_boxes import list_drawn, tell_boxless
+from xray.story.regions.past_boxes import list_drawn, list_leaving, tell_boxless
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
@@ -141,7 +141,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
     found: dict[str, Counter[str]] = {}
     phases = [phase for column in columns for phase in column.phases]
     opened = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
-    drawn = list_drawn(columns)
+    drawn, leaving = list_drawn(columns), list_leaving(columns)
     added: dict[int, set[int]] = {}  # be the frames of one tower in two columns
     for phase in phases:
         added.setdefault(id(phase.reading.flow), set()).update(list_drawn_once(phase))
@@ -153,7 +153,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}
         between -= behind.union(added[id(flow)], *(staging.nodes for staging in phase.towering.stagings))
         unread = phase.towering.unread if phase.is_first else frozenset[int]()
-        before = phase.towering.entrance if phase.entrance is not None else unread
+        before = phase.towering.entrance - leaving[id(flow)] if phase.entrance is not None else unread
         around = find_boxless(flow, list_around_layers(flow, phase.towering), seen)
         around = around.difference(between, before, *(nodes for _, nodes in parts))
         around -= list_told_elsewhere(flow, around, phase.towering.stagings, seen)
@@ -168,6 +168,7 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         owned |= {node for staging in lasts for node in list_behind(flow, staging)}
         owned |= added[id(flow)]
         others = [one for one in beside if one is not phase.towering]
+        owned -= leaving[id(flow)]
         spans = [range(one.first_layer, max(one.sums)) for one in others]
         if name == EARLIER:  # what leads from one tower to layers of another runs between these (BridgeTower)
             spans = [span for one in others for span in list_spans(one.stagings)]
@@ -181,7 +182,8 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
         elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
             apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]
             left = [node for node in left if node > max(sums) or node in apart]
-        lead_on = [node for node in left if name == "exit" and any(leads_before(flow, node, one) for one in others)]
+        going = [node for node in left if name == "exit" and node not in leaving[id(flow)]]
+        lead_on = [node for node in going if any(leads_before(flow, node, one) for one in others)]
         for part, some in (("between towers", lead_on), (name, left)):
             found.setdefault(part, Counter()).update(count_unsaid(flow, some, seen))
             seen.update(flow.steps[node].id for node in some)
