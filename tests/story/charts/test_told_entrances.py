@@ -105,6 +105,37 @@ def test_an_id_of_no_known_meaning_is_no_padding():
     assert [node.told for node in nodes if node.label == "PLACE LOOKUP"] == [("counted from 4, id 3 left out",)]
 
 
+class Held(Counted):
+    """The kind of each word is held for its place, for which ids are counted, or all places; or it is its id's."""
+
+    def __init__(self, count, *, is_of_places=True):
+        super().__init__(count, 3)
+        self.is_of_places = is_of_places
+        self.register_buffer("held", torch.zeros(1, 23, dtype=torch.long))
+
+    def forward(self, ids):
+        places = self.count(ids)
+        kinds = self.held.expand(len(ids), -1).gather(1, places) if self.is_of_places else ids % 2
+        x = self.words(ids) + self.kinds(kinds) + self.places(places)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (Held(lambda ids: skip(ids).long() + 3), ("by ids held for 23 places",)),
+        (Held(lambda ids: torch.arange(ids.shape[1]).expand(len(ids), -1)), ()),
+        (Held(lambda ids: skip(ids).long() + 3, is_of_places=False), ()),
+    ],
+)
+def test_rows_that_places_alone_pick_say_so_where_ids_lead_there(model, told):
+    nodes = draw(model, torch.randint(31, (BATCH, PLACES)))
+
+    assert [node.told for node in nodes if node.label == "LOOKUP IN 2 ROWS"] == [told]
+
+
 def test_parameters_stand_in_a_narrow_box_that_says_more():
     model = Counted(lambda ids: skip(ids).long() + 3, 3).eval()
     layout = compose_poster(xray.trace(model, torch.randint(31, (BATCH, PLACES))), text_width)

@@ -142,7 +142,8 @@ def tell_counting(flow: Flow, chart: Chart) -> Chart:
     nodes = list[Node]()
     for node in chart.nodes:
         lookups = [flow.places[one.id] for one in node.steps if one.op in LOOKUPS | PICKING]
-        told = next(filter(None, (describe_counting(flow, one) or describe_kinds(flow, one) for one in lookups)), "")
+        ways = (describe_counting, describe_kinds, describe_held)
+        told = next(filter(None, (describe(flow, one) for one in lookups for describe in ways)), "")
         nodes.append(replace(node, told=(*node.told, told)) if told else node)
     return replace(chart, nodes=tuple(nodes))
 
@@ -199,6 +200,25 @@ def describe_kinds(flow: Flow, lookup: int) -> str:
     if wanted is None or how is None or None in kinds:
         return ""
     return f"kind {front}{kinds[0]:g} where the id {how} {wanted:g}, else {kinds[1]:g}"
+
+
+def describe_held(flow: Flow, lookup: int) -> str:
+    """For how many places a model holds the ids of a lookup, where what came in says which place each is; else "".
+
+    So places that are counted by the ids of words pick kinds of words (RoBERTa): no word itself picks any.
+    """
+    maker = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
+    pick = flow.carried_from(maker, STANDING | REPEATS)
+    if pick is None or flow.op(pick) != "gather" or len(flow.makers[pick]) != 2:
+        return ""
+    arguments = [one.shape for one in flow.one_pass.arguments]
+    record, maker = next(flow.given(pick))
+    while maker is not None and flow.op(maker) in STANDING | REPEATS and flow.makers[maker]:
+        record, maker = next(flow.given(maker))
+    before = (one for here in flow.behind(flow.makers[pick][1]) for one in flow.given(here))
+    is_counted = any(other is None and one.role == "ids" and one.shape in arguments for one, other in before)
+    is_held = maker is None and record.role == "ids" and record.shape not in arguments
+    return f"by ids held for {record.shape[-1]:,} places" if is_held and is_counted else ""
 
 
 def read_start(flow: Flow, counting: int, masks: AbstractSet[int | None]) -> int | None:
