@@ -490,10 +490,37 @@ def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():
     beside = [Untold(f"{number}.beside", 110) for number in (1, 2)]
 
     def count_with(*undrawn):
-        return count_undrawn(column, undrawn).frames[0].params - frame.params
+        return count_undrawn(column, undrawn, {}).frames[0].params - frame.params
 
     assert count_with(*beside) == count(Aside()) - frame.params == 110
     assert count_with(beside[0]) == count_with(Untold("beside", 5)) == count_with() == 0
+
+
+class Idle(Looking):
+    """A layer that is drawn whole, and holds a part that nothing calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.idle = nn.Linear(5, 13)
+
+    def forward(self, x, before=None):
+        return super().forward(x, before)[0]
+
+
+class IdleAside(Aside):
+    """A layer that holds a part that no box shows, and one that nothing calls."""
+
+    def __init__(self):
+        super().__init__()
+        self.idle = nn.Linear(5, 13)
+
+
+@pytest.mark.parametrize("layer", [Idle, IdleAside])
+def test_a_frame_counts_what_takes_no_part_be_its_layers_drawn_in_part(layer):
+    model = nn.Sequential(nn.Embedding(61, 21), layer(), layer(), nn.Linear(21, 61))
+    told = {run.text.strip() for box in poster_of(model, IDS).boxes for run in sum(box.lines, ())}
+
+    assert f"{count(layer()):,} parameters each" in told
 
 
 class Pieces(nn.Module):

@@ -66,7 +66,7 @@ def compose_sheet(
     undrawn = list_undrawn(told)
     held = list_held_alone(told, find_unused(trace) or {}, undrawn)
     whole = replace(anatomy(trace), untold=drop_unused(trace, [*undrawn, *held]))
-    columns = tell_boxless([count_undrawn(column, whole.untold) for column in columns])
+    columns = tell_boxless([count_undrawn(column, whole.untold, trace.unused or {}) for column in columns])
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):

@@ -299,12 +299,16 @@ def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collectio
     return found
 
 
-def count_undrawn(column: Column, undrawn: Sequence[Untold]) -> Column:
+def count_undrawn(column: Column, undrawn: Sequence[Untold], unused: Mapping[str, int]) -> Column:
     """The column whose frames count what is drawn nowhere too, where blocks of layers hold it, each part once.
 
     So words go their own way beside the rows that look at a picture (InstructBLIP). A block that was given no rows is
-    counted with its layer already (DeepSeek-V4). Not told where layers hold other parts of such.
+    counted with its layer already (DeepSeek-V4). What took no part is counted as where a block is a layer: with it.
+    Not told where layers hold other parts of such.
     """
+    told = {one.path for one in undrawn}
+    idle = (Untold(path, n) for path, n in unused.items() if told.isdisjoint((path, *paths_above(path))))
+    undrawn = [*undrawn, *idle]
     if not undrawn:
         return column
     flow, layers = column.reading.flow, column.towering.layers
