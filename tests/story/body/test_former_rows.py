@@ -233,3 +233,57 @@ def test_what_an_unknown_part_multiplies_with_is_drawn_be_it_made_of_former_rows
     assert [node.record.shape[1] for node in linear] == [FEWER, *([PLACES] * 2 if looks_back else [FEWER] * 2), FEWER]
     assert [node.told[:1] for node in linear[1:3]] == [(LED_IN,) if looks_back else ()] * 2
     assert set(chart.feet) == {node.key for node in linear[: 1 if looks_back else 3]}
+
+
+class Looks(nn.Module):
+    """Attention and a feed-forward, of rows before the batch, or behind it."""
+
+    def __init__(self, *, is_batch_first):
+        super().__init__()
+        self.attention = nn.MultiheadAttention(WIDTH, 3, batch_first=is_batch_first)
+        self.one, self.two = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 29), nn.GELU(), nn.Linear(29, WIDTH))
+
+    def forward(self, x):
+        x = self.one(x + self.attention(x, x, x, need_weights=False)[0])
+        return self.two(x + self.think(x))
+
+
+class Tasked(nn.Module):
+    """A stream begins as copies of one row, which is put behind them after two layers, or another one (OneFormer)."""
+
+    def __init__(self, *, is_batch_first=False, is_same=True):
+        super().__init__()
+        self.task, self.other, self.axis = nn.Linear(7, WIDTH), nn.Linear(7, WIDTH), int(is_batch_first)
+        self.is_same, self.norm = is_same, nn.LayerNorm(WIDTH)
+        before, behind = ([Looks(is_batch_first=is_batch_first) for _ in range(number)] for number in (2, 3))
+        self.before, self.behind = nn.ModuleList(before), nn.ModuleList(behind)
+
+    def forward(self, given):
+        row = self.norm(self.task(given)).unsqueeze(self.axis)
+        x = torch.cat([row] * PLACES, self.axis)
+        for layer in self.before:
+            x = layer(x)
+        x = torch.cat([x, row if self.is_same else self.other(given).unsqueeze(self.axis)], self.axis)
+        for layer in self.behind:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("is_batch_first", [True, False])
+def test_a_row_that_the_stream_began_with_and_is_put_beside_it_later_has_a_box(is_batch_first):
+    (column,) = read_columns(xray.trace(Tasked(is_batch_first=is_batch_first).eval(), torch.rand(2, 7)))
+
+    (frame,) = [one for one in column.frames if one.bridge is not None]
+    (node,) = frame.bridge.nodes
+    assert (node.label, node.told) == (f"END TO END: {PLACES} + 1", ("1 as before the layers",))
+    assert [(one.key, one.made.path) for one in frame.earlier] == [(node.key, "norm")]
+    assert [bridge.beside for bridge in column.towering.tower.bridges] == [1]
+
+
+def test_a_row_that_the_stream_did_not_begin_with_is_not_said_to_be_as_before():
+    (column,) = read_columns(xray.trace(Tasked(is_same=False).eval(), torch.rand(2, 7)))
+
+    (node,) = next(one.bridge.nodes for one in column.frames if one.bridge is not None)
+    assert (node.label, node.told) == (f"END TO END: {PLACES} + 1", ())
+    assert not any(one.earlier for one in column.frames)

@@ -35,7 +35,7 @@ from xray.story.passages.joined_rows import label_joined_rows, label_learned_row
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import name_norm
-from xray.story.sentences.of_parts import describe_elsewhere, describe_source
+from xray.story.sentences.of_parts import BEGUN_WITH, describe_elsewhere, describe_source
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
@@ -299,14 +299,16 @@ def chart_left_out(flow: Flow, layers: str, end: int) -> Chart:
 def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:
     """What is put beside the stream before a layer: the former rows, what is made of them, and all end to end.
 
-    The stream comes by on the left. `ends` has the layers by the sums that end them. Learned rows alone are one box.
+    The stream comes by on the left. `ends` has the layers by the sums that end them. Learned rows alone are one box,
+    and so are such as came before the layers.
     """
-    label, out = f"END TO END: {spell_lengths(flow, rows.join)}", flow.output(rows.join)
+    label, out = f"END TO END: {spell_lengths(flow, rows.join, rows.axis)}", flow.output(rows.join)
     if rows.source is None:
         label = label_learned_rows(flow, rows.join) or label
         extra = describe_params(flow, rows.join, *sorted(rows.nodes))
         steps = steps_at(flow, rows.join, *sorted(rows.nodes))
-        return chart_alone(Node(f"beside{layer}", label, 0, BROAD, steps, out, extra))
+        said = (BEGUN_WITH.format(rows=rows.count),) if rows.begun else ()
+        return chart_alone(Node(name_beside(layer), label, 0, BROAD, steps, out, extra, told=said))
     nodes = {node for node in rows.nodes if flow.is_leaf(node)}
     labels = {node: told for node in nodes if (told := label_learned_sum(flow, node))}
     chart = chart_operations(flow, nodes, rows.end, labels, f"beside{layer}_")
@@ -320,9 +322,14 @@ def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int
     return join_right(first, chart, Node(f"sum{layer}", label, 0, BROAD, steps_at(flow, rows.join), out))
 
 
-def spell_lengths(flow: Flow, join: int) -> str:
+def name_beside(layer: int) -> str:
+    """The key of the box of rows that are put beside the stream before a layer, if that is all there is of them."""
+    return f"beside{layer}"
+
+
+def spell_lengths(flow: Flow, join: int, axis: int = 1) -> str:
     """How many rows each part has that a step puts end to end."""
-    return " + ".join(f"{record.shape[1]:,}" for record in flow.steps[join].inputs)
+    return " + ".join(f"{record.shape[axis]:,}" for record in flow.steps[join].inputs)
 
 
 def label_learned_sum(flow: Flow, node: int) -> str:

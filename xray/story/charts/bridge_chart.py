@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
 from xray.story.body.towers import Towering
 from xray.story.branches.others import looks_back
-from xray.story.charts.between_chart import chart_added, chart_put_beside
+from xray.story.charts.between_chart import chart_added, chart_put_beside, name_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
@@ -183,6 +183,8 @@ def list_adding(flow: Flow, towering: Towering, layer: int) -> list[Adding]:
     for one in towering.bridges:
         if one.bridge.before != layer:
             continue
+        if one.rows is not None and one.rows.begun:
+            found.append(Adding(name_beside(layer), None, flow.steps[one.rows.end]))
         key, begun = name_bridge(layer), find_kept(flow, towering, one.nodes)
         for node, (number, made) in find_earlier(flow, one, towering.layers[: layer - 1]).items():
             is_end = made == end_of(towering.layers[number])

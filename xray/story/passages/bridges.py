@@ -70,7 +70,7 @@ def find_bridges(
 
     Factors and norms alone are none, nor is what holds several attentions or one with a way past it, or more than can
     be drawn. Rows that are left out change nothing, nor do others that are put beside them, but where any of those is
-    learned. Before the first layers of `turns`, in which stacks run again, all is one.
+    learned, or came before the layers. Before the first layers of `turns`, in which stacks run again, all is one.
     """
     found: list[Bridging] = []
     sums = {joint.add for layer in layers for one in layer for joint in one.joints}
@@ -86,7 +86,7 @@ def find_bridges(
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         is_other = is_other or pools_rows(flow, before, start, leaves) or number in turns
-        rows = find_rows_beside(flow, before, start, sums)
+        rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream)
         if rows is not None:
             bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
             found.append(Bridging(bridge, nodes | rows.nodes, before, start, rows=rows))

@@ -54,6 +54,8 @@ IN_COMMON, OF_THEIR_OWN, SOME_IN_COMMON = "in common", "of their own", "some in 
 """Behind what sublayers are called where their parameters are counted, of which they share some (Zamba 2)."""
 LONGER = "of {rows:,} rows, before these became fewer"
 """Beside a box of keys or values, where queries alone are pooled (Funnel)."""
+BEGUN_WITH = "{rows:,} as before the layers"
+"""Stands in a box of rows end to end, of which some were made before the first layer (OneFormer's task)."""
 LED_IN = "of former rows"
 """Stands in a box of rows that are not made of the stream as a branch reads it."""
 DROPPED_FIRST = "before: {dropout}"

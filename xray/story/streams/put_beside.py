@@ -1,9 +1,9 @@
-"""Rows beside a stream between two of its layers: learned ones, and such as are made of former rows (GroupViT).
+"""Rows beside a stream between two of its layers: learned ones, what it began with, or made of former rows (GroupViT).
 
 They are put to those of the stream, or left behind by it for later layers to look at.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
@@ -14,7 +14,8 @@ from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 class RowsBeside:
     """Rows put beside a stream: `join` puts `count` to those of the stream, `nodes` make them, the last is the `end`.
 
-    `source` takes the former rows of which they are made; None where they are made of learned numbers alone.
+    `source` takes the former rows of which they are made; None where they are made of learned numbers alone, and where
+    they have `begun` the stream: it was made of what the `end` gives (OneFormer's task). Rows lie along the `axis`.
     """
 
     join: int
@@ -22,21 +23,28 @@ class RowsBeside:
     nodes: frozenset[int]
     end: int
     source: int | None = None
+    begun: bool = False
+    axis: int = 1
 
 
-def find_rows_beside(flow: Flow, before: int, join: int, sums: Collection[int]) -> RowsBeside | None:
+def find_rows_beside(flow: Flow, before: int, join: int, sums: Collection[int], start: int | None) -> RowsBeside | None:
     """The rows that a step puts to all that a layer ended with, where learned numbers take part; None for any other.
 
-    They are made of no data but rows of the same stream, as an earlier one of its `sums` gave them.
+    They are made of no data but rows of the same stream, as an earlier one of its `sums` gave them. Others are what a
+    step gave of which the `start` of the stream was made.
     """
     given = list(flow.given(join)) if flow.op(join) in SIDE_BY_SIDE else []
-    whole, made = flow.output(before).shape, flow.output(join).shape
-    if len(given) != 2 or len(made) != len(("batch", "row", "width")):
+    whole, made = flow.output(before).shape, flow.output(join)
+    if len(given) != 2 or len(made.shape) != len(("batch", "row", "width")):
         return None
     own = [flow.carried_from(maker) == before and record.shape == whole for record, maker in given]
     rows, maker = given[own.index(False)] if own.count(True) == 1 else given[0]
-    if own.count(True) != 1 or maker is None or rows.shape[::2] != made[::2] or rows.shape[1] + whole[1] != made[1]:
+    axis = 0 if made.axes[1] == "batch" else 1
+    if own.count(True) != 1 or maker is None or not lie_end_to_end(axis, rows.shape, whole, made.shape):
         return None
+    former = flow.carried_from(maker)
+    if former is not None and former < before and start is not None and former in flow.behind(start):
+        return RowsBeside(join, rows.shape[axis], frozenset(), former, begun=True, axis=axis)
     nodes = frozenset(flow.behind(maker, within=lambda node: node > before))
     sources = {one for node in nodes for one in flow.makers[node] if one is not None and one not in nodes}
     is_learned = any(
@@ -46,7 +54,13 @@ def find_rows_beside(flow: Flow, before: int, join: int, sums: Collection[int]) 
     is_former = all(flow.carried_from(one) != before and flow.carried_from(one) in sums for one in sources)
     if not is_learned or not is_former or len(sources) > 1:
         return None
-    return RowsBeside(join, rows.shape[1], nodes, maker, next(iter(sources), None))
+    return RowsBeside(join, rows.shape[axis], nodes, maker, next(iter(sources), None), axis=axis)
+
+
+def lie_end_to_end(axis: int, rows: Sequence[int], whole: Sequence[int], made: Sequence[int]) -> bool:
+    """Whether a tensor is as long along an axis as two others together, and as large as each along all others."""
+    alike = all((*one[:axis], *one[axis + 1 :]) == (*made[:axis], *made[axis + 1 :]) for one in (rows, whole))
+    return alike and rows[axis] + whole[axis] == made[axis]
 
 
 def list_left_behind(
