@@ -13,7 +13,7 @@ from xray.renderers.fonts import text_width
 from xray.renderers.sheet.dashes import flattened
 from xray.story.layout import baselines, line_width
 from xray.story.poster import compose_poster
-from xray.story.sheet.routing import runs_along
+from xray.story.sheet.routing import Pieces, lie_along
 
 CASES = ("training", "inference", "length 40", "all of one and six layers", "a turn fails")
 MORE_CASES = (
@@ -122,7 +122,8 @@ def list_shared(layout):
     return [
         (one[0], other[0])
         for one, other in apart
-        if (one[1] is None or one[1] != other[1]) and runs_along(one[2], other[2], along_for=SHARED)
+        if (one[1] is None or one[1] != other[1])
+        and lie_along(Pieces(tuple(one[2])), Pieces(tuple(other[2])), along_for=SHARED)
     ]
 
 

@@ -6,7 +6,18 @@ import pytest
 
 from xray.story.canvas import Canvas
 from xray.story.layout import Box
-from xray.story.sheet.routing import CORNER, Way, choose_way, count_levels, crosses, goes_on, join, room_for, runs_along
+from xray.story.sheet.routing import (
+    CORNER,
+    Pieces,
+    Way,
+    choose_way,
+    count_levels,
+    crosses,
+    goes_on,
+    join,
+    room_for,
+    runs_along,
+)
 
 
 def make_box(name, x, y, width=60.0):
@@ -104,10 +115,10 @@ def test_a_line_does_not_go_on_where_another_one_ends():
     for lower, upper in ((below[1], top), (below[0], above[1])):  # one goes around a box, one goes to that box
         join(canvas, lower, upper, (*below, *above, top), "line", drawn=drawn)
 
-    around, beside = (way.points for way in drawn)
+    around, beside = (Pieces(way.points) for way in drawn)
     assert not goes_on(beside, around)
     assert not crosses(beside, around)
-    assert not runs_along(beside, around)
+    assert not runs_along(beside.points, around.points)
 
 
 def test_lines_that_turn_away_at_one_place_look_like_one():
@@ -116,16 +127,16 @@ def test_lines_that_turn_away_at_one_place_look_like_one():
         ((50.0, 0.0), (50.0, 5.0), (90.0, 5.0), (90.0, 10.0)),
     )
 
-    assert goes_on(left, right)
-    assert not goes_on(left, tuple((x + 20, y) for x, y in right))
-    assert not goes_on(left, tuple((x, y + 3) for x, y in right))
+    assert goes_on(Pieces(left), Pieces(right))
+    assert not goes_on(Pieces(left), Pieces(tuple((x + 20, y) for x, y in right)))
+    assert not goes_on(Pieces(left), Pieces(tuple((x, y + 3) for x, y in right)))
 
 
 def test_lines_across_each_other_are_counted():
-    upright, level = ((10.0, 0.0), (10.0, 20.0)), ((0.0, 5.0), (30.0, 5.0))
+    upright, level = Pieces(((10.0, 0.0), (10.0, 20.0))), Pieces(((0.0, 5.0), (30.0, 5.0)))
 
     assert (crosses(upright, level), crosses(level, upright)) == (1, 1)
-    assert crosses(upright, tuple((x, y + 30) for x, y in level)) == 0
+    assert crosses(upright, Pieces(tuple((x, y + 30) for x, y in level.points))) == 0
 
 
 def test_a_line_around_others_leaves_a_wide_box_near_the_corner_and_enters_one_there():

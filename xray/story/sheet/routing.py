@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise, product
 from operator import itemgetter
 
@@ -31,6 +32,38 @@ class Way:
     lower: Box
     upper: Box
     points: tuple[Point, ...]
+
+
+Piece = tuple[float, float, float]
+"""A straight piece of a line: where it stands, and from where to where it goes there."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """A line as its pieces, upright and level ones."""
+
+    points: tuple[Point, ...]
+
+    @cached_property
+    def upright(self) -> list[Piece]:
+        pairs = pairwise(self.points)
+        return [(x, min(y, end), max(y, end)) for (x, y), (after, end) in pairs if abs(x - after) < NEAR]
+
+    @cached_property
+    def level(self) -> list[Piece]:
+        pairs = pairwise(self.points)
+        return [(y, min(x, after), max(x, after)) for (x, y), (after, end) in pairs if abs(y - end) < NEAR]
+
+    @cached_property
+    def inner(self) -> "Pieces":
+        """The same without its first and its last piece."""
+        return Pieces(self.points[1:-1])
+
+    @cached_property
+    def room(self) -> tuple[float, float, float, float]:
+        """From where to where it goes, on the way across and on the way up."""
+        across, up = zip(*self.points, strict=True)
+        return min(across), max(across), min(up), max(up)
 
 
 def join(
@@ -84,37 +117,45 @@ def choose_way(
 
     One that goes on where another one ends looks like that one, so that this counts as well.
     """
-    beside = [way.points for way in drawn if way.lower is not lower and way.upper is not upper]
+    beside = [Pieces(way.points) for way in drawn if way.lower is not lower and way.upper is not upper]
     tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
-    ways = sorted(
-        (
-            (measure(points) + weigh_tip(points, tips) + weigh_foot(points, lower, others), points)
-            for points in list_ways(lower, upper, others, sides)
-        ),
-        key=itemgetter(0),
-    )
+    ways = sorted(((measure(points), points) for points in list_ways(lower, upper, others, sides)), key=itemgetter(0))
     best, least = ways[0][1], float("inf")
-    for weight, points in ways:
-        if weight >= least:
+    for length, points in ways:
+        if length >= least:
             break
-        for other in beside:
-            weight += weigh_beside(points, other) if weight < least else 0.0
+        weight = length + weigh_tip(points, tips) + weigh_foot(points, lower, others)
+        weight += weigh_all_beside(Pieces(points), beside, least - weight) if weight < least else 0.0
         if weight < least:
             best, least = points, weight
     return best
 
 
-def measure(points: Sequence[Point]) -> float:
+def weigh_all_beside(one: Pieces, beside: list[Pieces], most: float) -> float:
+    """By how much a way counts as longer for other lines, as far as that is less than so much.
+
+    What is too much for one way is likely to be for the next: it is put first.
+    """
+    weight = 0.0
+    for place, other in enumerate(beside):
+        weight += weigh_beside(one, other)
+        if weight >= most:
+            beside.insert(0, beside.pop(place))
+            break
+    return weight
+
+
+def measure(points: tuple[Point, ...]) -> float:
     """How long a way is."""
     return sum(distance(one, other) for one, other in pairwise(points))
 
 
-def weigh_tip(points: Sequence[Point], tips: Sequence[float]) -> float:
+def weigh_tip(points: tuple[Point, ...], tips: Sequence[float]) -> float:
     """By how much a way counts as longer for arrows of others close beside the one in which it ends."""
     return NEXT_TO if any(SHORT < abs(points[-1][0] - tip) < CORNER for tip in tips) else 0.0
 
 
-def weigh_foot(points: Sequence[Point], lower: Box, others: Sequence[Box]) -> float:
+def weigh_foot(points: tuple[Point, ...], lower: Box, others: Sequence[Box]) -> float:
     """By how much a way counts as longer for a box that it does not come from, right below its arrow."""
     (x, _), (end, above) = points[-2:]
     below = [box for box in others if box.left < x < box.right and box.top < above]
@@ -122,46 +163,56 @@ def weigh_foot(points: Sequence[Point], lower: Box, others: Sequence[Box]) -> fl
     return 0.0 if x != end or foot is lower else STANDING
 
 
-def weigh_beside(one: Sequence[Point], other: Sequence[Point]) -> float:
+def weigh_beside(one: Pieces, other: Pieces) -> float:
     """By how much a way counts as longer for another line."""
-    if runs_along(one, other):
+    if are_apart(one, other):
+        return 0.0
+    if lie_along(one, other):
         return RUNNING
-    along = GOING_ON if goes_on(one, other) else NEXT_TO if runs_along(one, other, BESIDE - SHORT, BESIDE) else 0.0
+    along = GOING_ON if goes_on(one, other) else NEXT_TO if lie_along(one, other, BESIDE - SHORT, BESIDE) else 0.0
     return along + CROSSING * crosses(one, other)
 
 
-def runs_along(one: Sequence[Point], other: Sequence[Point], near: float = NEAR, along_for: float = SHORT) -> bool:
+def are_apart(one: Pieces, other: Pieces) -> bool:
+    """Whether two lines are too far from each other for anything to be said of both."""
+    (left, right, low, high), (start, end, bottom, top) = one.room, other.room
+    return right + CLEAR < start or end + CLEAR < left or high + CLEAR < bottom or top + CLEAR < low
+
+
+def runs_along(one: Sequence[Point], other: Sequence[Point], near: float = NEAR) -> bool:
     """Whether two lines look like one along a part of their way."""
-    return any(lie_on(a, b, c, d, along_for, near) for a, b in pairwise(one) for c, d in pairwise(other))
+    return lie_along(Pieces(tuple(one)), Pieces(tuple(other)), near)
 
 
-def goes_on(one: Sequence[Point], other: Sequence[Point]) -> bool:
+def lie_along(one: Pieces, other: Pieces, near: float = NEAR, along_for: float = SHORT) -> bool:
+    """Whether two lines run so near to each other for longer than so much; of a gap between pieces, that is less."""
+    return lie_on(one.upright, other.upright, near, along_for) or lie_on(one.level, other.level, near, along_for)
+
+
+def goes_on(one: Pieces, other: Pieces) -> bool:
     """Whether a piece of a line, no end of it, goes on where one of another line ends: both turn away there."""
-    return any(lie_on(a, b, c, d, -CLEAR) for a, b in pairwise(one[1:-1]) for c, d in pairwise(other[1:-1]))
+    return lie_along(one.inner, other.inner, along_for=-CLEAR)
 
 
-def crosses(one: Sequence[Point], other: Sequence[Point]) -> int:
+def crosses(one: Pieces, other: Pieces) -> int:
     """How often pieces of two lines lie across each other."""
-    return sum(lie_across(a, b, c, d) for a, b in pairwise(one) for c, d in pairwise(other))
+    return lie_across(one.upright, other.level) + lie_across(other.upright, one.level)
 
 
-def lie_across(a: Point, b: Point, c: Point, d: Point) -> bool:
-    """Whether of two straight pieces, one upright and one level, each lies across the other."""
-    if abs(a[0] - b[0]) > abs(a[1] - b[1]):
-        a, b, c, d = c, d, a, b
-    is_level = abs(c[1] - d[1]) < NEAR <= abs(c[0] - d[0])
-    within = min(c[0], d[0]) <= a[0] <= max(c[0], d[0]) and min(a[1], b[1]) <= c[1] <= max(a[1], b[1])
-    return is_level and abs(a[0] - b[0]) < NEAR and within
+def lie_across(upright: Sequence[Piece], level: Sequence[Piece]) -> int:
+    """How often upright and level pieces lie across each other."""
+    return sum(
+        left <= x <= right and low <= y <= high and right - left >= NEAR
+        for x, low, high in upright
+        for y, left, right in level
+    )
 
 
-def lie_on(a: Point, b: Point, c: Point, d: Point, along_for: float = SHORT, near: float = NEAR) -> bool:
-    """Whether two straight pieces lie on each other, for longer than so much; of a gap between them, that is less."""
-    for across, along in ((0, 1), (1, 0)):
-        is_straight = abs(a[across] - b[across]) < NEAR and abs(c[across] - d[across]) < NEAR
-        if is_straight and abs(a[across] - c[across]) < near:
-            low = max(min(a[along], b[along]), min(c[along], d[along]))
-            high = min(max(a[along], b[along]), max(c[along], d[along]))
-            if high - low > along_for:
+def lie_on(ones: Sequence[Piece], others: Sequence[Piece], near: float, along_for: float) -> bool:
+    """The same of pieces of one direction."""
+    for at, low, high in ones:
+        for place, start, end in others:
+            if abs(at - place) < near and min(high, end) - max(low, start) > along_for:
                 return True
     return False
 
@@ -189,8 +240,8 @@ def list_ways(lower: Box, upper: Box, others: Sequence[Box], sides: Sequence[int
         left_way = ((lane, lower.top),) if left == lane else ((left, lower.top), (left, out), (lane, out))
         right_way = ((lane, upper.bottom),) if right == lane else ((lane, into), (right, into), (right, upper.bottom))
         yield (*left_way, *right_way)
-        side = find_side(lane, upper, others)
-        if inside == CORNER and side in sides:
+        side = find_side(lane, upper, others) if sides and inside == CORNER else 0
+        if side in sides:
             yield (*left_way, (lane, upper.y), (upper.x + side * upper.width / 2, upper.y))
 
 
