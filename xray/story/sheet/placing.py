@@ -113,8 +113,6 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
             more += LINE * len(tell_last(canvas, node, own, look.shape(node.steps[0], node.record), look))
         is_broken = node.record is not None and node.steps and not node.value
         more += LINE * (len(break_label(canvas, node, own)) - 1) if is_broken else 0.0
-        if node.record is not None and node.steps:
-            more += LINE * len(tell_last(canvas, node, own, look.shape(node.steps[0], node.record), look))
         return TWO_LINES + (24 if node.value else 4) + LINE * len(wrap_told(canvas, node, own)) + more
     if node.record is None or not node.steps:
         return GHOST
