@@ -1,8 +1,11 @@
 """Rotary places of several numbers: each gives its part of the angles, picked behind the cosine or laid out before."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from story.body.test_mistaken import BATCH, HEADS, PLACES, WIDTH, FeedForwardPart
+from story.sentences.pools import FALSE
 from torch import nn
 
 import xray
@@ -11,6 +14,7 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_pass
 from xray.story.passages.place_numbers import find_pick
 from xray.story.sentences.of_attentions import describe_place_numbers
+from xray.story.sentences.of_parts import describe_box
 
 D_K = WIDTH // HEADS
 NUMBERS = 2
@@ -54,6 +58,18 @@ def pick(places, curve):
     return torch.cat([half, half], -1).unsqueeze(1)
 
 
+def pick_apart(places, curve):
+    """The same, but the numbers of a pair are of unlike ones (HunYuanVL)."""
+    angles = curve(places.float().unsqueeze(-1) * torch.rand(D_K // 2)).repeat(1, 1, 1, 2).split(D_K // 2, -1)
+    return torch.cat([angles[0][0], angles[1][1]], -1).unsqueeze(1)
+
+
+def pick_alike(places, curve):
+    """The columns of each half are of the one number and the other, as those of the other half are (Qwen2-VL)."""
+    angles = curve(places.float().unsqueeze(-1) * torch.rand(D_K // 2)).repeat(1, 1, 1, 2).split([1] * D_K, -1)
+    return torch.cat([one[place % (D_K // 2) % NUMBERS] for place, one in enumerate(angles)], -1).unsqueeze(1)
+
+
 def merge(places, curve):
     """The angles of all numbers of a place lie side by side before they are bent (axial)."""
     angles = (places.movedim(0, -1).float().unsqueeze(-1) * torch.rand(1)).flatten(-2)
@@ -93,6 +109,8 @@ def lay_one(places, curve):
     ("lay", "numbers"),
     [
         (pick, NUMBERS),
+        (pick_apart, NUMBERS),
+        (pick_alike, NUMBERS),
         (merge, NUMBERS),
         (merge_behind, NUMBERS),
         (merge_in_turn, NUMBERS),
@@ -145,6 +163,32 @@ def test_numbers_of_a_place_that_are_all_one_are_told(lay, last, alike):
     assert isinstance(found, Attention)
     assert (found.place_numbers, found.numbers_alike) == (NUMBERS, alike)
     assert ("Here all numbers of a place are the same." in describe_place_numbers(anatomy(trace))) is bool(alike)
+
+
+@pytest.mark.parametrize(("lay", "unlike"), [(pick_apart, True), (pick_alike, None), (pick, None), (merge, None)])
+def test_pairs_whose_numbers_go_by_unlike_numbers_of_a_place_are_told(lay, unlike):
+    torch.manual_seed(0)
+    found = anatomy(
+        xray.trace(Counted(lay, lambda places: places).eval(), torch.arange(BATCH * PLACES).view(BATCH, -1))
+    )
+    (attention, *_) = found.towers[0].branches
+    told = describe_place_numbers(found)
+
+    assert isinstance(attention, Attention)
+    assert (attention.turned_pairs, attention.numbers_unlike) == ("halves", unlike)
+    assert ("each number turns its own part of a head" in told) is not bool(unlike)
+    assert ("the two of a pair go by unlike ones of them" in told) is bool(unlike)
+
+
+def test_unlike_turns_are_not_said_to_tell_how_far_apart_two_are():
+    apart = replace(FALSE, positions="rotary", place_numbers=4, numbers_unlike=True)
+
+    told = [
+        "so that scores tell how far apart" in describe_box("rotate_q", one)
+        for one in (apart, replace(apart, numbers_alike=True))
+    ]
+
+    assert told == [False, True]
 
 
 @pytest.mark.parametrize(

@@ -325,6 +325,7 @@ SKIPPED = {
     "routing",
     "rotary_base",
     "numbers_alike",
+    "numbers_unlike",
     "rotary_slowed",
     "rotary_all_slowed",
     "turned_pairs",

@@ -135,6 +135,8 @@ class Attention(Looking):
     """
     numbers_alike: bool | None = None
     """That these are all one place, counted through and repeated: no image came in."""
+    numbers_unlike: bool | None = None
+    """That the two numbers of each pair go by unlike ones of these: only where both say the same it is turned."""
     within_a_kind: bool | None = None
     """That how far apart two places are counts where both are of one kind, and else their kinds alone.
 

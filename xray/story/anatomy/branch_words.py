@@ -295,6 +295,7 @@ def describe_attention(branch: Attention) -> str:
         branch.beside_unturned and "keys beside not turned",
         branch.place_numbers
         and f"places of {branch.place_numbers} numbers{', here all the same' * bool(branch.numbers_alike)}",
+        branch.numbers_unlike and "unlike ones for the two of a pair",
         branch.qk_norm
         and f"{NORMS.get(branch.qk_norm_kind or '', 'norm')}s on q and k{OVER.get(branch.qk_norm_over or '', '')}",
         waist,

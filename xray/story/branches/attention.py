@@ -57,7 +57,7 @@ from xray.story.branches.visible import (
     read_most_chosen,
 )
 from xray.story.experts.chosen_heads import count_query_experts
-from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers
+from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, follow_turned, is_linear, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
@@ -109,6 +109,7 @@ def describe_attention(
     gate = find_gate(flow, site, region)
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
+    pairs = name_turned_pairs(flow, query, key) if turned else None
     fused = name_fusion(query, key, value)
     apart = read_kept_apart(flow, site, query)
     return Attention(
@@ -127,6 +128,7 @@ def describe_attention(
         turned_by_head=by_head or None,
         place_numbers=place_numbers,
         numbers_alike=(bool(place_numbers) and are_numbers_alike(flow, query.nodes)) or None,
+        numbers_unlike=(bool(place_numbers) and pairs == "halves" and have_unlike_numbers(flow, query.nodes)) or None,
         within_a_kind=scores.within_a_kind or None,
         qk_norm=len(normed) == 2,
         qk_norm_over=name_normed(flow, normed, widths) if len(normed) == 2 else None,
@@ -183,7 +185,7 @@ def describe_attention(
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
         turned_by_learned=find_learned_turns(flow, query.nodes) if positions == "rotary" else None,
-        turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
+        turned_pairs=pairs,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )
 

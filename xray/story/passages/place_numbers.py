@@ -7,6 +7,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, PLACING, REPEATS, SCALINGS, SIDE_BY_SIDE, SPLITS, SUMS, WRITES
 from xray.ir.flow.projections import is_product
+from xray.story.recognition.turning import list_turned
 
 MOST_NUMBERS, MOST_STEPS = 4, 60
 PUT_BESIDE = SIDE_BY_SIDE | WRITES | PLACING | {"stack"}
@@ -29,7 +30,7 @@ def list_cosines(flow: Flow, turned: Collection[int]) -> list[int]:
     behind = flow.behind(
         *(maker for node in turned for maker in flow.makers[node] if maker not in turned),
         most=MOST_STEPS,
-        within=lambda one: not flow.steps[one].params and (flow.op(one) in LAID or flow.op(one) == "cos"),
+        within=lambda one: not flow.steps[one].params and is_laid(flow, one),
         ends=lambda one: flow.op(one) == "cos",
     )
     return [node for node in behind if flow.op(node) == "cos"]
@@ -71,6 +72,39 @@ def meets_others(flow: Flow, node: int, before: int) -> bool:
 def is_counted(flow: Flow, node: int) -> bool:
     """Whether a step is one that counts places in turn, or leads back to such a one."""
     return any(flow.op(one) == "arange" for one in flow.behind(node, most=MOST_STEPS))
+
+
+def have_unlike_numbers(flow: Flow, turned: Collection[int]) -> bool:
+    """Whether the two numbers of every pair, one from each half, go by unlike numbers of a place (HunYuanVL).
+
+    So it is where what cosines give of one number is picked for a column, and of another one for that a half apart.
+    """
+    widths = {flow.output(node).shape[-1] for node in list_turned(flow, turned)}
+    cosines = [node for node in list_cosines(flow, turned) if not is_learned(flow, node)]
+    laid = [list_picked(flow, node) for node in flow.ahead(*cosines, within=lambda one: is_laid(flow, one))]
+    pairs = [(one[: len(one) // 2], one[len(one) // 2 :]) for one in laid if {len(one)} == widths]
+    return bool(pairs) and all(first != other for both in pairs for first, other in zip(*both, strict=False))
+
+
+def is_laid(flow: Flow, node: int) -> bool:
+    """Whether a step is a cosine, or lays out anew what it reads."""
+    return flow.op(node) in LAID or flow.op(node) == "cos"
+
+
+def list_picked(flow: Flow, node: int) -> list[int]:
+    """Which number of a place each column is of that a step lays side by side; none where these are not all picked."""
+    picks = [(record.shape[-1], read_pick(flow, maker)) for record, maker in flow.given(node)]
+    columns = [which for width, which in picks if which is not None for _ in range(width)]
+    is_beside = flow.op(node) in SIDE_BY_SIDE and flow.output(node).shape[-1:] == (len(columns),)
+    return columns if is_beside and None not in dict(picks).values() else []
+
+
+def read_pick(flow: Flow, node: int | None) -> int | None:
+    """Which row a step picks of the first axis, as angles of one number of a place; None where it picks none."""
+    if node is None or flow.op(node) != "index" or not flow.steps[node].inputs:
+        return None
+    axis, which = find_pick(str(flow.steps[node].settings.get("index", "")), len(flow.steps[node].inputs[0].shape))
+    return which if axis == 0 else None
 
 
 def is_learned(flow: Flow, cosine: int) -> bool:

@@ -261,9 +261,16 @@ def describe_place_numbers(anatomy: Anatomy) -> str:
             found.setdefault(branch.place_numbers, set()).add(tower)
     told = spell_values({str(count): found[count] for count in sorted(found)})
     some = tell_where(anatomy, lambda branch: branch.place_numbers) or ""
-    of_several = (branch for branch in attentions(anatomy) if branch.place_numbers)
+    of_several = [branch for branch in attentions(anatomy) if branch.place_numbers]
     alike = " Here all numbers of a place are the same." if all(branch.numbers_alike for branch in of_several) else ""
-    return f"Rotary places of {told} numbers{some}: each number turns its own part of a head.{alike}" if told else ""
+    unlike = {bool(branch.numbers_unlike) for branch in of_several}
+    how = "the two of a pair go by unlike ones of them, and are turned where both say the same"
+    how = (
+        f"{'in some attentions ' * (len(unlike) > 1)}{how}"
+        if True in unlike
+        else "each number turns its own part of a head"
+    )
+    return f"Rotary places of {told} numbers{some}: {how}.{alike}" if told else ""
 
 
 def describe_turned_by_head(anatomy: Anatomy) -> str:

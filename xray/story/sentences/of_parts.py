@@ -177,6 +177,12 @@ def is_apart(part: Attention) -> bool:
     return part.latent is None and part.fused is None
 
 
+def turns_by_places(part: Attention) -> bool:
+    """Whether each pair of numbers is turned by its place alone, by one number of it."""
+    is_by_one = part.numbers_alike or not part.numbers_unlike
+    return bool(part.positions == "rotary" and part.turned_by_learned is None and is_by_one)
+
+
 def is_split(part: FeedForward) -> bool:
     """Whether gate and up are a linear layer each."""
     return bool(part.gated) and part.fused is False
@@ -247,7 +253,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "turned by places",
             "turned by their place, so that scores tell how far apart two are",
-            lambda part: part.positions == "rotary" and part.turned_by_learned is None,
+            turns_by_places,
         ),
         of_attention(
             "turned by places or learned angles",
