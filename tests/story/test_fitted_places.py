@@ -56,15 +56,16 @@ def test_a_table_that_is_resized_to_the_size_that_it_has_says_so():
 class Cut(nn.Module):
     """Patches with a table of places whose first row is for a class, be it read by itself, and the others resized."""
 
-    def __init__(self, *, classed=False, pictures=1, twice=False):
+    def __init__(self, *, classed=False, pictures=1, twice=False, first=1):
         super().__init__()
         self.patches, self.layers = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3)
-        self.table, self.classed, self.pictures = nn.Parameter(torch.rand(1 + 25, WIDTH)), classed, pictures
+        self.table, self.first = nn.Parameter(torch.rand(first + 25, WIDTH)), first
+        self.classed, self.pictures = classed, pictures
         self.mark = nn.Parameter(torch.rand(1, 1, WIDTH))
         self.other = nn.Parameter(torch.rand(1 + 25, WIDTH)) if twice else None
 
     def fit(self, table, sizes):
-        grid = table[1:].reshape(1, 5, 5, WIDTH).permute(0, 3, 1, 2)
+        grid = table[self.first :].reshape(1, 5, 5, WIDTH).permute(0, 3, 1, 2)
         return functional.interpolate(grid, size=tuple(sizes)).flatten(2).mT
 
     def forward(self, picture, sizes=None):
@@ -90,6 +91,15 @@ def test_a_table_that_is_cut_and_resized_is_counted_whole_and_once(pictures):
     whole = f"{26 * WIDTH:,} parameters"
 
     assert read_places(pictures=pictures) == [("+ LEARNED PLACES: 5×5 RESIZED", whole)]
+
+
+@pytest.mark.parametrize("first", [1, 3])
+def test_rows_of_a_table_that_no_step_reads_are_told(first):
+    _, chart = read(lambda: Cut(first=first), torch.rand(2, 3, 2 * SIDE, 2 * SIDE))
+
+    (told,) = (node.told for node in chart.nodes if "+ LEARNED PLACES" in node.label)
+
+    assert told == (f"of {25 + first} rows, the first {'row' if first == 1 else '3 rows'} not read",)
 
 
 def test_places_of_each_picture_that_are_put_together_have_one_box():

@@ -1,5 +1,6 @@
 """How many parameters the tables hold of which places are made that a sum adds, and how places are counted."""
 
+import re
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
@@ -45,7 +46,7 @@ class Laid:
 def count_tables(flow: Flow, chart: Chart) -> Chart:
     """The chart whose boxes of learned places count the whole tables of which these were cut, or resized.
 
-    A table is counted in the first box alone that all its rows are for.
+    A table is counted in the first box alone that all its rows are for. That says how many rows no step reads.
     """
     told: set[Table] = set()
     nodes = []
@@ -53,7 +54,8 @@ def count_tables(flow: Flow, chart: Chart) -> Chart:
         laid = find_laid(flow, flow.places[node.steps[0].id]) if node.steps else None
         if laid is not None and told.isdisjoint(laid.tables) and are_whole(flow, laid):
             told.update(laid.tables)
-            node = replace(node, extra=plural(sum(prod(shape) for _, shape in laid.tables), "parameter"))
+            held = plural(sum(prod(shape) for _, shape in laid.tables), "parameter")
+            node = replace(node, extra=held, told=(*node.told, *describe_unread(flow, laid)))
         nodes.append(node)
     return replace(chart, nodes=tuple(nodes))
 
@@ -104,6 +106,19 @@ def cuts(flow: Flow, node: int) -> bool:
     """Whether a step hands on a part of a parameter."""
     read = next(iter(flow.steps[node].inputs))
     return read.role == "parameter" and prod(flow.output(node).shape) < prod(read.shape)
+
+
+def describe_unread(flow: Flow, laid: Laid) -> list[str]:
+    """How many of the first rows of a table are left out by all that read one as large (HunYuanVL)."""
+    ((_, shape), *others) = laid.tables
+    tables = ("parameter", shape)
+    reading = [step for step in flow.steps if tables in {(record.role, record.shape) for record in step.inputs}]
+    left = {re.fullmatch(r"(\d+):(?:, :)*", str(step.settings.get("index"))) for step in reading}
+    counts = {int(one[1]) if one else 0 for one in left}
+    if others or len(counts) != 1 or 0 in counts:
+        return []
+    (first,) = counts
+    return [f"of {shape[0]:,} rows, the first {'row' if first == 1 else plural(first, 'row')} not read"]
 
 
 def is_one(flow: Flow, laid: Laid, table: Table) -> bool:
