@@ -257,3 +257,15 @@ def test_neighbours_that_all_read_the_same_say_so_where_they_stand_together():
     assert {"together", "each of the same input"} <= texts_of(draw(small(*steps)))
     assert "together" in texts_of(draw(small(*in_a_row)))
     assert "each of the same input" not in texts_of(draw(small(*in_a_row)))
+
+
+def test_a_frame_around_neighbours_does_not_tell_the_shapes_of_the_block_around_it():
+    steps = [call("net.stem", "relu", [], (2, 3, 13), parent="net#0")]
+    for number in range(3):
+        made = call(f"net.way{number}", "linear", [steps[-1].id], (2, 3, 13), parent="net#0")
+        steps += [made, call(f"net.sum{number}", "add", [made.id, steps[-1].id], (2, 3, 13), parent="net#0")]
+    frames = [one for one in ElementTree.fromstring(draw(small(*steps))).iter() if one.get("class") == "cluster"]
+
+    told = {bool(one.findall("{*}title")) for one in frames if "together" in one.itertext()}
+
+    assert (len(frames), told) == (2, {False})

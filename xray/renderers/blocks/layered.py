@@ -185,7 +185,10 @@ def describe_frame(item: Item, around: str = "", *, is_side_by_side: bool = Fals
 
 
 def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int, *, failed: bool = False) -> None:
-    """The look of a frame, and what stands in its corner; so much is left free beside it that lines leave there."""
+    """The look of a frame, and what stands in its corner; so much is left free beside it that lines leave there.
+
+    Graphviz hands what a frame has on to those inside it: each begins without a tooltip, and with a thin line.
+    """
     on = "page" if level % 2 else "card"
     free = max((line_width(line, text_width) for line in lines), default=0) + FREE
     frame.attr(
@@ -196,6 +199,8 @@ def style_frame(frame: Digraph, lines: Sequence[Line], theme: Theme, level: int,
         labeljust="l",
         labelloc="b",
         margin="12",
+        tooltip=" ",
+        penwidth="1",
     )
 
 
