@@ -11,6 +11,7 @@ from xray.capture.values import (
     count_zeros,
     describe_constants,
     is_of_sines,
+    is_triangle,
     preview_everything_small,
     read_all_slowed,
     read_base,
@@ -195,6 +196,28 @@ def test_a_table_of_sines_is_known_by_its_numbers(table):
 )
 def test_other_tables_are_none_of_sines(table):
     assert not is_of_sines(table)
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        (torch.ones(5, 5).tril(), True),
+        (torch.ones(1, 1, 5, 5).tril(), True),
+        (torch.ones(5, 5, dtype=torch.bool).tril(), True),
+        (torch.ones(5, 5), False),
+        (torch.ones(5, 5).triu(), False),
+        (torch.ones(5, 5).tril(-1), False),
+        (torch.ones(5, 5).tril().triu(-2), False),
+        (2 * torch.ones(5, 5).tril(), False),
+        (torch.ones(5, 7).tril(), False),
+        (torch.ones(2, 5, 5).tril(), False),
+        (torch.ones(1, 1), False),
+        (torch.ones(5, 5, device="meta").tril(), False),
+        (torch.ones(5, 5).tril().to(torch.float8_e4m3fn), False),
+    ],
+)
+def test_a_triangle_of_ones_is_known_by_its_numbers(table, told):
+    assert is_triangle(table) is told
 
 
 def make_powers(base, size, *, zeros=0, counted=0):

@@ -20,7 +20,7 @@ from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
-from xray.capture.values import describe_constants, is_of_sines, read_constant, read_sizes
+from xray.capture.values import describe_constants, is_of_sines, is_triangle, read_constant, read_sizes
 
 task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
@@ -184,6 +184,9 @@ class Operator:
             inputs.append(ragged)
         call.inputs = inputs
         for _, known, _ in inputs:
+            if known.maker is None and known.role == "activation" and known.shape[-1:] == known.shape[-2:-1] != ():
+                square = known.tensor()
+                options += [("triangle", True)] if square is not None and is_triangle(square) else []
             if known.maker is None and known.role == "activation" and len(known.shape) == 1:
                 constants = known.tensor()
                 options += [] if constants is None else describe_constants(constants)

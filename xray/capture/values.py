@@ -26,6 +26,8 @@ LEAST_BASE = 10_000
 """The base of Su et al. 2021, which models raise for longer texts."""
 LARGEST_EXPONENT = 700
 """e to more than this is no number that a computer holds."""
+LARGEST_TRIANGLE = 1 << 20
+"""A larger square of constants is not looked through."""
 FEWEST_POWERS = 3
 """Fewer numbers are not known as powers of one base."""
 
@@ -190,6 +192,17 @@ def is_of_sines(table: Tensor) -> bool:
     is_steady = len(first) >= (FEWEST_OF_WIDE if shape[1] >= WIDE else FEWEST_ROWS)
     is_steady = is_steady and all(turn_steadily(first[:, :width], exact) for width in (FEWEST_COLUMNS, shape[1]))
     return is_steady or turn_on_a_map(rows, exact)
+
+
+def is_triangle(table: Tensor) -> bool:
+    """Whether a square holds ones up to its diagonal, and zeros behind it: who may look back at whom (GPT)."""
+    square = table.shape[-2:]
+    is_told = table.dtype == torch.bool or (table.is_floating_point() and table.element_size() > 1)
+    is_square = len(square) == 2 and square[0] == square[1] > 1 and table.numel() == square[0] ** 2
+    if not (is_told and is_square) or table.numel() > LARGEST_TRIANGLE or not is_readable(table):
+        return False
+    cells = table.detach().reshape(square)
+    return bool(cells[-1].all()) and not bool(cells[0, 1]) and torch.equal(cells, torch.ones_like(cells).tril())
 
 
 def turn_on_a_map(rows: Tensor, exact: float) -> bool:

@@ -27,6 +27,21 @@ class Attends(nn.Module):
         return x + self.out(scaled_dot_product_attention(q, k, v, mask).transpose(1, 2).flatten(2))
 
 
+class Triangle(nn.Module):
+    """Attention whose scores are multiplied by a square that the model holds, and then pushed down by it (GPT)."""
+
+    def __init__(self, square):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.square = nn.Buffer(square.view(1, 1, *square.shape), persistent=False)
+
+    def forward(self, x, seen, mask):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        shown = self.square[:, :, : x.shape[1], : x.shape[1]]
+        weights = (q @ k.mT * shown + -1e4 * (1 - shown)).softmax(-1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
 class Seen(Biased):
     """Who may see whom: a triangle. Either the bool is added to scores, or what is made of it hides."""
 
@@ -82,3 +97,16 @@ def test_a_bool_by_which_scores_are_pushed_down_is_a_mask(kind):
 
     assert has_mask(trace)
     assert read_attention(trace).causal is True
+
+
+@pytest.mark.parametrize(
+    ("square", "causal"), [(torch.ones(11, 11).tril(), True), (torch.ones(11, 11).tril().flip(0), None)]
+)
+def test_a_triangle_that_a_model_holds_hides_what_its_zeros_push_down(square, causal):
+    torch.manual_seed(0)
+    model = Seen("bool").eval()
+    model.layers = nn.ModuleList(Triangle(square) for _ in range(3))
+
+    trace = xray.trace(model, torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6)
+
+    assert read_attention(trace).causal is causal

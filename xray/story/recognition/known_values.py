@@ -68,17 +68,22 @@ def work_out(flow: Flow, place: int, kept: Known, left: int) -> Values | None:
             known[place] = np.zeros(step.outputs[0].shape)
         return known[place]
     given = [
-        read_outside(record, kept.learned) if maker is None else work_out(flow, maker, kept, left - 1)
+        read_outside(step, record, kept.learned) if maker is None else work_out(flow, maker, kept, left - 1)
         for record, maker in flow.given(place)
     ]
     known[place] = apply(compute, step, given)
     return known[place]
 
 
-def read_outside(record: TensorRecord, learned: float) -> Values | None:
-    """What is known of a tensor that no step made: of a mask its cells; which keys are padding counts as unknown."""
+def read_outside(step: Step, record: TensorRecord, learned: float) -> Values | None:
+    """What is known of a tensor that a step reads and none made: of a mask its cells; padding counts as unknown.
+
+    Of a triangle that a model holds, its ones and zeros.
+    """
     if record.role == "parameter" and prod(record.shape) <= MOST:
         return np.full(record.shape, learned)
+    if is_triangle(step, record):
+        return np.broadcast_to(np.tri(record.shape[-1]), record.shape)
     facts = record.mask
     if facts is None or facts.cells is None or len(record.shape) < 2:
         return unknown(record.shape)
@@ -87,6 +92,13 @@ def read_outside(record: TensorRecord, learned: float) -> Values | None:
     letters = {VISIBLE: visible, PADDING: np.nan}
     cells = [letters.get(cell, hidden) for square in facts.cells for row in square for cell in row]
     return np.asarray(cells).reshape(record.shape) if len(cells) == prod(record.shape) else unknown(record.shape)
+
+
+def is_triangle(step: Step, record: TensorRecord) -> bool:
+    """Whether a tensor is the one square that a step reads, which was seen to hold ones up to its diagonal alone."""
+    squares = [one.shape for one in step.inputs if one.source is None and len(one.shape) > 1]
+    squares = [shape for shape in squares if shape[-1] == shape[-2]]
+    return step.settings.get("triangle") is True and squares == [record.shape] and prod(record.shape) <= MOST
 
 
 def apply(compute: "Rule", step: Step, given: "list[Values | None]") -> Values | None:
@@ -124,7 +136,7 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Value
     start: Values | None = np.zeros(step.outputs[0].shape)
     if step.op == "baddbmm":
         record, maker = next(flow.given(first))
-        addend = read_outside(record, kept.learned) if maker is None else work_out(flow, maker, kept, DEEPEST)
+        addend = read_outside(step, record, kept.learned) if maker is None else work_out(flow, maker, kept, DEEPEST)
         start = unknown(step.outputs[0].shape) if addend is None else np.broadcast_to(addend, step.outputs[0].shape)
     made: dict[int, Values | None] = {first: start}
     for place in scored[1:-1]:
@@ -136,7 +148,7 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Value
         given = [
             made[maker]
             if maker in made
-            else read_outside(record, kept.learned)
+            else read_outside(step, record, kept.learned)
             if maker is None
             else work_out(flow, maker, kept, DEEPEST)
             for record, maker in flow.given(place)
