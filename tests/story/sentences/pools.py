@@ -235,6 +235,7 @@ MODELS = {
     "shared layers": make_anatomy(FALSE, shared=True),
     "lent weights": number_blocks(make_anatomy(FALSE), weights_of="vision"),
     "weights in common": number_blocks(make_anatomy(FALSE), some_weights_of="vision"),
+    "divided weights": replace(make_anatomy(FALSE), divided=(2.0, 4.0)),
     "layers shared in part": share_in_part(make_anatomy(FALSE)),
     "stacks in turns": run_in_turns(make_anatomy(FALSE)),
     "tied": make_anatomy(FALSE, head=Head("vocabulary", 61, tied=True)),

@@ -332,7 +332,8 @@ class Anatomy:
     """What a network is made of, as far as the steps of a trace prove it.
 
     `untold` are parts that ran and have no place in it. `unused` are parts that took no part in what was recorded, the
-    largest first: a tower that got no input, experts that nobody chose.
+    largest first: a tower that got no input, experts that nobody chose. `divided` are the numbers by which weights were
+    divided in place before what was recorded worked with them (RWKV).
     """
 
     towers: tuple[Tower, ...]
@@ -342,6 +343,7 @@ class Anatomy:
     active_params: int | None
     untold: tuple[Untold, ...] = field(default=())
     unused: tuple[Untold, ...] = field(default=())
+    divided: tuple[float, ...] = field(default=())
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain lists and words, for JSON."""

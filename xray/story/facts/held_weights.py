@@ -1,10 +1,11 @@
-"""Which part of each weight a rank holds: read off what layers tell of their own weights, alike ones once."""
+"""Which part of each weight a rank holds, read off what layers tell of their own; by what weights were divided."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Setting, Trace
+from xray.story.recognition.value_shapes import number
 
 SUFFIX = "_placement"
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
@@ -24,6 +25,18 @@ class Held:
     placement: str
     parts: str = ""
     count: int = 1
+
+
+def list_divisors(trace: Trace) -> tuple[float, ...]:
+    """By which numbers matrices of weights were divided in place, before any weights worked."""
+    found = set[float | None]()
+    for step in trace.passes[0].leaves if trace.passes else ():
+        weights = [one for one in step.inputs if one.role == "parameter" and one.source is None]
+        is_divided = step.op == "div_" and len(weights) == len(step.inputs) == 1
+        if step.params or (weights and not is_divided):
+            break
+        found |= {number(step) for one in weights if len(one.shape) > 1}
+    return tuple(sorted(one for one in found if one not in (None, 1)))
 
 
 def list_held(trace: Trace) -> tuple[Held, ...]:

@@ -117,6 +117,11 @@ def describe_lent_weights(anatomy: Anatomy) -> str:
     )
 
 
+def describe_divided(anatomy: Anatomy) -> str:
+    told = join_words([f"{one:g}" for one in anatomy.divided], "or")
+    return f"Before any of them worked, some weights were divided in place: by {told}." if told else ""
+
+
 def describe_weights_in_common(anatomy: Anatomy) -> str:
     return " ".join(
         f"Some weights of the {tower.name} tower's layers are those of the {tower.some_weights_of} tower's too."
