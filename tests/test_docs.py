@@ -150,7 +150,7 @@ def test_a_recipe_of_a_family_draws_its_poster(workplace, picture):
     pytest.importorskip(package, reason=f"{package} is not installed")
     recipe = picture.source.replace(".png", ".svg").replace("examples/", f"{ROOT}/examples/")
 
-    Reader().follow(Block("console", recipe, "", "", 0))
+    Reader().follow(Block("console", f"{recipe} -q", "", "", 0))
 
     assert "WHAT THIS MODEL DOES ITS OWN WAY" in (workplace / recipe.split()[-1]).read_text(encoding="utf-8")
 
