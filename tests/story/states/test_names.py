@@ -107,13 +107,23 @@ class Skipped(nn.Module):
         return self.last(found if self.kept is None else found + rows * self.kept)
 
 
-@pytest.mark.parametrize(("skips", "lays"), [(True, False), (False, False), (False, True)])
-def test_rows_that_met_no_others_are_added_behind_the_box_of_a_state(skips, lays):
-    flow = read_flow(xray.trace(Skipped(skips, lays), torch.rand(2, 7, 12)).passes[0])
+def chart_skipped(*settings):
+    flow = read_flow(xray.trace(Skipped(*settings), torch.rand(2, 7, 12)).passes[0])
     end = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
     nodes = {node for node in {end, *flow.behind(end)} & list_reading_data(flow) if flow.is_leaf(node)}
     named = name_state_steps(flow, Recurrence("state space", None, by_pieces=True), nodes, end)
-    chart = tell_read(chart_operations(flow, nodes, end, named.labels, folded=named.folded))
+    return tell_read(chart_operations(flow, nodes, end, named.labels, folded=named.folded))
+
+
+def test_a_box_of_a_state_that_gives_the_rows_read_of_it_shows_no_shape():
+    (state,) = (node for node in chart_skipped().nodes if node.label.startswith("STATE"))
+
+    assert state.record is None
+
+
+@pytest.mark.parametrize(("skips", "lays"), [(True, False), (False, False), (False, True)])
+def test_rows_that_met_no_others_are_added_behind_the_box_of_a_state(skips, lays):
+    chart = chart_skipped(skips, lays)
     (state,) = (node for node in chart.nodes if node.label.startswith("STATE"))
 
     assert state.told == ("what rows of a piece give each other, and what is read of it",)

@@ -88,7 +88,10 @@ def tell_read(chart: Chart) -> Chart:
 
 
 def tell_read_node(node: Node, *, is_parted: bool) -> Node:
-    """A box with these words, where it is that of such a state; rows that are read of it may be `is_parted`."""
+    """A box with these words, where it is that of such a state; rows that are read of it may be `is_parted`.
+
+    One that stands for these rows too gives them, and not the state: it shows no shape.
+    """
     if node.label == READ_OF_IT and any(step.op in SUMS for step in node.steps):
         return replace(node, told=(*node.told, READ_AND_MET))
     if node.label != STATE_BY_PIECES or node.key.startswith("state") or node.record is None:
@@ -98,7 +101,8 @@ def tell_read_node(node: Node, *, is_parted: bool) -> Node:
     read = READ_AND_MET if name_made(node) in SUMS else READ
     told = read if not is_parted else "changed once" if changes == 1 else f"changed {changes} times"
     solved = SOLVED.tell({step.op for step in node.steps})
-    return replace(node, told=(told, solved) if solved else (told,))
+    record = node.record if is_parted else None
+    return replace(node, record=record, told=(told, solved) if solved else (told,))
 
 
 def name_made(node: Node) -> str:
