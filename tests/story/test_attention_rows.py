@@ -232,7 +232,15 @@ class ExpsTaken(Taken):
         return half - (one - other + 0.25) * taken
 
 
-@pytest.mark.parametrize(("make", "told"), [(Twice, None), (Taken, "learned"), (ExpsTaken, "exps")])
+class OwnTaken(Taken):
+    """What half of the heads found is taken off itself, times a number."""
+
+    def join(self, rows):
+        half, _ = rows.chunk(2, dim=2)
+        return half - torch.exp((self.one * self.two).sum()) * half
+
+
+@pytest.mark.parametrize(("make", "told"), [(Twice, None), (Taken, "learned"), (ExpsTaken, "exps"), (OwnTaken, None)])
 def test_half_of_the_heads_that_is_taken_off_the_other_is_told(make, told):
     trace = trace_of(make)
     (tower,) = xray.anatomy(trace).towers

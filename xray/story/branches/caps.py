@@ -213,7 +213,8 @@ def takes_half_off(flow: Flow, node: int) -> bool:
     halves, taken = flow.makers[node] if len(flow.makers[node]) == 2 else (None, None)
     if flow.op(node) not in DIFFERENCES or halves is None or taken is None or flow.op(taken) not in SCALINGS:
         return False
-    is_halved = len(flow.steps[halves].outputs) == 2 and halves in flow.makers[taken]
+    parts = [record.output for one in (node, taken) for record, maker in flow.given(one) if maker == halves]
+    is_halved = len(flow.steps[halves].outputs) == 2 and set(parts) == {0, 1}
     return is_halved and any(prod(record.shape) == 1 for record in flow.steps[taken].inputs)
 
 
