@@ -121,6 +121,7 @@ class Bent(nn.Module):
         (softplus, True, "Q × SOFTPLUS OF LEARNED NUMBERS"),
         (lambda by: softplus(by).mul(0.7), True, "Q × SOFTPLUS OF LEARNED NUMBERS · 0.7"),
         (lambda by: softplus(by.mul(0.7)), True, "Q × WHAT IS MADE OF LEARNED NUMBERS"),
+        (lambda by: softplus(by, beta=2), True, "Q × WHAT IS MADE OF LEARNED NUMBERS"),
         (softplus, False, "SCALE Q"),
     ],
 )

@@ -6,6 +6,7 @@ import pytest
 import torch
 from story.charts.test_operations_chart import Padded, chart_of, labels_of, rows
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
@@ -73,6 +74,32 @@ def test_learned_numbers_added_between_a_layer_and_its_bend_are_counted_in_their
     nodes = chart_of(nn.Sequential(*(Shifted() for _ in range(12))), rows(7)).nodes
 
     assert [(node.label, node.extra) for node in nodes] == 12 * [("LINEAR + SOFTPLUS", "56 parameters")]
+
+
+@pytest.mark.parametrize(
+    ("bend", "told"),
+    [
+        (functional.softplus, "SOFTPLUS"),
+        (lambda x: functional.softplus(x, 1.0, 20.0), "SOFTPLUS"),
+        (lambda x: functional.softplus(x, beta=2.5), "SOFTPLUS (β 2.5)"),
+        (lambda x: functional.softplus(x, 3.0, 7.0), "SOFTPLUS (β 3, threshold 7)"),
+        (nn.Softplus(threshold=5), "SOFTPLUS (threshold 5)"),
+    ],
+    ids=["plain", "as mostly", "steep", "by place", "module"],
+)
+def test_a_softplus_is_told_with_its_numbers_where_they_are_others_than_mostly(bend, told):
+    assert labels_of(Bent(bend), rows(7)) == ["LINEAR", told]
+
+
+class Bent(nn.Module):
+    """What a linear layer gives, bent."""
+
+    def __init__(self, bend):
+        super().__init__()
+        self.layer, self.bend = nn.Linear(7, 7), bend
+
+    def forward(self, x):
+        return self.bend(self.layer(x))
 
 
 class Halved(nn.Module):

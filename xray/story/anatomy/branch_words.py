@@ -58,7 +58,8 @@ RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 def label_activation(name: str) -> str:
     """What an activation is called in a box: as it is spelled (SiLU), or a plain word in capitals (SIGMOID)."""
     told = ACTIVATIONS.get(name, name.replace("_", " "))
-    return told.upper() if told == told.lower() else told
+    word, mark, numbers = told.partition(" (")
+    return f"{word.upper()}{mark}{numbers}" if told == told.lower() else told
 
 
 def spell_curve(curve: Sequence[tuple[str, float | None]]) -> str:

@@ -15,6 +15,8 @@ from xray.story.recognition.lengths import BY_LENGTH
 from xray.story.states.names import Named
 
 MASK, TIMES_MASK = "MASK", "× MASK"
+GREEK = str.maketrans("ΠΒ", "πβ")
+"""Greek letters that stay small in a formula in capitals."""
 MORE_BOXES = 9
 """So many boxes tell only how rows are cut, moved and multiplied: other charts have none of them."""
 
@@ -43,7 +45,7 @@ def name_curved_steps(flow: Flow, nodes: Collection[int]) -> Named:
 
 def name_curve(flow: Flow, steps: Sequence[int]) -> str:
     """What some steps make of a score, as a formula in capitals."""
-    return spell_curve(list_curve(flow, steps)).upper().replace("Π", "π")
+    return spell_curve(list_curve(flow, steps)).upper().translate(GREEK)
 
 
 def name_mask(flow: Flow, steps: Sequence[int]) -> str:

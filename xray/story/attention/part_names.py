@@ -11,6 +11,7 @@ from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
 from xray.story.attention.runs import joins_own_norm, pads
 from xray.story.body.scale import multiplies_by_learned
+from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.operands import is_kept
 from xray.story.branches.rows import rolls_places
@@ -145,7 +146,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         if is_pool(flow, part.nodes[-1]):
             return f"{label_step(flow, part.nodes[-1])} {letters}"
         shared = sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ())) > 1
-        return f"{label_activation(flow.op(part.nodes[-1]).strip('_'))} {'' if shared else letters}".strip()
+        return f"{label_activation(name_bend(flow.steps[part.nodes[-1]]))} {'' if shared else letters}".strip()
     words = {
         "heads": "HEADS",
         "rotate": "ROTATE",

@@ -8,6 +8,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import NormKind
+from xray.story.branches.caps import name_bend
 from xray.story.recognition.between import Region, is_linear
 from xray.story.recognition.norms import Norm, find_norm, name_norm
 from xray.story.recognition.scored_parts import list_behind
@@ -36,7 +37,7 @@ def name_gate_curve(flow: Flow, maker: int | None) -> str | None:
     bend = flow.carried_from(maker, CARRYING)
     if bend is None or flow.op(bend) not in CURVES:
         return None
-    return "gelu tanh" if flow.steps[bend].settings.get("approximate") == "tanh" else flow.op(bend).rstrip("_")
+    return name_bend(flow.steps[bend])
 
 
 def list_behind_heads(flow: Flow, site: Site, region: Region) -> list[int]:

@@ -18,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SIDE_BY_SIDE,
 )
+from xray.ir.trace import Step
 from xray.story.branches.operands import TURNED, Side, find_norm_of
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm, is_of_weights
@@ -29,6 +30,8 @@ SCALE = "SCALE"
 """What a step is called that multiplies by a number that is not recorded."""
 BENDING = CURVES | {"exp", "softplus"}
 MOVES = CARRYING | REPEATS | {"masked_fill", "masked_fill_"}
+BETA, THRESHOLD = ("beta", "other", 1), ("threshold", "arg2", 20)
+"""How torch's own softplus names its two numbers, how they are recorded without a name, and what they are mostly."""
 KEEPING = TURNED | DROPOUTS | REPEATS | SIDE_BY_SIDE | NORMS
 """What may be done to queries and keys that scales none of them."""
 
@@ -66,7 +69,7 @@ def read_added_of_values(flow: Flow, site: Site, value: Side, heads: int | None)
         op, record = flow.op(here), next((one for one, _ in flow.given(here) if one.role != "parameter"), None)
         learned = [one.role for one in flow.steps[here].inputs].count("parameter")
         if op in BENDING or (op in SCALINGS - DIVISIONS and learned == 1):
-            told.append("learned" if learned else op)
+            told.append("learned" if learned else name_bend(flow.steps[here]))
         elif op not in MOVES:
             return None
         keys = flow.output(site.scores).shape[-1:]
@@ -76,6 +79,16 @@ def read_added_of_values(flow: Flow, site: Site, value: Side, heads: int | None)
     is_of_value = begin in value.nodes and begin is not None and value.last is not None and begin >= value.last
     is_own = is_of_value and here is not None and flow.output(here).shape[-1] == heads
     return ("linear", *reversed(told)) if is_own and for_each_key else None
+
+
+def name_bend(step: Step) -> str:
+    """What an operation is called that bends by itself, with the numbers of a softplus that are not those of most."""
+    name = step.op.strip("_")
+    if name == "gelu":
+        return "gelu tanh" if step.settings.get("approximate") == "tanh" else name
+    beta, threshold = (number(step, word) or number(step, place) or most for word, place, most in (BETA, THRESHOLD))
+    told = [f"β {beta:g}"] * (beta != BETA[-1]) + [f"threshold {threshold:g}"] * (threshold != THRESHOLD[-1])
+    return f"{name} ({', '.join(told)})" if name == "softplus" and told else name
 
 
 def find_last_norm(flow: Flow, side: Side, last: int) -> int:

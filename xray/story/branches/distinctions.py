@@ -28,6 +28,7 @@ from xray.story.anatomy.branches import (
     Projection,
     StreamMixing,
 )
+from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
@@ -277,7 +278,7 @@ def describe_curved(flow: Flow, region: Region) -> CurvedAttention | None:
 def list_curve(flow: Flow, steps: Sequence[int]) -> tuple[tuple[str, float | None], ...]:
     """What some steps do to each score, each with the number by which it does so, if it has one."""
     bent = [node for node in steps if flow.op(node) not in CARRYING | DROPOUTS]
-    return tuple((flow.op(node).rstrip("_"), read_number(flow, node)) for node in bent)
+    return tuple((name_bend(flow.steps[node]), read_number(flow, node)) for node in bent)
 
 
 def read_number(flow: Flow, node: int) -> float | None:

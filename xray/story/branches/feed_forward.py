@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
+from xray.story.branches.caps import name_bend
 from xray.story.branches.others import count_groups
 from xray.story.experts.held_gates import find_held
 from xray.story.passages.added_places import learned_source
@@ -230,7 +231,8 @@ def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> 
 
 def list_bending(flow: Flow, nodes: Collection[int], activation: str | None) -> list[int]:
     """The steps among some by which numbers are bent, as their activation is told."""
-    ops = BENT_BY.get(activation or "", frozenset({activation}))
+    name = (activation or "").partition(" (")[0]
+    ops = BENT_BY.get(name, frozenset({name}))
     return [node for node in sorted(nodes) if flow.is_leaf(node) and flow.op(node).rstrip("_") in ops]
 
 
@@ -240,8 +242,7 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
     bends = [op for op in ops if op in CURVES or op in ("pow", "clamp")]
     node_of = {flow.op(node).rstrip("_"): node for node in inner}
     if "gelu" in bends:
-        way = flow.steps[node_of["gelu"]].settings.get("approximate", "none")
-        return "gelu tanh" if way == "tanh" else "gelu"
+        return name_bend(flow.steps[node_of["gelu"]])
     if "silu" in bends:
         return "silu"
     if "relu" in bends:
@@ -275,4 +276,4 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
             return "quick gelu"
         return "silu" if multiplied and factor is None else "sigmoid" if not multiplied else None
     known = [op for op in bends if op not in ("pow", "clamp")]
-    return known[0] if len(known) == 1 else None
+    return name_bend(flow.steps[node_of[known[0]]]) if len(known) == 1 else None

@@ -26,7 +26,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.stages import find_any_norm
-from xray.story.branches.caps import name_times, read_factor
+from xray.story.branches.caps import name_bend, name_times, read_factor
 from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.inputs import label_noise, list_noise_sum
 from xray.story.passages.added_places import ADDED_UP
@@ -129,10 +129,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return "NUMBERS PUT IN"
     if op in LABELS:
         return f"{LABELS[op]}, ITS REAL PART" if find_real(flow, node) != node else LABELS[op]
-    if op == "gelu" and flow.steps[node].settings.get("approximate") == "tanh":
-        return label_activation("gelu tanh")
     if op in CURVES:
-        return label_activation(op.strip("_"))
+        return label_activation(name_bend(flow.steps[node]))
     if op in FINDINGS:
         return label_convolution(flow, node)
     if adds_up_rows(flow, node):

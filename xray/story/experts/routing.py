@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import only_moves
 from xray.story.anatomy.branches import Routing
-from xray.story.branches.caps import read_factor
+from xray.story.branches.caps import name_bend, read_factor
 from xray.story.experts.choice import STACKED
 from xray.story.experts.in_turn import read_nearness
 from xray.story.recognition.between import is_linear
@@ -55,7 +55,7 @@ def read_way(flow: Flow, way: Sequence[int], router: int) -> Routing | None:
     bends = [node for node in way if flow.op(node) in BENDS or divides_in_logarithms(flow, node)]
     picks = [node for node in way if flow.op(node) in PICKING or keeps_chosen(flow, node)]
     first, last = (way.index(bends[-1]), way.index(bends[0])) if bends else (len(way), len(way))
-    names = [flow.op(node) if flow.op(node) in BENDS else "softmax" for node in bends]
+    names = [name_bend(flow.steps[node]) if flow.op(node) in BENDS else "softmax" for node in bends]
     divided = any(divides_by_sum(flow, node) for node in way)
     if names == ["softmax", LOGARITHM]:  # the softmax of logarithms is what these are of, divided by its sum
         names, divided = ["sigmoid"], True

@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SCALINGS, SUMS
-from xray.story.branches.caps import find_cap, name_times, read_factor
+from xray.story.branches.caps import find_cap, name_bend, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import is_of_weights
@@ -49,7 +49,7 @@ def name_worked_out(flow: Flow, steps: Iterable[int], names: Mapping[tuple[str, 
     worked = [one for one in sorted(steps) if flow.op(one) not in CARRYING]
     factor = read_factor(flow, worked.pop()) if len(worked) > 1 and flow.op(worked[-1]) in SCALINGS else 1
     is_known = all(flow.op(one) != "rsub" or number(flow.steps[one]) == 1 for one in worked)
-    told = names.get(tuple(flow.op(one) for one in worked)) if is_known and factor is not None else None
+    told = names.get(tuple(name_bend(flow.steps[one]) for one in worked)) if is_known and factor is not None else None
     more = "" if factor is None or factor == 1 else f" · {spell_factor(factor)}"
     return f"{told}{more}" if told else "WHAT IS MADE OF {}"
 
