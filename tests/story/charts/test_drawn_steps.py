@@ -102,6 +102,10 @@ class Bent(nn.Module):
         return self.bend(self.layer(x))
 
 
+def test_rows_that_are_flipped_have_a_box():
+    assert labels_of(Bent(lambda x: x.flip(1)), rows(7)) == ["LINEAR", "FLIP"]
+
+
 class Halved(nn.Module):
     """A linear layer, whose half is bent, or all of it."""
 

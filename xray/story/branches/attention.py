@@ -46,7 +46,7 @@ from xray.story.branches.others import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.rows import looks_at_another_row, name_far_apart, read_kept_apart, rolls_places
+from xray.story.branches.rows import looks_at_another_row, name_far_apart, read_kept_apart, rolls_places, swaps_places
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
@@ -112,6 +112,7 @@ def describe_attention(
     pairs = name_turned_pairs(flow, query, key) if turned else None
     fused = name_fusion(query, key, value)
     apart = read_kept_apart(flow, site, query)
+    causal = scores.causal if reach is None else reach.ahead == 0
     return Attention(
         source=source,
         heads=heads,
@@ -142,7 +143,7 @@ def describe_attention(
         fused=fused,
         fused_by=name_fused_order(flow, query, heads) if fused == "qkv" else None,
         kernel=name_kernel(flow, site),
-        causal=scores.causal if reach is None else reach.ahead == 0,
+        causal=None if causal and swaps_places(flow, region.inner) else causal,
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),

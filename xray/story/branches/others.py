@@ -14,6 +14,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.branches.operands import Side
+from xray.story.branches.rows import SWAPS
 from xray.story.passages.channels import is_comparison, spreads_both
 from xray.story.passages.held_factors import is_given, list_fed
 from xray.story.passages.pools import list_means
@@ -139,6 +140,8 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
         groups = count_groups(flow, node)
         if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
             found = Convolution(kernel, groups, causal=looks_back(flow, node) or None)
+    if found is not None and any(flow.op(node) in SWAPS for node in nodes):
+        found = replace(found, causal=None)  # what stands before a place there came after it
     return found if found is None else replace(found, adds_mean=adds_mean(flow, nodes) or None)
 
 

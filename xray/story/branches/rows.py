@@ -1,5 +1,6 @@
 """Rows that are swapped or rolled, keys of another row of the batch, and what tells how far apart two rows are."""
 
+from collections.abc import Collection
 from math import isqrt, prod
 
 import numpy as np
@@ -60,6 +61,12 @@ def list_swapped(flow: Flow, node: int) -> list[int]:
     """The axes that a step flips or rolls, counted from 0."""
     step, rank = flow.steps[node], len(flow.output(node).shape)
     return list_rolled(step) if step.op == "roll" else [number % rank for number in list_numbers(step)]
+
+
+def swaps_places(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether some steps bring rows of data into another order, and not the numbers within each alone."""
+    swaps = {node for node in nodes if flow.op(node) in SWAPS and flow.steps[node].outputs} & list_reading_data(flow)
+    return any(min(list_swapped(flow, node), default=0) < len(flow.output(node).shape) - 1 for node in swaps)
 
 
 def list_rolled(step: Step) -> list[int]:

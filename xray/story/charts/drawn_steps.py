@@ -312,9 +312,10 @@ def is_bend(flow: Flow, node: int, inside: Collection[int]) -> bool:
 
 
 def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
-    """Whether a step makes one number of several neighbours, one row of several, or lays or takes them otherwise."""
+    """Whether a step makes one number of several neighbours, one row of several, or lays, takes or flips them."""
     return (
-        is_pool(flow, node)
+        (flow.op(node) == "flip" and flow.output(node).is_float and node in list_reading_data(flow))
+        or is_pool(flow, node)
         or lays_neighbours(flow, node)
         or measures_channels(flow, node)
         or takes_in_order(flow, node)
