@@ -83,6 +83,15 @@ class Following(nn.Module):
         return x, rows[-1]
 
 
+class LastOfItsOwn(Following):
+    """The same, but the first layer of the eye and the last of the words have other heads (Grounding DINO)."""
+
+    def __init__(self):
+        super().__init__()
+        first, last = (Layer(WIDTH, Attention(WIDTH, 1), norm="before") for _ in range(2))
+        self.eye, self.reader = nn.ModuleList([first, *self.eye]), nn.ModuleList([*self.reader, last])
+
+
 class Taking(nn.Module):
     """An eye, and words whose layers take turns: each has so many heads, and looks at the eye or at words alone."""
 
@@ -203,6 +212,14 @@ def test_where_of_layers_alike_each_reads_another_layer_the_ribbon_says_all_of_t
 
     assert [len(tower.groups) for tower in anatomy.towers] == [1, 1]
     assert [text for text in list_texts(layout) if text.startswith("BEHIND")] == ["BEHIND LAYERS 1, 2, 3"]
+
+
+def test_what_leads_to_one_layer_alone_is_said_to_begin_behind_one():
+    anatomy, layout = draw_model(LastOfItsOwn())
+
+    assert [link.behind for link in anatomy.links] == [(0, 1, 2, 3)]
+    assert [len(tower.groups) for tower in anatomy.towers] == [2, 2]
+    assert [text for text in list_texts(layout) if text.startswith("BEHIND")] == ["BEHIND LAYER 4"]
 
 
 def test_what_a_tower_looks_at_is_led_from_the_box_of_its_own_entrance_that_made_it():

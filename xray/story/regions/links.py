@@ -310,7 +310,8 @@ def name_way(
     if layer is None:
         return []
     layers = {one.source.layer for one in alike if one.source.layer is not None}
-    layers |= list_read_behind(column, layer, {columns[one.target].name for one in alike}, links)
+    several = {columns[one.target].name for one in alike if not ends_in_one_layer(columns, standing, one)}
+    layers |= list_read_behind(column, layer, several, links)
     layers -= (
         {column.towering.tower.layers - 1} if any(is_end(one.source, columns, standing) for one in alike) else set()
     )
@@ -340,6 +341,19 @@ def fit_name(canvas: Canvas, told: Sequence[str], right: float, lane: float) -> 
         if x + max(canvas.text_width(text, smaller, "bold") for text in told) < lane - BEND:
             return x, smaller, True
     return right + 5, NOTE, False
+
+
+def ends_in_one_layer(columns: Sequence[Column], standing: Sequence[Standing], way: Way) -> bool:
+    """Whether all boxes that a way ends at are of a layer that stands for itself, and reads behind no others."""
+    counts = {id(panel): frame.group.count for frame in columns[way.target].frames for panel in frame.panels}
+    alone = [
+        box
+        for shown in standing[way.target].drawn.shown
+        for panel, placed in zip(shown.panels[:1], shown.placed[:1], strict=True)
+        if counts.get(id(panel)) == 1
+        for box in placed.boxes.values()
+    ]
+    return all(box in alone for box in (*way.wholes, *(one for row in way.aims for one in row)))
 
 
 def list_read_behind(column: Column, layer: int, targets: Collection[str], links: Sequence[Link]) -> set[int]:
