@@ -102,6 +102,26 @@ def test_a_turn_and_its_angles_are_a_box_each():
     assert pieces(plan) == [("bundle", "rotary angles"), ("bundle", "rotary positions")]
 
 
+@pytest.mark.parametrize(
+    ("op", "is_first", "told"),
+    [
+        ("embedding", True, "which are picked"),
+        ("gather", False, "which are picked"),
+        ("gather", True, "made of no data"),
+    ],
+)
+def test_what_no_data_made_is_said_to_name_what_is_picked_where_it_does_and_not_of_what_it_counts(op, is_first, told):
+    start = projected()
+    steps = [shaped(call("net.arange", "arange", [], parent="net#0"), (5, 7), role="ids")]
+    for number in range(3):
+        source = [steps[-1].id]
+        steps.append(shaped(call("net.expand", "expand", source, parent="net#0", number=number), (5, 7), (5, 7)))
+    read = [steps[-1].id, start.id] if is_first else [start.id, steps[-1].id]
+    end = shaped(call("net.end", op, read, parent="net#0"), (5, 7), (5, 7), WIDE)
+
+    assert pieces(plan_blocks(model_of(start, *steps, end, shape=WIDE))) == [("bundle", told)]
+
+
 def test_a_product_with_a_learned_table_is_no_turn():
     start = projected()
     steps = spell_turn(start.id)

@@ -26,7 +26,7 @@ PAINTED: dict[PieceKind, Kind] = {
     "rotation": "joining",
     "mask": "mask",
     "angles": "other",
-    "places": "other",
+    "picks": "other",
     "numbers": "other",
 }
 """As what kind of work a piece is painted."""

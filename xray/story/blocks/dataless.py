@@ -1,4 +1,4 @@
-"""What is worked out without weights and without data: masks, angles, numbers of places, constants."""
+"""What is worked out without weights and without data: masks, angles, which are picked, constants."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -9,8 +9,8 @@ from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.blocks.rotations import list_rotations
 
-Use = Literal["mask", "angles", "places", "numbers"]
-"""What for: to hide scores, to turn queries and keys, to look rows up, or anything else."""
+Use = Literal["mask", "angles", "picks", "numbers"]
+"""What for: to hide scores, to turn queries and keys, to say what is looked up, or anything else."""
 
 NOTHING, IDS, DATA = range(3)
 """What a step depends on at most: nothing that changes, ids that the model is given, or weights and data."""
@@ -49,7 +49,13 @@ def use_of(flow: Flow, place: int, reader: int, turns: set[int]) -> Use:
         maker == place and record.role == "mask" for record, maker in flow.given(reader)
     ):
         return "mask"
-    return "places" if op in PICKS else "numbers"
+    return "picks" if op in PICKS and names_picked(flow, place, reader) else "numbers"
+
+
+def names_picked(flow: Flow, place: int, reader: int) -> bool:
+    """Whether a step says which numbers another one picks, and is not what these are picked from."""
+    makers = flow.makers[reader]
+    return place in (makers[:1] if flow.op(reader) in LOOKUPS else makers[1:])
 
 
 @once

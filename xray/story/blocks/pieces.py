@@ -16,12 +16,12 @@ from xray.story.blocks.tree import Tree
 from xray.story.recognition.norms import STRIPPED, Norm, find_norm, name_norm
 from xray.story.recognition.value_shapes import number
 
-PieceKind = Literal["norm", "rotation", "mask", "angles", "places", "numbers"]
+PieceKind = Literal["norm", "rotation", "mask", "angles", "picks", "numbers"]
 WORDS: dict[PieceKind, str] = {
     "rotation": "rotary positions",
     "mask": "making of the mask",
     "angles": "rotary angles",
-    "places": "numbers of places",
+    "picks": "which are picked",
     "numbers": "made of no data",
 }
 FEWEST_NUMBERS = 3
