@@ -38,3 +38,28 @@ def test_the_other_part_of_cut_rows_is_not_led_out_of_the_box_of_the_first_one(i
     found = {chart.node(edge.source).label for edge in chart.edges if edge.target == box.key}
     assert found == {"LINEAR O", led}
     assert "1 OF 5 ROWS Q" in {node.label for node in chart.nodes}
+
+
+class Meeting(nn.Module):
+    """Queries, or the rows that keys are made of too, meet learned rows, and what comes of it is added (SAM)."""
+
+    def __init__(self, *, met):
+        super().__init__()
+        self.qkv, self.end = nn.Linear(WIDTH, 3 * HEADS * D_K), nn.Linear(HEADS * D_K, WIDTH)
+        self.rows, self.met = nn.Parameter(torch.randn(5, 5, D_K)), met
+
+    def forward(self, x):
+        parts = self.qkv(x).unflatten(-1, (3, HEADS * D_K)).permute(2, 0, 1, 3).unbind(0)
+        query, key, value = (one.view(*x.shape[:2], HEADS, D_K).transpose(1, 2) for one in parts)
+        met = parts[self.met].reshape(*x.shape[:2], HEADS, D_K).transpose(1, 2)
+        bias = torch.einsum("bhqc,qkc->bhqk", met, self.rows)
+        return self.end(scaled_dot_product_attention(query, key, value, attn_mask=bias).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("met", "led"), [(0, "HEADS Q"), (1, "HEADS K")])
+def test_what_meets_one_part_of_a_cut_is_led_out_of_the_box_that_moves_that_part(met, led):
+    chart = chart_of(lambda: Meeting(met=met))
+    (bias,) = (node for node in chart.nodes if node.label.startswith("+ "))
+
+    found = {chart.node(edge.source).label for edge in chart.edges if edge.target == bias.key}
+    assert found == {"SCORES Q·K^T ÷ √d_k", led}

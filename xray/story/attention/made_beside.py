@@ -7,6 +7,7 @@ from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS, WAVES
 from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
 from xray.story.branches.feed_forward import SPLITTERS
@@ -34,8 +35,8 @@ class Beside:
 
     def lead_in(self, flow: Flow, made: Collection[int], key: str) -> tuple[list[Edge], bool]:
         """The lines from boxes to one that stands for steps, and whether these read what the branch begins with too."""
-        read = {maker for node in made for _, maker in flow.taken(node) if maker is not None and maker not in made}
-        read = {one for maker in read for one in pass_by(flow, maker, self)}
+        taken = [one for node in made for one in flow.taken(node) if one[1] not in made]
+        read = {one for record, maker in taken if (one := pass_by(flow, record, maker, self)) is not None}
         sources = dict.fromkeys(self.owners[one] for one in sorted(read) if one in self.owners)
         return [Edge(source, key) for source in sources if source != key], self.entry in read
 
@@ -59,21 +60,34 @@ class Origin:
     ways: tuple[int, ...] = ()
 
 
-def pass_by(flow: Flow, maker: int, ways: Beside) -> Iterator[int]:
-    """A step, or the one behind steps that only move numbers and for which no box stands.
+def pass_by(flow: Flow, read: TensorRecord, maker: int | None, ways: Beside) -> int | None:
+    """The step that made what is read, or the one behind steps that only move numbers and for which no box stands.
 
     Of rows that are cut into several parts, a box stands for one of these, and another one may be read: it is led there
-    from the box of what is cut (ProphetNet).
+    from the box that stands for moves of that part alone (SAM), or where none is known, of what is cut (ProphetNet).
     """
-    here: int | None = maker
-    while here is not None and here not in ways.owners and here != ways.entry and flow.op(here) in CARRYING:
-        here = next(iter(flow.makers[here]), None)
-    if here is not None and here in ways.owners and flow.op(here) in SPLITTERS and len(flow.steps[here].outputs) > 1:
-        first = flow.makers[here][0]
-        whole = None if first is None else next(pass_by(flow, first, ways), None)
-        here = whole if whole in ways.owners else here
-    if here is not None:
-        yield here
+    if maker is None:
+        return None
+    part = find_moved_part(flow, maker, read.output, ways)
+    if part is not None:
+        return part
+    uncut, first = next(flow.given(maker), (read, None))
+    if maker in ways.owners:
+        is_cut = flow.op(maker) in SPLITTERS and len(flow.steps[maker].outputs) > 1
+        whole = pass_by(flow, uncut, first, ways) if is_cut else None
+        return whole if whole in ways.owners else maker
+    return pass_by(flow, uncut, first, ways) if maker != ways.entry and flow.op(maker) in CARRYING else maker
+
+
+def find_moved_part(flow: Flow, cut: int, output: int | None, ways: Beside) -> int | None:
+    """A step that reads one of the parts that rows are cut into, and whose box does nothing but move it."""
+    moves = CARRYING | SPLITTERS
+    for reader in flow.readers.get(cut, ()) if output is not None else ():
+        reads = [record.output for record, maker in flow.given(reader) if maker == cut]
+        key = ways.owners.get(reader)
+        if key and reads == [output] and all(flow.op(one) in moves for one, its in ways.owners.items() if its == key):
+            return reader
+    return None
 
 
 def read_entry(flow: Flow, found: Branching) -> int | None:
