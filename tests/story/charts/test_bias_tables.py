@@ -1,5 +1,6 @@
 """What is added to scores as the sum of tables: by how far apart places are, and by how far their boxes (UDOP)."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
@@ -24,13 +25,14 @@ class Attends(nn.Module):
 
 
 class Biased(nn.Module):
-    """A table for places, and one for the left ends of boxes; `second` is whether there is that."""
+    """A table for places, and a `second` for the left ends of boxes; their rows are divided by a number, if told."""
 
-    def __init__(self, *, second):
+    def __init__(self, *, second, by=None):
         super().__init__()
         self.words, self.layers = nn.Embedding(31, WIDTH), nn.ModuleList(Attends() for _ in range(3))
         self.thinks = nn.ModuleList(FeedForwardPart() for _ in range(3))
         self.places, self.ends, self.second = nn.Embedding(2 * FAR, HEADS), nn.Embedding(2 * FAR, HEADS), second
+        self.by = by
 
     def forward(self, ids, bbox):
         places, ends = torch.arange(ids.shape[1]).expand_as(ids), bbox[:, :, 0]
@@ -38,7 +40,7 @@ class Biased(nn.Module):
         bias = bias + self.look_up(self.ends, ends) if self.second else bias
         x = self.words(ids)
         for attends, thinks in zip(self.layers, self.thinks, strict=True):
-            x = thinks(attends(x, bias))
+            x = thinks(attends(x, bias if self.by is None else bias / self.by))
         return x
 
     def look_up(self, table, places):
@@ -46,9 +48,9 @@ class Biased(nn.Module):
         return table((apart + FAR).clamp(0, 2 * FAR - 1)).permute(0, 3, 1, 2)
 
 
-def bias_of(*, second):
+def bias_of(*, second, by=None):
     ids, bbox = torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6
-    (column,) = read_columns(xray.trace(Biased(second=second).eval(), ids, bbox))
+    (column,) = read_columns(xray.trace(Biased(second=second, by=by).eval(), ids, bbox))
     return next(node for node in column.frames[0].panels[0].chart.nodes if node.label.startswith("+"))
 
 
@@ -58,3 +60,9 @@ def test_a_bias_that_is_the_sum_of_two_tables_says_so_and_by_what_one_is_asked()
 
 def test_a_bias_of_one_table_has_no_sum():
     assert not [text for text in bias_of(second=False).told if "added up" in text]
+
+
+@pytest.mark.parametrize(("by", "factor"), [((WIDTH // HEADS) ** 0.5, "÷ √d_k"), (8, "· 0.125")])
+def test_rows_of_tables_that_are_divided_before_they_are_added_say_by_what(by, factor):
+    assert f"2 tables added up, 1 of them by bbox, rows {factor}, 84 parameters" in bias_of(second=True, by=by).told
+    assert f"rows {factor}" in bias_of(second=False, by=by).told[0]

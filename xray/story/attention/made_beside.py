@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
+from xray.story.attention.factors import name_factors
 from xray.story.attention.lanes import list_opening
 from xray.story.body.stages import Branching
 from xray.story.branches.feed_forward import SPLITTERS
@@ -306,6 +307,18 @@ def name_tables(flow: Flow, place: int | None) -> Iterator[str | None]:
             yield from name_tables(flow, maker)
     else:
         yield name_asked(flow, place) if place is not None and takes_rows(flow, place) else None
+
+
+def name_table_factor(flow: Flow, site: Site, part: Scored) -> str:
+    """By what rows of tables are multiplied on their way to the scores that they are added to (LayoutLMv3)."""
+    own = {*site.scored, *site.query.nodes, *site.key.nodes}
+    starts = [maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own]
+    here = starts[0] if len(starts) == 1 and None not in name_tables(flow, starts[0]) else None
+    found: list[int] = []
+    while here is not None and flow.op(here) in CARRYING | SCALINGS and len(flow.makers[here]) == 1:
+        found += [here] if flow.op(here) in SCALINGS else []
+        here = flow.makers[here][0]
+    return name_factors(flow, site, [Scored("scale", tuple(found))])
 
 
 def takes_rows(flow: Flow, node: int) -> bool:

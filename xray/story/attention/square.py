@@ -24,6 +24,7 @@ from xray.story.attention.made_beside import (
     is_of_sines,
     list_made,
     list_shared,
+    name_table_factor,
 )
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
@@ -46,6 +47,7 @@ from xray.story.sentences.of_parts import (
     OF_SINES,
     ONE_TABLE,
     PIECES,
+    ROWS_SCALED,
     SHARED_NUMBERS,
     describe_box,
     tell_origin,
@@ -291,7 +293,8 @@ def score_node(
     origin = Origin() if others else find_origin(flow, site, part)
     is_made_of_sines = branch.positions == "relative" and not origin.asked and is_of_sines(flow, site, part)
     told_origin = tell_origin(origin.asked, origin.names, by_query=meets_query(flow, site, beside))
-    made_of = [OF_SINES if is_made_of_sines else told_origin]
+    factor = "" if others else name_table_factor(flow, site, part)
+    made_of = [OF_SINES if is_made_of_sines else told_origin, factor and ROWS_SCALED.format(factor=factor)]
     if origin.names:
         ways = [node for node in origin.ways if node not in made]
         held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)

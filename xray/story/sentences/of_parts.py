@@ -34,6 +34,8 @@ MADE_OF, BY_ATTENTION = "made of {row} of each sequence", "worked out by attenti
 """Beside a box of rows that are worked out of a stream and put beside it (X-CLIP)."""
 TABLES, ASKED_BY = "{many:,} tables added up", ", {some:,} of them by {name}"
 """Beside a bias that is the sum of several tables, and by which argument some of these are asked (UDOP)."""
+ROWS_SCALED = "rows {factor}"
+"""Beside a bias of which the rows that are looked up are multiplied by a number, before they are added (LayoutLMv3)."""
 PARTED = "parted by {name}"
 """Beside where sets of experts meet again, whose places an argument tells apart (ERNIE 4.5 VL)."""
 OF_SINES = "of sines of places"
