@@ -70,12 +70,12 @@ class Heard(Layered):
 class Painted(Layered):
     """A picture below another one, and a painted one twice, each cut into patches by the same layer (SegGPT)."""
 
-    def __init__(self):
+    def __init__(self, times=2):
         super().__init__()
-        self.find = nn.Conv2d(3, WIDTH, 4, stride=4)
+        self.find, self.times = nn.Conv2d(3, WIDTH, 4, stride=4), times
 
     def enter(self, image, shown, painted):
-        seen, told = (self.find(torch.cat(two, dim=2)) for two in ((shown, image), (painted, painted)))
+        seen, told = (self.find(torch.cat(pieces, dim=2)) for pieces in ((shown, image), (painted,) * self.times))
         return (seen + told).flatten(2).mT
 
 
@@ -213,6 +213,15 @@ def test_a_second_picture_that_is_put_together_of_what_comes_in_has_a_box():
 
     assert [node.record.shape for node in chart.nodes if node.row == 0] == [(2, 3, 16, 12)] * 2
     assert {("IMAGE", "PATCHES 4×4"), ("INPUT", "PATCHES 4×4")} <= list_arrows(chart)
+
+
+@pytest.mark.parametrize(("times", "told"), [(4, "4 times"), (6, "6 times")])
+def test_a_picture_that_is_put_beside_itself_is_told_as_one(times, told):
+    high = 48 // times
+    chart = read(lambda: Painted(times=times), *torch.rand(2, 2, 3, 24, 12), torch.rand(2, 3, high, 12)).entrance
+
+    (painted,) = [node for node in chart.nodes if node.label == "INPUT"]
+    assert painted.told == (f"2×3×{high}×12 {told}, put end to end",)
 
 
 def test_arguments_of_one_shape_are_not_drawn_as_one():

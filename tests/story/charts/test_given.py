@@ -384,7 +384,7 @@ class Paired(nn.Module):
     [
         (lambda _, example: example, 2, ("2 of 2×3×8×20, put end to end",)),
         (lambda _, example: example.sin(), 2, ()),
-        (lambda image: image, 1, ()),
+        (lambda image: image, 1, ("2×3×8×20 twice, put end to end",)),
     ],
 )
 def test_given_pieces_that_are_put_together_before_they_are_read_are_told(first, many, told):

@@ -48,3 +48,23 @@ def test_a_sum_of_products_with_a_bool_and_its_opposite_takes_one_or_the_other(w
 @pytest.mark.parametrize("way", OTHERS)
 def test_a_sum_of_other_products_takes_not_one_of_two(way):
     assert "ONE OR THE OTHER" not in [node.label for node in chart(OTHERS[way]).nodes]
+
+
+class Hides(Merges):
+    """A learned row stands for some words, in a sum of products or by `where` (SegGPT)."""
+
+    def __init__(self, merge):
+        super().__init__(merge)
+        self.hidden = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, ids):
+        words = self.words(ids)
+        return self.layers(self.merge(ids.eq(4)[..., None], self.hidden.expand_as(words), words))
+
+
+@pytest.mark.parametrize("way", [*WAYS.values(), torch.where])
+def test_a_learned_row_that_a_bool_puts_in_the_place_of_others_is_told_and_counted(way):
+    (column,) = read_columns(xray.trace(Hides(way).eval(), torch.arange(10).view(2, 5)))
+
+    (head,) = [node for node in column.entrance.nodes if node.key == column.entrance.head]
+    assert (head.label, head.extra) == ("A LEARNED ROW PUT IN", f"{WIDTH} parameters")

@@ -44,6 +44,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.states.cut_parts import tell_parts
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
@@ -383,7 +384,7 @@ def make_node(
     times = list_times(flow, node) if flow.op(node) in CURVES | SUMS and node not in labels else ()
     apart = {*owner}.difference(group)
     times = () if flow.op(node) in SUMS and not apart.isdisjoint(times) else times
-    held = (*with_held(flow, node, apart), *bias)
+    held = (*with_held(flow, node, apart), *bias, *(one for one in list_one_of_two(flow, node) if one in group))
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
     label, end = (

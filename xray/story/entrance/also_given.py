@@ -56,7 +56,9 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
         same = next((one for one in given if is_one and has_shape(one, record)), None)
         if same is None:
             key = str(record.shape) if is_one else record.source or node.key
-            same = others.setdefault(key, Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told))
+            joined = tell_joined(flow, flow.places[node.steps[0].id], record) if label == PICTURE else ()
+            box = Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told, told=joined)
+            same = others.setdefault(key, box)
         edges += [one for one in [Edge(same.key, node.key)] if one not in (*edges, *chart.edges)]
     edges += [edge for edge in lead_to_products(flow, chart, others.values()) if edge not in edges]
     edges += lead_to_noise(flow, chart, others.values())
@@ -289,6 +291,27 @@ def is_put_together(flow: Flow, maker: int) -> bool:
     return all(flow.op(here) in CARRYING | SIDE_BY_SIDE for here in ways) and all(
         count_arguments(flow, record) for record in given
     )
+
+
+def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
+    """Of what given pieces rows of numbers were put together before anything reads them, all of one size (SegGPT).
+
+    Where there is but one such argument, it was put beside itself.
+    """
+    maker = flow.carried_from(next((maker for one, maker in flow.given(reader) if one is record), None))
+    if maker is None or flow.op(maker) not in SIDE_BY_SIDE or not record.is_float:
+        return ()
+    pieces = [(one, flow.carried_from(made)) for one, made in flow.given(maker)]
+    kinds = {(one.shape, one.role, one.axes) for one, _ in pieces}
+    are_given = all(made is None or (flow.op(made) in CARRYING and flow.makers[made] == (None,)) for _, made in pieces)
+    if len(pieces) < 2 or len(kinds) != 1 or not are_given:
+        return ()
+    ((shape, role, _),) = kinds
+    size = "×".join(map(str, shape))
+    came_in = sum((one.shape, one.role) == (shape, role) for one in flow.one_pass.arguments)
+    if came_in == 1:
+        return (f"{size} {'twice' if len(pieces) == 2 else f'{len(pieces):,} times'}, put end to end",)
+    return (f"{len(pieces):,} of {size}, put end to end",) if len(pieces) <= came_in else ()
 
 
 def looks_up_more(flow: Flow, lookup: int, record: TensorRecord) -> bool:

@@ -47,7 +47,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
-from xray.story.recognition.chosen_rows import ask_id, name_row_of_id
+from xray.story.recognition.chosen_rows import ask_id, list_one_of_two, name_row_of_id
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
 from xray.story.wording import plural
@@ -98,7 +98,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
-    if (op in PLACING or op == "where") and puts_learned_row(flow, node):
+    if (op in PLACING or op == "where" or list_one_of_two(flow, node)) and puts_learned_row(flow, node):
         return label_put_in(flow, node)
     if clears_rows(flow, node):
         return label_cleared(flow, node)
@@ -316,12 +316,14 @@ def is_one_number(flow: Flow, node: int) -> bool:
 def puts_learned_row(flow: Flow, node: int) -> bool:
     """Whether a step writes one row that is learned at some places of rows (T5Gemma 2 at the ends of images).
 
-    So it may choose it, for each place, instead of the row that data made there (SAM 2's points that are none).
+    So it may choose it, for each place, instead of the row that data made there (SAM 2's points that are none), or add
+    the two up, one of them times 0 (SegGPT).
     """
     wide, reading = flow.output(node).shape[-1:], list_reading_data(flow)
-    if not {maker for record, maker in flow.given(node) if record.shape[-1:] == wide}.intersection(reading):
+    given = [one for place in list_one_of_two(flow, node)[:-1] or (node,) for one in flow.given(place)]
+    if not {maker for record, maker in given if record.shape[-1:] == wide}.intersection(reading):
         return False
-    sources = (learned_source(flow, *one) for one in flow.given(node))
+    sources = (learned_source(flow, *one) for one in given)
     rows = [one for one in sources if one is not None and one.shape[-1:] == wide and prod(one.shape) == prod(wide)]
     return any(one.trained is not False for one in rows)
 

@@ -31,7 +31,7 @@ from xray.story.charts.chart import (
     count_given,
     name_learned,
 )
-from xray.story.entrance.also_given import IDS, add_others, find_behind_others
+from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
 from xray.story.entrance.inputs import list_worked_out, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
@@ -154,21 +154,6 @@ def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[Tensor
         return record, ()
     is_turned = before != after and ops <= TURNS | COPIES | CASTING | {"squeeze", "unsqueeze"}
     return whole, () if not is_turned else (f"axes swapped to {'×'.join(map(str, record.shape))}",)
-
-
-def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
-    """Of what given pieces rows of numbers were put together before anything reads them, all of one size (SegGPT)."""
-    maker = flow.carried_from(next((maker for one, maker in flow.given(reader) if one is record), None))
-    if maker is None or flow.op(maker) not in SIDE_BY_SIDE or not record.is_float:
-        return ()
-    pieces = [(one, flow.carried_from(made)) for one, made in flow.given(maker)]
-    shapes = {one.shape for one, _ in pieces}
-    are_given = all(made is None or (flow.op(made) in CARRYING and flow.makers[made] == (None,)) for _, made in pieces)
-    is_learned = any(one.role == "parameter" for one, _ in pieces)
-    came_in = sum(one.shape in shapes for one in flow.one_pass.arguments)  # one may be put beside itself
-    if not 2 <= len(pieces) <= came_in or len(shapes) != 1 or not are_given or is_learned:
-        return ()
-    return (f"{len(pieces):,} of {'×'.join(map(str, shapes.pop()))}, put end to end",)
 
 
 def tell_worked_out(flow: Flow, maker: int, record: TensorRecord) -> tuple[str, ...]:
