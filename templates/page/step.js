@@ -33,7 +33,7 @@ export function drawStep() {
       ...fact("what changes", change),
       ...fact("why", reason),
       ...fact("module", [step.module, step.path].filter(Boolean).join(" · ")),
-      ...fact("parameters", step.params ? step.params.toLocaleString("en") : "none"),
+      ...fact("parameters", step.params ? step.params.toLocaleString("en") : ""),
       ...fact("settings", settings(step)),
       ...fact("source", step.location ?? "not known"),
     ),

@@ -4,7 +4,9 @@ from collections.abc import Iterable
 
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.story.charts.chart import count_given
 from xray.story.sentences.of_runs import DERIVED
+from xray.story.wording import plural
 
 MOST_INPUTS = 8
 
@@ -20,7 +22,9 @@ def describe(steps: Iterable[tuple[int, Step]]) -> str:
     outputs = ", ".join(name_shape(record) for record in step.outputs[:3])
     lines = [step.path, f"{inputs} → {outputs}" if inputs else outputs]
     kinds = sorted({record.dtype for record in step.outputs})
-    lines.append(f"{step.module} · {step.params:,} parameters · {', '.join(kinds)}")
+    held = count_given(step)  # its own, or those that it is given where it is a function
+    facts = (step.module, plural(held, "parameter") if held else "", ", ".join(kinds))
+    lines += [" · ".join(filter(None, facts))] if any(facts) else []
     lines += [told] if (told := DERIVED.tell(step)) else []
     if len(listed) > 1:
         lines.append(f"turn {listed[0][0]} of {len(listed)}")
