@@ -80,7 +80,7 @@ def test_norms_that_multiply_by_one_more_than_their_weights_say_so(kind, way):
     sites, told = read(lambda: kind(way), kind(way))
 
     assert sites == (("sublayer", "last"), ())
-    assert told == "Norms multiply by 1 + their weights, not by the weights alone."
+    assert told == "Norms multiply by 1 + the weights that they have, not by the weights alone."
 
 
 @pytest.mark.parametrize("last", [Scaled(as_it_is), nn.LayerNorm(WIDTH)])
@@ -88,7 +88,9 @@ def test_a_norm_that_multiplies_by_its_weights_among_them_is_named(last):
     sites, told = read(lambda: Scaled(one_more), last)
 
     assert sites == (("sublayer",), ("last",))
-    assert told == "Norms multiply by 1 + their weights; the one behind the last layer by its weights alone."
+    assert (
+        told == "Norms multiply by 1 + the weights that they have; the one behind the last layer by its weights alone."
+    )
 
 
 @pytest.mark.parametrize("way", [as_it_is, two_more, torch.exp])

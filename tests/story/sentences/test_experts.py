@@ -45,6 +45,17 @@ def test_a_gate_is_said_of_some_layers_only_where_others_have_none() -> None:
     )
 
 
+def test_a_gate_in_each_layer_of_one_tower_is_told_beside_those_without_one_in_some_of_its_layers() -> None:
+    gated, both = (make_anatomy(FALSE, *kinds).towers[0] for kinds in ((GATED,), (GATED, PLAIN)))
+    plain = make_anatomy(FALSE, PLAIN).towers[0]
+    layers = replace(gated, name="decoder", groups=(*gated.groups, *both.groups))
+    evolla = replace(make_anatomy(FALSE), towers=(layers, replace(plain, name="encoder")))
+
+    assert describe_gate(evolla).startswith(
+        "Gated feed-forward in the decoder, in some layers beside one without a gate: "
+    )
+
+
 def test_pyramids_of_experts_are_told_with_the_least_and_the_most() -> None:
     more = [replace(EXPERTS, experts=count, chosen=2, shared=0) for count in (4, 64)]
 

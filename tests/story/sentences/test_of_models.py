@@ -101,10 +101,13 @@ def test_a_norm_that_follows_some_sublayers_alone_is_told(norms, told):
     ("sites", "told"),
     [
         (((), ()), ""),
-        ((("sublayer",), ()), "Norms of the second tower multiply by 1 + their weights, not by the weights alone."),
+        (
+            (("sublayer",), ()),
+            "Norms of the second tower multiply by 1 + the weights that they have, not by the weights alone.",
+        ),
         (
             (("sublayer", "attention"), ("attention", "linear attention")),
-            "Some norms of the second tower multiply by 1 + their weights; "
+            "Some norms of the second tower multiply by 1 + the weights that they have; "
             "those in attention and in linear attention by their weights alone.",
         ),
     ],

@@ -27,8 +27,8 @@ def describe_gate(anatomy: Anatomy) -> str:
     name = ACTIVATIONS.get(next(iter(names)) or "", "a bend") if len(names) == 1 else "a bend"
     some = ""
     if any(not gated for _, gated in found):
-        where = of_some_layers(anatomy, lambda one: isinstance(one, FeedForward | Experts) and one.gated)
-        some = where or ", beside one without a gate"  # Gemma 3n
+        some = of_some_layers(anatomy, lambda one: isinstance(one, FeedForward | Experts) and one.gated)
+        some += tell_ungated_beside(anatomy)
     held = {list_held(branch) for branch in forwards(anatomy) if branch.gated}
     ways = held.pop() if len(held) == 1 else ((), (), ())
     gate, bent, up = (f" ({spell_held(steps)})" if steps else "" for steps in ways)
@@ -39,6 +39,18 @@ def describe_gate(anatomy: Anatomy) -> str:
 def list_held(branch: FeedForward | Experts) -> tuple[Held, Held, Held]:
     """What is done to the factors of a gate: to the one before it is bent and behind, and to the other."""
     return branch.held_gate, branch.held_bent, branch.held_up
+
+
+def tell_ungated_beside(anatomy: Anatomy) -> str:
+    """That layers with a gated feed-forward have one without a gate too: all of these (Gemma 3n), or some (Evolla)."""
+    layers = (
+        {one.gated for stage in group.stages for one in stage.branches if isinstance(one, FeedForward)}
+        for tower in anatomy.towers
+        for group in tower.groups
+    )
+    are_beside = {False in gates for gates in layers if True in gates}
+    some = ", in some layers beside one without a gate" if False in are_beside else ", beside one without a gate"
+    return some if True in are_beside else ""
 
 
 def describe_held(anatomy: Anatomy) -> str:

@@ -131,7 +131,7 @@ def describe_from_one(anatomy: Anatomy) -> str:
         those, their = ("the one", "its") if tower.not_from_one == ("last",) else ("those", "their")
         but = f"; {those} {join_words(others)} by {their} weights alone" if others else ", not by the weights alone"
         some = "Norms" if {*tower.from_one}.isdisjoint(tower.not_from_one) else "Some norms"
-        told.setdefault(f"{some}|multiply by 1 + their weights{but}.", []).append(tower.name)
+        told.setdefault(f"{some}|multiply by 1 + the weights that they have{but}.", []).append(tower.name)
     return " ".join(text.replace("|", spell_towers(anatomy, names)) for text, names in told.items())
 
 
