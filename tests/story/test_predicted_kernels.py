@@ -104,7 +104,7 @@ def test_the_towers_are_told_to_be_multiplied_with_the_stream_and_led_to_the_pro
     words = [" ".join("".join(run.text for run in line) for line in box.lines) for box in boxes]
 
     assert anatomy.links == tuple(Link("multiplied", source, "stack") for source in ("audio", "audio 2"))
-    told = "What the audio and audio 2 towers give is multiplied with the stack tower's stream, inside its layers."
+    told = "Inside its layers the stack tower's stream is multiplied with something that the audio and audio 2 towers "
     assert told in " ".join(words)
     assert "FROM THE AUDIO TOWER" in words
     assert "MEMORY" not in words

@@ -170,7 +170,7 @@ def describe_multiplied(anatomy: Anatomy) -> str:
         if link.kind == "multiplied":
             given.setdefault(link.target, []).append(link.source)
     told = (
-        f"What {name_givers(sources)} is multiplied with the {target} tower's stream, inside its layers."
+        f"Inside its layers the {target} tower's stream is multiplied with something that {name_givers(sources)}."
         for target, sources in given.items()
     )
     return " ".join(told)
