@@ -208,8 +208,18 @@ def fill_between(flow: Flow, staging: Staging, charts: Sequence[Chart], taken: C
         behind |= own
         labels = {node: label for node in gap if (label := label_plumbing(flow, one, node))}
         below = chart_operations(flow, gap, max(gap), labels, f"gap{number}_") if gap else None
-        found.append(chart if below is None else stack_charts(below, chart))
+        found.append(chart if below is None else stack_read(flow, below, chart, inner))
     return found
+
+
+def stack_read(flow: Flow, below: Chart, chart: Chart, within: Collection[int]) -> Chart:
+    """One chart above another, led to those of its feet that read of that, if only some do (LightGlue's keys)."""
+    owners = {place: node.key for node in below.nodes for place in list_places(flow, node)}
+    led = tuple(foot for foot in chart.feet if list_read(flow, chart.node(foot), owners, within))
+    if len(led) in (0, len(chart.feet)):
+        return stack_charts(below, chart)
+    stacked = stack_charts(below, replace(chart, feet=led))
+    return replace(stacked, feet=(*stacked.feet, *(foot for foot in chart.feet if foot not in led)))
 
 
 def list_rejoining(flow: Flow, one: Branching, before: Collection[int], drawn: Collection[str]) -> set[int]:
