@@ -57,3 +57,22 @@ def test_what_runs_inside_a_module_is_no_second_user_of_its_weights():
     trace = xray.trace(attention, x, x, x)
 
     assert not any("same_weights_as" in step.settings for step in trace.steps)
+
+
+class Cast(nn.Module):
+    """Adds two learned rows, of which the second is cast before to the type that it has."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Parameter(torch.ones(4)), nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        first, second = self.first.to(x.dtype), self.second.to(x.dtype)
+        return x + first.unsqueeze(0) + second[None]
+
+
+def test_what_hands_a_parameter_on_as_it_is_does_not_use_it():
+    steps = xray.trace(Cast(), torch.ones(2, 4)).steps
+
+    assert [step.op for step in steps][1:5] == ["to", "to", "unsqueeze", "add"]
+    assert not any("same_weights_as" in step.settings for step in steps)

@@ -109,9 +109,12 @@ class Freezer:
         )
 
     def describe(self, call: OpenCall) -> Mapping[str, Setting]:
-        """The settings of a call, and whose weights it uses where another step used the same ones before."""
+        """The settings of a call, and whose weights it uses where another step used the same ones before.
+
+        One that gives a parameter as it got it, as a cast to the type that it has already, does not use it.
+        """
         settings = describe_options(call.settings, call.options) if call.options else call.settings
-        if not call.weights or call.serial in self.blocks:
+        if not call.weights or call.serial in self.blocks or hands_on(call):
             return settings
         used = [(self.holders.setdefault(weight, call.path), size) for weight, size in call.weights]
         shared = [(holder, size) for holder, size in used if holder != call.path]
@@ -167,6 +170,11 @@ class Freezer:
         if facts is None:
             facts = self.masks[id(mask)] = mask.to_facts()
         return facts
+
+
+def hands_on(call: OpenCall) -> bool:
+    """Whether all that a call gives are parameters as they are."""
+    return bool(call.outputs) and all(known.role == "parameter" and known.maker is None for _, known, _ in call.outputs)
 
 
 def make_fact(kind: type[Fact], fields: dict[str, Any]) -> Fact:

@@ -174,6 +174,21 @@ def test_a_learned_row_that_is_put_behind_several_is_counted_once(same, told):
     assert sorted(node.extra for node in nodes) == told
 
 
+class Separated(Ended):
+    """A learned row behind every row of each picture, and another one behind the whole of it (Unlimited OCR)."""
+
+    def forward(self, x):
+        row, other = self.ends
+        pictures = [torch.cat((one.unsqueeze(1), row.expand(len(one), -1, -1)), 1) for one in self.first(x)]
+        return self.last(torch.stack([torch.cat((one.reshape(-1, 8), other[0]), 0) for one in pictures]))
+
+
+def test_a_learned_row_is_no_other_one_of_as_many_numbers():
+    nodes = chart_of(Separated(same=False), rows(8)).nodes
+
+    assert [node.extra for node in nodes if node.extra][1:-1] == ["8 parameters"] * 2
+
+
 class Standardised(nn.Conv2d):
     """A convolution whose filters are brought to mean 0 and variance 1 first (BiT)."""
 

@@ -108,7 +108,7 @@ def test_a_norm_that_follows_some_sublayers_alone_is_told(norms, told):
         (
             (("sublayer", "attention"), ("attention", "linear attention")),
             "Some norms of the second tower multiply by 1 + the weights that they have; "
-            "those in attention and in linear attention by their weights alone.",
+            "those inside attention and inside linear attention by their weights alone.",
         ),
     ],
 )

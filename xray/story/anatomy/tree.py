@@ -333,7 +333,8 @@ class Anatomy:
 
     `untold` are parts that ran and have no place in it. `unused` are parts that took no part in what was recorded, the
     largest first: a tower that got no input, experts that nobody chose. `divided` are the numbers by which weights were
-    divided in place before what was recorded worked with them (RWKV).
+    divided in place before what was recorded worked with them (RWKV). Attention `attends_elsewhere` where some of it is
+    part of no layer of a tower, as that of a learned row that looks at what a tower gives (SigLIP).
     """
 
     towers: tuple[Tower, ...]
@@ -344,6 +345,7 @@ class Anatomy:
     untold: tuple[Untold, ...] = field(default=())
     unused: tuple[Untold, ...] = field(default=())
     divided: tuple[float, ...] = field(default=())
+    attends_elsewhere: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain lists and words, for JSON."""

@@ -74,6 +74,12 @@ def read_pass(one_pass: Pass) -> Reading:
     return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
 
 
+def attends_elsewhere(reading: Reading) -> bool:
+    """Whether some attention of a pass is part of no layer of a tower."""
+    layers = frozenset[int]().union(*(staging.nodes for tower in reading.towers for staging in tower.stagings))
+    return any(site.softmax not in layers for site in reading.sites)
+
+
 def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towering:
     """A tower with the layers behind which rows of another one are added to its stream."""
     theirs = frozenset[int]().union(*(other.sums for other in towers if other is not one))

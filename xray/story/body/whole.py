@@ -5,7 +5,7 @@ from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import count_active, read_head, read_untold
 from xray.story.body.links import list_meetings, read_links
-from xray.story.body.reading import read_passes
+from xray.story.body.reading import attends_elsewhere, read_passes
 from xray.story.body.together import count_params, join_towers, list_others, pick_reading
 from xray.story.facts.held_weights import list_divisors
 from xray.story.facts.unused import drop_unused, find_idle, find_unused, join_alike
@@ -38,4 +38,5 @@ def anatomy(trace: Trace) -> Anatomy:
         untold=drop_unused(trace, read_untold(chosen.flow, chosen.towers, meetings)),
         unused=join_alike({**(trace.unused or {}), **idle}),
         divided=list_divisors(trace),
+        attends_elsewhere=any(map(attends_elsewhere, readings)),
     )

@@ -61,6 +61,7 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
     several |= {ATTENTION} if len({(branch.sinks, branch.cap) for branch in list_all(told)}) > 1 else set()
+    several |= {ATTENTION, WIDTH} if told.anatomy.attends_elsewhere else set()
     masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)
     several |= {ATTENTION} if len({mask == "none" for mask in masks}) > 1 else set()
     lines = [

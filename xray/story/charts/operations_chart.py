@@ -177,7 +177,7 @@ def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     blocks = {node.key: find_block(flow, node) for node in nodes}
     counts: dict[str, int] = {}
     counted: set[str] = set()
-    told: set[tuple[str, str, str]] = set()
+    told: set[tuple[str, str, str, str]] = set()
     left: set[str] = set()
     again: set[str] = set()
     for node in nodes:
@@ -189,7 +189,7 @@ def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
         counts[path] = counts.get(path, 0) + sum(own[one] for one in own.keys() - counted)
         again |= {node.key} if own and own.keys() <= counted else set()
         counted |= own.keys()
-        kind = (path, node.steps[0].op, node.extra)
+        kind = (path, node.steps[0].op, node.label.partition(":")[0], node.extra)
         left |= {node.key} if kind in told else set()
         told.add(kind)
     short = {

@@ -127,7 +127,7 @@ def describe_weighing(anatomy: Anatomy) -> str:
 def describe_from_one(anatomy: Anatomy) -> str:
     told: dict[str, list[str]] = {}
     for tower in (one for one in anatomy.towers if one.from_one):
-        others = [WHERE.get(site, f"in {site.replace('_', '-')}") for site in tower.not_from_one]
+        others = [WHERE.get(site, f"inside {site.replace('_', '-')}") for site in tower.not_from_one]
         those, their = ("the one", "its") if tower.not_from_one == ("last",) else ("those", "their")
         but = f"; {those} {join_words(others)} by {their} weights alone" if others else ", not by the weights alone"
         some = "Norms" if {*tower.from_one}.isdisjoint(tower.not_from_one) else "Some norms"

@@ -17,6 +17,7 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
     """Empty where something holds of all attentions, None where of none, else in which: " in cross-attention".
 
     They are named where all attentions of one tower are meant, or all of one kind, be it in one tower, and no others.
+    Nothing is said of attention that is part of no layer.
     """
     own, others = set[Spot](), set[Spot]()
     for spot, branch in list_spots(anatomy):
@@ -25,7 +26,8 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
         return None
     states = {tower.name for tower in anatomy.towers if any(map(has_queries, tower.branches))}
     if not others:
-        return " in softmax attention" if states else ""
+        layers = " in layers" if anatomy.attends_elsewhere else ""
+        return f" in softmax attention{layers.replace('in', 'of')}" if states else layers
     place = name_place(own, others)
     if place and "cross" not in place and not states.isdisjoint(tower for tower, _ in own):
         of_tower = "attention" not in place  # a state is no cross-attention, and self-attention of a kind
