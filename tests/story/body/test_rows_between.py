@@ -129,6 +129,7 @@ def test_rows_that_are_added_before_each_of_some_layers_are_drawn_before_the_fir
         ("+ A ROW LOOKED UP BEFORE", ()),
         ("ADD + LAYER NORM", ("as behind layer 2",)),
     ]
+    assert [step.op for step in second.bridge.nodes[0].steps] == ["layer_norm"]  # which ends a layer of that tower
     assert list_undrawn(list_told(columns)) == ()
 
 

@@ -91,7 +91,11 @@ def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towerin
     groups = part_groups(one.tower.groups, [rows.layer for rows in added if is_worked_out(flow, rows)])
     told = replace(one.tower, rows_added=tuple(rows.layer for rows in added), groups=groups)
     layers = {node for other in towers for staging in other.stagings for node in staging.nodes}
-    ways = (replace(rows, nodes=tuple(node for node in rows.nodes if node not in layers)) for rows in added)
+    parted = ((rows, sorted(layers.intersection(rows.nodes))) for rows in added)
+    ways = (
+        replace(rows, nodes=tuple(one for one in rows.nodes if one not in inside), given=max([rows.source, *inside]))
+        for rows, inside in parted
+    )
     named = (replace(rows, of=names[rows.source], behind=ends.get(rows.source)) for rows in ways)
     return replace(one, tower=told, added=tuple(named))
 

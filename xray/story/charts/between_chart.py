@@ -280,7 +280,7 @@ def chart_added(flow: Flow, added: Sequence[RowsBetween], layers: Sequence[int])
         return None
     told = describe_elsewhere([one.layer for one in added if one is not rows])
     label, source = f"ROWS OF THE {rows.of.upper()} TOWER", describe_source(rows.behind)
-    first = Node(f"rows{layer}", label, 0, RIGHT_HALF, steps_at(flow, rows.source), flow.output(rows.source))
+    first = Node(f"rows{layer}", label, 0, RIGHT_HALF, steps_at(flow, rows.given), flow.output(rows.given))
     first = replace(first, told=(source,) if source else ())
     norm = find_any_norm(flow, rows.end)
     normed = () if norm is None or flow.carried_from(norm.origin) != rows.add else norm.nodes

@@ -18,12 +18,14 @@ class RowsBetween:
     """Rows that are added behind a layer, from 0: the steps that work them out, of what, and the steps that add them.
 
     `source` is the sum of another tower that they begin at, `end` what the next layer reads; `of` is what that tower is
-    called, and `behind` the one of its layers that the sum ends, if it ends one.
+    called, and `behind` the one of its layers that the sum ends, if it ends one. `given` is what they read of it: that
+    sum, or what a norm behind it gives (BridgeTower's text).
     """
 
     layer: int
     nodes: tuple[int, ...]
     source: int
+    given: int
     add: int
     end: int
     of: str = ""
@@ -40,7 +42,7 @@ def list_added_rows(flow: Flow, layers: Sequence[Layer], theirs: Collection[int]
         ways = ((node, find_added(flow, node, end, theirs)) for node in between)
         add, way = next(((node, way) for node, way in ways if way), (end, []))
         if way:
-            yield RowsBetween(number, tuple(sorted(way[:-1])), way[-1], add, begun)
+            yield RowsBetween(number, tuple(sorted(way[:-1])), way[-1], way[-1], add, begun)
 
 
 def find_added(flow: Flow, node: int, end: int, theirs: Collection[int]) -> list[int]:
