@@ -31,8 +31,22 @@ def check_chart(flow, chart) -> Iterator[tuple[str, str]]:
     for edge in chart.edges:
         lower, upper = steps[edge.source], steps[edge.target]
         is_told = lower and upper and not edge.source.rpartition(":")[2].startswith(("given", "also"))
-        if is_told and lower.isdisjoint(upper) and lower.isdisjoint(reach_back(flow, upper, held)):
+        if not is_told or not lower.isdisjoint(upper):
+            continue
+        behind = reach_back(flow, upper, held)
+        if lower.isdisjoint(behind) and not moves_part(flow, lower, upper | behind):
             yield labels[edge.source], labels[edge.target]
+
+
+def moves_part(flow, moves, others) -> bool:
+    """Whether steps only move one part of a cut, which others read too."""
+    if any(flow.op(step) not in CARRYING for step in moves):
+        return False
+    ours, theirs = (
+        {(maker, record.output) for step in steps for record, maker in flow.given(step) if record.output is not None}
+        for steps in (moves, others)
+    )
+    return not ours.isdisjoint(theirs)
 
 
 def list_steps(flow, node) -> set[int]:
