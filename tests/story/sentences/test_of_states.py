@@ -9,6 +9,8 @@ from xray.story.anatomy.branch_words import describe_sizes, describe_traits
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_states import describe_convolutions, describe_order, describe_state_heads
+from xray.story.sentences.of_stations import OF_BRANCHES
+from xray.story.sentences.sentence import say_first
 
 SHARED = StateHeads(3, 6, 5, 5, by_length=True, corrects=True, in_order=True)
 
@@ -126,3 +128,13 @@ def test_convolutions_that_all_look_back_alone_are_told_as_such(causal, told):
     known = make_anatomy(*(Convolution((3,), 1, causal=one) for one in causal))
 
     assert describe_convolutions(known) == told
+
+
+@pytest.mark.parametrize(("pieces", "here"), [(1, True), (3, False), (None, False)])
+def test_a_state_whose_rows_are_one_piece_is_not_told_as_if_there_were_more(pieces, here):
+    filled = None if pieces is None else (pieces, 64)
+    branch = Recurrence("gated", (2, 6, 5, 5), by_pieces=True, filled=filled)
+
+    card, station = " ".join(list_sentences(make_anatomy(branch))), say_first(OF_BRANCHES, branch)
+    assert ("Here all rows are one piece." in card) == here
+    assert station.endswith("is changed by each; here all rows are one piece.") == here

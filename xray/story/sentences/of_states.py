@@ -38,8 +38,14 @@ def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
     where = of_some_layers(anatomy, holds).strip().capitalize()
     start = f"{where} a state" if where else "A state"
     way = "from one piece of the rows to the next" if by_pieces else "from place to place"
-    told = f"{start} is changed and handed on {way}: it does not grow with the length."
-    return told if any(map(holds, branches(anatomy))) else ""
+    own = [branch for branch in branches(anatomy) if holds(branch)]
+    here = " Here all rows are one piece." if by_pieces and all(map(is_one_piece, own)) else ""
+    return f"{start} is changed and handed on {way}: it does not grow with the length.{here}" if own else ""
+
+
+def is_one_piece(branch: Branch) -> bool:
+    """Whether it is proven that the rows of a state all lie in one piece."""
+    return isinstance(branch, Recurrence) and branch.filled is not None and branch.filled[0] == 1
 
 
 def describe_state_heads(anatomy: Anatomy) -> str:

@@ -24,6 +24,7 @@ from xray.story.anatomy.branches import (
     Unknown,
 )
 from xray.story.anatomy.tree import Group, Stage, Tower
+from xray.story.sentences.of_states import is_one_piece
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 EACH_PLACE, OTHERS = "Every place ", ("the other it", "the others it")
@@ -171,6 +172,13 @@ def describe_mixing(branch: Branch) -> str:
         return ""
     made_of = "one of them" if branch.of_one else "them"
     return f"The {branch.streams} streams of each place are mixed, by a matrix that is worked out of {made_of}."
+
+
+def describe_state_by_pieces(branch: Branch) -> str:
+    """How a state goes from piece to piece, and whether there is but one here."""
+    here = "; here all rows are one piece" if is_one_piece(branch) else ""
+    told = f"A state goes from one piece of the rows to the next and is changed by each{here}."
+    return told if isinstance(branch, Recurrence) and branch.by_pieces else ""
 
 
 def describe_channels(branch: Branch) -> str:
@@ -338,11 +346,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     ),
     Sentence("station of channels", describe_channels),
     Sentence("station of a curve in place of softmax", describe_curved),
-    fixed(
-        "station of a state by pieces",
-        "A state goes from one piece of the rows to the next and is changed by each.",
-        lambda one: isinstance(one, Recurrence) and one.by_pieces,
-    ),
+    Sentence("station of a state by pieces", describe_state_by_pieces),
     fixed(
         "station of a state",
         "A state goes from place to place and is changed by each.",
