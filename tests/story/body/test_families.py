@@ -111,6 +111,16 @@ FROM_ONE = {
     "videoprism_vision": dict.fromkeys(("vision", "stack"), EVERYWHERE),  # modeling_videoprism.py:413
 }
 """Of which towers norms multiply by 1 + their weights, and where; then where others stand in these."""
+ATTENDING_ELSEWHERE = {
+    "kosmos2_5",  # modeling_kosmos2_5.py:1034
+    "siglip",  # modeling_siglip.py:637
+    "aimv2",  # modeling_aimv2.py:384
+    "deepseek_vl",  # modeling_siglip.py:637
+    "aria",  # modeling_aria.py:217
+    "siglip2_eye",  # modeling_siglip2.py:702
+    "sam3",  # modeling_sam3.py:2125
+}
+"""Where attention is part of no layer: a learned row looks at what an eye gives, learned rows do, or other rows."""
 
 
 @pytest.fixture(scope="module", params=TABLE)
@@ -178,6 +188,12 @@ def test_where_norms_multiply_by_one_more_than_their_weights_is_true(read, name)
 
     found = {one.name: (one.from_one, one.not_from_one) for one in anatomy(trace).towers if one.from_one}
     assert found == FROM_ONE.get(name, {})
+
+
+def test_attention_that_is_part_of_no_layer_is_known(read, name):
+    _, _, trace = read
+
+    assert anatomy(trace).attends_elsewhere == (name in ATTENDING_ELSEWHERE)
 
 
 def test_what_takes_no_part_is_named_and_nothing_else(read, name):

@@ -319,6 +319,7 @@ def memory(source, target, *behind):
 
 
 SKIPPED = {
+    "attends_elsewhere",
     "params",
     "active_params",
     "unused",
