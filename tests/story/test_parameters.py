@@ -588,6 +588,12 @@ def test_a_frame_counts_once_what_an_attention_holds_and_gives_no_rows_here():
     assert "Not drawn, with parameters: layers.1.look.pieces.row (462)" in told
 
 
+def test_other_rows_are_told_of_no_attention_that_gets_none_here():
+    told = " ".join(text_of(line) for box in poster_of(Keeping(), IDS).boxes for line in box.lines)
+
+    assert "In some attentions, beside the keys and values of the places stand others that the stream makes" in told
+
+
 class AsksWhere(Looking):
     """Queries and keys are made of the stream with places added, values of the stream alone (DETR)."""
 

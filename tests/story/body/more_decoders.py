@@ -237,7 +237,7 @@ def granitemoehybrid(c):
 )
 def deepseek_v4(c):
     # one row of four streams is worked on, and all are mixed; one linear layer makes what is key and value; rows that
-    # stand for several places are keys too. Queries alone go through a waist. The compressors choose rows: not placed
+    # stand for 4 places are keys too. Queries alone go through a waist. The compressors choose rows: not placed
     attend = attention(
         c,
         fused="kv",
@@ -246,7 +246,6 @@ def deepseek_v4(c):
         qk_norm=True,
         v_norm=True,
         values_turned=True,  # line 833
-        other_rows=True,
         latent=Silent("of queries"),
     )
     attend = replace(attend, sliding_window=c.sliding_window)  # set (line 792), of the places' own keys
@@ -255,7 +254,9 @@ def deepseek_v4(c):
         experts(c, c.num_local_experts, d_ff=c.moe_intermediate_size, chosen_by=by, **few) for by in ("table", "router")
     )
     layers = tuple(
-        group((place,), c.hidden_size, pre("rms", attend), pre("rms", think))
+        group(
+            (place,), c.hidden_size, pre("rms", replace(attend, other_rows=place % 2 == 1 or None)), pre("rms", think)
+        )
         for place, think in enumerate((listed, listed, scored, scored))  # the masks of neighbours differ
     )
     text = replace(tower(c, "text", "ids", True, words(c), layers, "rms"), streams=c.hc_mult)

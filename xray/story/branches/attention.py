@@ -94,7 +94,7 @@ def describe_attention(
     is_laid_out = lies_in_columns(flow, site)
     cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
-    window = None if key.has_others else scores.window or (cut if reach is None else sum(reach))
+    window = None if key.others is not None else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     turning: Positions = "waves" if all(has_unlike_angles(flow, side.nodes) for side in (query, key)) else "rotary"
     positions = turning if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
@@ -151,7 +151,7 @@ def describe_attention(
         kept_apart=apart,
         pooled=count_pooled(flow, site, key, region),
         gathered=count_gathered(flow, site, key, region),
-        other_rows=key.has_others or None,
+        other_rows=bool(key.others) or None,
         pieces=count_pieces(flow, sites, region) or scores.blocks,
         partial=(scores.is_partial and window is None and scores.blocks is None)
         or chooses_queries(flow, query)

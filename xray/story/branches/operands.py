@@ -44,15 +44,16 @@ TURNED = (
 class Side:
     """One operand of an attention followed back: the steps it is worked out by, and the linear layers among them.
 
-    Where rows of another kind stand beside those of the places (DeepSeek-V4 has a row for several places), `has_others`
-    is said, and these are not followed. `earlier` is the step of an earlier layer that made it, where one did.
+    Where rows of another kind stand beside those of the places (DeepSeek-V4 has a row for several places), `others`
+    says how many, and these are not followed: 0 where there are too few places for one. `earlier` is the step of an
+    earlier layer that made it, where one did.
     """
 
     end: TensorRecord
     nodes: frozenset[int]
     projections: tuple[int, ...]
     is_own: bool
-    has_others: bool = False
+    others: int | None = None
     earlier: int | None = None
 
     @property
@@ -100,7 +101,7 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
         return Side(end, frozenset(own), tuple(projections_in(flow, own)), is_own, earlier=earlier)
     allowed = region.inner if is_own else None
     nodes: set[int] = set()
-    has_others = False
+    others = None
     todo = [start]
     while todo:
         here = todo.pop()
@@ -111,9 +112,10 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
             nodes.update(find_prepared(flow, here, region))
             continue
         places = None if allowed is None else find_places(flow, here, region)
-        has_others = has_others or places is not None
+        if places is not None:
+            others = (others or 0) + flow.output(here).shape[-2] - flow.output(places).shape[-2]
         todo += [maker for maker in flow.makers[here] if maker is not None] if places is None else [places]
-    return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, has_others)
+    return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, others)
 
 
 def find_prepared(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:
