@@ -1,12 +1,17 @@
 """The stream's way into a stage turns aside below the ribbon of a memory, and nowhere else is it lower."""
 
 import pytest
+import torch
+from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
 
+import xray
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import LEFT, RIGHT, Chart, Node
 from xray.story.layout import Box, Run
 from xray.story.regions.links import UNDER
-from xray.story.sheet.panels import enter
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.panels import chart_input, enter
 from xray.story.sheet.placing import Look, Placed
 from xray.story.sheet.standing import fills_corner
 
@@ -54,3 +59,25 @@ def test_what_stands_lower_leaves_a_corner_free():
     box = Box("head", 50.0, 50.0, 100.0, 90.0, ((Run("A", 12),), (Run("2", 12),), (Run(wide, 12),)), "own")
 
     assert not fills_corner(box, lambda text, size, weight: 6.0 * len(text))
+
+
+class Spread(nn.Module):
+    """Rows that are repeated side by side, and laid out before the first layer reads them."""
+
+    def forward(self, ids):
+        return ids[:, None].expand(-1, 3, -1, -1).contiguous()
+
+
+@pytest.mark.parametrize("spread", [False, True])
+def test_what_enters_a_sublayer_in_one_box_is_what_made_the_stream(spread):
+    begins = nn.Sequential(nn.Linear(5, WIDTH), Spread()) if spread else nn.Linear(5, WIDTH)
+    parts = [AttentionPart(), FeedForwardPart(bend=nn.ReLU), *(AttentionPart(), FeedForwardPart()) * 2]
+    (column,) = read_columns(xray.trace(nn.Sequential(begins, *parts), torch.randn(2, 6, 5)))
+    panel = column.frames[0].panels[0]
+
+    (node,) = chart_input(panel, column.look).nodes
+    assert not panel.is_open
+    assert ([step.op for step in node.steps], node.record) == (
+        ["contiguous" if spread else "linear"],
+        node.steps[0].outputs[0],
+    )

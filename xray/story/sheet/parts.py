@@ -5,6 +5,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS
 from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.body.stages import Branching, Staging
 from xray.story.branches.operands import read_sides
@@ -14,6 +15,8 @@ from xray.story.sheet.counting import Count
 
 COMMON, AROUND = "common norms", "around sublayers"
 """What is learned around several sublayers of a stage, and is no single one's."""
+
+MOVING = CARRYING | REPEATS
 
 
 def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
@@ -105,3 +108,20 @@ def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[t
     left = inner.difference(held, *norms)
     parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
     return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]
+
+
+def find_entering(flow: Flow, staging: Staging, *, is_open: bool) -> int | None:
+    """The step that made the stream that a stage begins with, where the steps of its boxes do not say what they read.
+
+    So it is where others are put beside it first, where the stream becomes shorter or wider, and where the stage is not
+    `is_open`: its one box stands for what leaves it. The stream may be several rows made of one (DeepSeek-V4).
+    """
+    first = staging.joints[0]
+    if staging.added is not None:
+        return staging.added.stream
+    if first.past or is_open or first.stream is None:
+        return first.stream if first.past else None
+    begun, shape = flow.carried_from(first.stream, MOVING), flow.output(first.add).shape
+    later = sorted(node for node in {first.stream, *staging.nodes} if first.stream <= node < first.add)
+    moved = [node for node in later if flow.carried_from(node, MOVING) == begun and flow.output(node).shape == shape]
+    return next((node for node in moved if not {*moved}.issuperset(flow.leaf_readers(node))), first.stream)

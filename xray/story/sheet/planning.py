@@ -30,7 +30,7 @@ from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count
-from xray.story.sheet.parts import list_parts
+from xray.story.sheet.parts import find_entering, list_parts
 from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
@@ -173,8 +173,7 @@ def plan_frames(
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
             counted = count.running(own) if groups[number].shared_in_part else counted
-            begun = staging.joints[0].stream if staging.joints[0].past else None
-            begun = begun if staging.added is None else staging.added.stream
+            begun = find_entering(flow, staging, is_open=is_open)
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
             is_behind = begun_block is not None and groups[number].layers == (0,) and not place
