@@ -166,7 +166,7 @@ def draw_items(
             if mark is not None:
                 frame.attr(**outline(mark, theme))
             if item.kind == "open":
-                frame.attr(tooltip=clean(describe([(drawn.group.shown.number, item.heads[0])])))
+                frame.attr(tooltip=clean(describe([(drawn.group.shown, item.heads[0])])))
             inner = item.heads[0].path if item.kind == "open" else around
             draw_items(frame, item.inside, drawn, theme, marked, level + 1, inner)
 
@@ -221,7 +221,7 @@ def draw_node(graph: Digraph, item: Item, drawn: Drawn, theme: Theme, mark: Node
         label=table(lines if mark is None else marked_lines(lines, mark), surface, theme),
         fillcolor=paint.fill,
         id=identity(f"{one_pass.key}/{step.id}"),
-        tooltip=clean(describe([(one_pass.number, step)]) + (f"\n{alarm.text}" if alarm else "")),
+        tooltip=clean(describe([(one_pass, step)]) + (f"\n{alarm.text}" if alarm else "")),
         **(pen if mark is None else outline(mark, theme)),
         **({"peripheries": "2"} if surface == "op_block" or item.count > 1 else {}),
         **{"class": "step"},

@@ -48,7 +48,7 @@ def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> I
                 title=f"MASK OF {title}",
                 shape=read_shape([(0, record)]),
                 facts=record.mask,
-                tooltip=describe([(look.passes[0].number, maker)]),
+                tooltip=describe([(look.passes[0], maker)]),
                 steps=(look.identity(maker),),
             )
             break

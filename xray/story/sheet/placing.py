@@ -84,8 +84,7 @@ class Look:
     def tell(self, steps: Sequence[Step]) -> str:
         """A tooltip for some steps, each with its turns."""
         return "\n".join(
-            describe([(one.number, one.by_id[step.id]) for one in self.passes if step.id in one.by_id])
-            for step in steps
+            describe([(one, one.by_id[step.id]) for one in self.passes if step.id in one.by_id]) for step in steps
         )
 
     def identity(self, step: Step) -> str:
