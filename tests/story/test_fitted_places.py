@@ -6,6 +6,8 @@ from story.test_entrance_boxes import WIDTH, labels_of, make_layers, read
 from torch import nn
 from torch.nn import functional
 
+import xray
+
 SIDE = 12
 
 
@@ -100,6 +102,14 @@ def test_rows_of_a_table_that_no_step_reads_are_told(first):
     (told,) = (node.told for node in chart.nodes if "+ LEARNED PLACES" in node.label)
 
     assert told == (f"of {25 + first} rows, the first {'row' if first == 1 else '3 rows'} not read",)
+
+
+@pytest.mark.parametrize(("first", "unread"), [(0, 0), (3, 3 * WIDTH)])
+def test_rows_of_a_table_that_no_step_reads_are_not_among_the_parameters_that_are_used(first, unread):
+    told = xray.anatomy(xray.trace(Cut(first=first), torch.rand(2, 3, 2 * SIDE, 2 * SIDE)))
+    unused = sum(one.params for one in told.unused)
+
+    assert told.params - told.active_params == unused + unread
 
 
 def test_places_of_each_picture_that_are_put_together_have_one_box():

@@ -13,6 +13,7 @@ from xray.story.body.layers import name_holder
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
+from xray.story.entrance.place_tables import count_unread
 from xray.story.entrance.tables import table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held
 from xray.story.recognition.between import find_region, is_linear, width_out
@@ -179,11 +180,14 @@ def shared_block(flow: Flow, one: int, other: int) -> int | None:
 def count_active(
     towers: Sequence[Towering], flow: Flow, params: int | None, unused: Mapping[str, int] | None
 ) -> int | None:
-    """How many parameters work on each place: all but those of what took no part, and of experts not chosen for it."""
+    """How many parameters work on each place: all but those of what took no part, and of experts not chosen for it.
+
+    First rows of tables that no step reads took none either.
+    """
     branchings = [one for tower in towers for staging in tower.stagings for one in staging.branches]
     if params is None or unused is None or any(isinstance(one.branch, Unknown) for one in branchings):
         return None
-    params -= sum(unused.values())
+    params -= sum(unused.values()) + count_unread(flow)
     counted: set[str] = set()
     for one in branchings:
         if isinstance(one.branch, Experts):

@@ -18,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node, count_own
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
@@ -111,21 +112,46 @@ def cuts(flow: Flow, node: int) -> bool:
 def describe_unread(flow: Flow, laid: Laid) -> list[str]:
     """How many of the first rows of a table are left out by all that read one as large (HunYuanVL)."""
     ((_, shape), *others) = laid.tables
-    tables = ("parameter", shape)
-    reading = [step for step in flow.steps if tables in {(record.role, record.shape) for record in step.inputs}]
-    left = {re.fullmatch(r"(\d+):(?:, :)*", str(step.settings.get("index"))) for step in reading}
-    counts = {int(one[1]) if one else 0 for one in left}
-    if others or len(counts) != 1 or 0 in counts:
-        return []
-    (first,) = counts
-    return [f"of {shape[0]:,} rows, the first {'row' if first == 1 else plural(first, 'row')} not read"]
+    first = 0 if others else count_left_out(flow, shape)
+    told = "row" if first == 1 else plural(first, "row")
+    return [f"of {shape[0]:,} rows, the first {told} not read"] if first else []
+
+
+def count_left_out(flow: Flow, shape: tuple[int, ...]) -> int:
+    """How many of the first rows of a table are left out by all that read one as large."""
+    table = ("parameter", shape)
+    reading = [step for step in flow.steps if table in {(record.role, record.shape) for record in step.inputs}]
+    counts = set(map(count_first, reading))
+    return counts.pop() if len(counts) == 1 else 0
+
+
+def count_first(step: Step) -> int:
+    """How many of the first rows a step leaves out that picks all others."""
+    left = re.fullmatch(r"(\d+):(?:, :)*", str(step.settings.get("index")))
+    return int(left[1]) if left else 0
+
+
+def count_unread(flow: Flow) -> int:
+    """How many numbers stand in the first rows of tables that no step reads, where a block holds one as large."""
+    picking = [(flow.places.get(step.parent or ""), step.inputs[0]) for step in flow.steps if count_first(step)]
+    tables = {
+        (flow.steps[block].path, record.shape)
+        for block, record in picking
+        if block is not None and record.role == "parameter" and holds_one(flow, block, record.shape)
+    }
+    return sum(count_left_out(flow, shape) * prod(shape[1:]) for _, shape in tables)
+
+
+def holds_one(flow: Flow, block: int, shape: tuple[int, ...]) -> bool:
+    """Whether a block has room for one parameter of a shape beside its modules, and not for two."""
+    return prod(shape) <= count_own(flow, block) < 2 * prod(shape)
 
 
 def is_one(flow: Flow, laid: Laid, table: Table) -> bool:
     """Whether a block holds one parameter of a shape, and reads it for these places alone."""
     parent, shape = table
     block = flow.places.get(parent)
-    if block is None or not prod(shape) <= count_own(flow, block) < 2 * prod(shape):
+    if block is None or not holds_one(flow, block, shape):
         return False
     readers = (
         one
