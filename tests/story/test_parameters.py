@@ -447,14 +447,14 @@ def test_a_stream_beside_which_another_ones_keys_stand_is_not_told_that_ones_ent
 
 
 class Unlike(nn.Module):
-    """Layers of one build, the first of which has more learned numbers than the others."""
+    """Layers of one build, some of which have no bias at last, and so fewer learned numbers than the others."""
 
-    def __init__(self, *, is_unlike):
+    def __init__(self, *biased):
         super().__init__()
         self.words, self.out = nn.Embedding(61, 21), nn.Linear(21, 61)
         self.layers = nn.ModuleList(Looking() for _ in range(3))
-        for layer in self.layers[1:]:
-            layer.out = nn.Linear(21, 21, bias=not is_unlike)
+        for layer, has_bias in zip(self.layers, biased, strict=True):
+            layer.out = nn.Linear(21, 21, bias=has_bias)
 
     def forward(self, ids):
         x = self.words(ids)
@@ -463,12 +463,20 @@ class Unlike(nn.Module):
         return self.out(x)
 
 
-@pytest.mark.parametrize("is_unlike", [True, False])
-def test_a_frame_of_unlike_layers_says_which_of_them_is_drawn(is_unlike):
-    told = {run.text.strip() for box in poster_of(Unlike(is_unlike=is_unlike), IDS).boxes for run in sum(box.lines, ())}
+@pytest.mark.parametrize(
+    ("biased", "told"),
+    [
+        ((True, True, True), "{whole} parameters each"),
+        ((True, False, False), "layer 1 drawn: {whole} parameters; layers 2–3 have 21 fewer"),
+        ((False, False, True), "layer 1 drawn: {less} parameters; layer 3 has 21 more"),
+    ],
+)
+def test_a_frame_of_unlike_layers_says_which_of_them_is_drawn_and_how_many_numbers_others_have(biased, told):
+    boxes = poster_of(Unlike(*biased), IDS).boxes
+    texts = {" ".join("".join(run.text for run in line) for line in box.lines) for box in boxes}
 
-    layer = f"{count(Looking()):,} parameters"
-    assert (f"layer 1 drawn: {layer}" in told, f"{layer} each" in told) == (is_unlike, not is_unlike)
+    whole = count(Looking())
+    assert told.format(whole=f"{whole:,}", less=f"{whole - 21:,}") in texts
 
 
 class Aside(Looking):

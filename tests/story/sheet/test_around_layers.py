@@ -65,7 +65,7 @@ def test_all_layers_have_as_many_parameters_as_their_blocks():
     (frame,) = read_columns(trace_of(model))[-1].frames
 
     assert frame.group.count == 3
-    assert (frame.params, frame.most) == (count(model.layers[0]), None)
+    assert (frame.params, any(frame.more)) == (count(model.layers[0]), False)
 
 
 def test_what_gives_each_layer_its_places_has_a_row_of_its_own():
@@ -118,7 +118,7 @@ def test_layers_that_join_rows_to_theirs_are_blocks_too():
     model = RefiningJoined()
     frames = read_columns(trace_of(model))[-1].frames
 
-    assert {(frame.params, frame.most) for frame in frames} == {(count(model.layers[0]), None)}
+    assert {(frame.params, any(frame.more)) for frame in frames} == {(count(model.layers[0]), False)}
     assert {panel.block.inputs[0].shape for frame in frames for panel in frame.panels} == {(2, QUERIES, WIDTH)}
 
 
@@ -156,7 +156,7 @@ def test_a_table_that_all_layers_read_is_not_the_first_layers():
     (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, QUERIES, WIDTH)))
     (frame,) = column.frames
 
-    assert (frame.params, frame.most) == (count(model.layers[0]), None)
+    assert (frame.params, any(frame.more)) == (count(model.layers[0]), False)
 
 
 class Handed(Tabled):
@@ -176,7 +176,7 @@ def test_a_table_is_not_the_first_layers_where_the_stream_is_only_moved_before_i
     (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, QUERIES, WIDTH)))
     (frame,) = column.frames
 
-    assert (frame.params, frame.most) == (count(model.layers[0]), None)
+    assert (frame.params, any(frame.more)) == (count(model.layers[0]), False)
 
 
 class Checking(Asking):
@@ -192,4 +192,4 @@ def test_layers_that_check_sizes_are_blocks_too():
     model.layers = nn.ModuleList(Checking() for _ in range(3))
     (frame,) = read_columns(trace_of(model))[-1].frames
 
-    assert (frame.params, frame.most) == (count(model.layers[0]), None)
+    assert (frame.params, any(frame.more)) == (count(model.layers[0]), False)

@@ -5,7 +5,7 @@ import pytest
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
 from xray.story.canvas import Canvas
-from xray.story.sheet.frames import draw_frame_title
+from xray.story.sheet.frames import draw_frame_title, tell_others
 from xray.story.sheet.planning import Frame
 from xray.story.wording import spell_layers
 
@@ -64,3 +64,18 @@ def test_parameters_keep_clear_of_a_line_that_goes_up_beside_the_charts(passed, 
 )
 def test_a_last_layer_that_is_not_as_far_from_the_one_before_as_others_stands_behind_that(layers, told):
     assert spell_layers(layers) == told
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [((0, 0, 5), "; layer 36 has 5 more"), ((0, -5, -5), "; layers 35–36 have 5 fewer"), ((0, 5, 7), "")],
+)
+def test_layers_that_have_as_many_parameters_more_than_the_one_drawn_are_told(more, told):
+    assert tell_others(Frame(GROUP, (), 7919, is_only=False, more=more)) == told
+
+
+def test_parameters_that_have_no_room_beside_the_stream_of_a_frame_stand_on_more_lines():
+    count = write_title(180, Group((33, 34, 35), ()))[-1]
+
+    assert len(count.lines) > 1
+    assert count.left > 10 + 180 / 2

@@ -240,8 +240,8 @@ def draw_frame_title(
         lines = tuple(words(one, NOTE, "quiet") for one in (shared if not fits else "", *pieces) if one)
         return canvas.note(right, top + 19 + 11 * (len(lines) - 1), lines, align="right").top if lines else top
     runs += [Run(f"  {shared}", NOTE, "quiet")] if shared else []
-    told = (words(counted, NOTE, "quiet"),) if counted else ()
-    note = canvas.note(left + 14, top + TITLE_TOP, (tuple(runs), *told))
+    told = [words(one, NOTE, "quiet") for one in wrap_evenly(counted.split(), NOTE, room, canvas.measure, 3)]
+    note = canvas.note(left + 14, top + TITLE_TOP + 11 * max(len(told) - 1, 0), (tuple(runs), *told))
     canvas.boxes[-1] = replace(note, id=f"layer_name_{name.lower()}_{frame.group.layers[0]}")
     return note.top
 
@@ -249,9 +249,9 @@ def draw_frame_title(
 def break_count(
     canvas: Canvas, counted: str, centre: float, right: float, passed: float | None
 ) -> tuple[float, tuple[str, ...]]:
-    """Where what is told of parameters ends, and its lines: right of a line that passes by, else left of it."""
+    """Where what is told of parameters ends, and its lines: right of the stream, and of what passes by if it can."""
     if passed is None:
-        return right, (counted,)
+        return right, wrap_evenly(counted.split(), NOTE, right - centre - BESIDE, canvas.measure, 3)
     room = right - passed - BESIDE
     if room < LEAST_BESIDE:
         right = min(right, passed - BESIDE)
@@ -266,9 +266,20 @@ def count_parameters(frame: Frame) -> str:
     """
     if frame.together is not None:
         return f"{frame.together:,} parameters in all"
-    if frame.most is not None and any(panel.is_open for panel in frame.panels):
-        return f"layer {frame.group.layers[0] + 1} drawn: {frame.params:,} parameters"
+    if any(frame.more) and any(panel.is_open for panel in frame.panels):
+        return f"layer {frame.group.layers[0] + 1} drawn: {frame.params:,} parameters{tell_others(frame)}"
     if frame.whole is not None:
         return f"{frame.params:,} of its {frame.whole:,} parameters"
     each = " each" if frame.group.count > 1 and not frame.group.shared else ""
-    return f"{'up to ' if frame.most else ''}{frame.most or frame.params:,} parameters{each}"
+    most = frame.params + max(frame.more, default=0)
+    return f"{'up to ' if any(frame.more) else ''}{most:,} parameters{each}"
+
+
+def tell_others(frame: Frame) -> str:
+    """Which layers of a frame have more parameters than the one that is drawn, or fewer, where all differ alike."""
+    layers = [layer for layer, more in zip(frame.group.layers, frame.more, strict=True) if more]
+    more, *others = set(frame.more) - {0}
+    if others:
+        return ""
+    have = "layer {} has" if len(layers) == 1 else "layers {} have"
+    return f"; {have.format(spell_layers(layers))} {abs(more):,} {'more' if more > 0 else 'fewer'}"

@@ -68,10 +68,10 @@ class Frame:
 
     A compact one is a row: what it holds is drawn in full elsewhere. `masks` are those that its attentions read, `keys`
     how many keys each of them has, `bridge` is what the stream goes through before it, `earlier` are its boxes that add
-    what was made before. `params` are those of the layer that is drawn, `most` those
-    of the layer with the most, where they have not all as many; `together` are those of all layers, each counted once,
-    where layers share some, and `whole` those of a block of which a part stands before it. `corrected` is what is done
-    behind the layer to the boxes beside its stream, with so many parameters `correcting` and placing them.
+    what was made before. `params` are those of the layer that is drawn, `more` are how many more each layer has, below
+    0 if fewer; `together` are those of all layers, each counted once, where layers share some, and `whole` those of a
+    block of which a part stands before it. `corrected` is what is done behind the layer to the boxes beside its stream,
+    with so many parameters `correcting` and placing them.
     """
 
     group: Group
@@ -83,7 +83,7 @@ class Frame:
     earlier: tuple[Adding, ...] = ()
     masks: tuple[Mask, ...] = ()
     keys: tuple[int, ...] = ()
-    most: int | None = None
+    more: tuple[int, ...] = ()
     together: int | None = None
     whole: int | None = None
     corrected: Chart | None = None
@@ -187,10 +187,10 @@ def plan_frames(
         bridge = chart_bridge(flow, towering, groups[number].layers)
         bridge = add_left_out(flow, towering, groups[number].layers[0], drawn, bridge)
         earlier = tuple(list_adding(flow, towering, groups[number].layers[0]))
-        most = max(each) if len(set(each)) > 1 else None
+        more = tuple(one - params for one in each)
         seen_keys = tuple(count_keys(flow, layers[number]))
         held = tuple(panels)
-        frame = Frame(groups[number], held, params, len(groups) == 1, compact, bridge, earlier, masks, seen_keys, most)
+        frame = Frame(groups[number], held, params, len(groups) == 1, compact, bridge, earlier, masks, seen_keys, more)
         if frame.behind and begun_block is not None:
             frame = replace(frame, whole=flow.steps[begun_block].params)
         if groups[number].shared_in_part:

@@ -322,8 +322,7 @@ def count_undrawn(column: Column, undrawn: Sequence[Untold], unused: Mapping[str
             apart.add(sum(one.params for one in own if known.isdisjoint((one.path, *paths_above(one.path)))))
             holding.add(sum(f"{home}.".startswith(f"{one}.") for one in homes))
         more = apart.pop() if len(apart) == 1 and holding == {1} else 0
-        most = None if frame.most is None else frame.most + more
-        frames.append(replace(frame, params=frame.params + more, most=most))
+        frames.append(replace(frame, params=frame.params + more))
     return replace(column, frames=tuple(frames))
 
 
