@@ -9,10 +9,12 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.whole import anatomy
+from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 
 ROWS, KINDS = 19, 13
+SEVERAL = "holds several ids for each of its places, looked up by column"
 
 
 class Paged(nn.Module):
@@ -81,6 +83,20 @@ class PutTwice(Paged):
     def forward(self, ids, bbox):
         begins = self.across(bbox[:, :, 0])
         return self.layers(self.words(ids) + begins + self.across(bbox[:, :, 1])) + begins
+
+
+class Pictured(nn.Module):
+    """Words and boxes, beside which patches of a picture stand, of which nothing is looked up (LayoutLMv3)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.words = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Embedding(31, WIDTH)
+        self.across = nn.Embedding(ROWS, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, picture, ids, bbox):
+        words = self.words(ids) + self.across(bbox[:, :, 0]) + self.across(bbox[:, :, 1])
+        return self.layers(torch.cat([self.patches(picture).flatten(2).mT, words], dim=1))
 
 
 IDS, BOXES = torch.arange(10).view(2, 5), torch.tensor([3, 11]).expand(2, 5, 2).contiguous()
@@ -153,18 +169,32 @@ def test_the_anatomy_has_the_columns_of_each_table():
         (
             Paged,
             (IDS, BOXES),
-            f"bbox holds several ids for each place, looked up by column in 2 tables of {ROWS} rows: 0 and 1; 1 − 0.",
+            f"bbox {SEVERAL} in 2 tables of {ROWS} rows: 0 and 1; 1 − 0.",
         ),
         (
             OneTable,
             (IDS, BOXES),
-            f"bbox holds several ids for each place, looked up by column in 2 tables of {ROWS} rows.",
+            f"bbox {SEVERAL} in 2 tables of {ROWS} rows.",
         ),
-        (Tabled, (IDS,), f"kinds holds several ids for each place, looked up by column in 5 tables of {KINDS} rows."),
+        (
+            Tabled,
+            (IDS,),
+            f"kinds {SEVERAL} in 5 tables of {KINDS} rows.",
+        ),
     ],
 )
 def test_the_card_says_which_columns_are_looked_up_in_which_tables(model, given, text):
     assert text in list_sentences(anatomy(record(model(), *given)))
+
+
+@pytest.mark.parametrize(
+    ("model", "given", "each"),
+    [(Paged, (IDS, BOXES), "place"), (Pictured, (torch.rand(2, 3, 8, 8), IDS, BOXES), "id")],
+)
+def test_rows_that_are_looked_up_are_told_of_ids_alone_where_others_stand_beside_them(model, given, each):
+    (tower,) = anatomy(record(model(), *given)).towers
+
+    assert f"Looked up for each {each}: {2 + (each == 'place')} rows by ids of bbox." in describe_entrance(tower)
 
 
 def test_a_tower_of_boxes_is_that_of_the_layout():

@@ -108,13 +108,17 @@ def describe_other(tower: Tower) -> str:
 
 
 def describe_looked_up(tower: Tower) -> str:
-    """How many rows are looked up for each place by several ids of an argument (LayoutLM's boxes)."""
+    """How many rows are looked up for each place by several ids of an argument (LayoutLM's boxes).
+
+    Where other rows stand beside ids in one stream, these are looked up for ids alone (LayoutLMv3's text).
+    """
     counts: dict[str, int] = {}
     for part in tower.entrance:
         if part.columns:
             counts[part.argument] = counts.get(part.argument, 0) + len(part.columns)
     told = (f"{plural(rows, 'row')} by ids of {name}" if name else plural(rows, "row") for name, rows in counts.items())
-    return f"Looked up for each place: {', '.join(told)}." if counts else ""
+    each = "id" if tower.also == "ids" else "place"
+    return f"Looked up for each {each}: {', '.join(told)}." if counts else ""
 
 
 def describe_places(tower: Tower) -> str:
@@ -310,7 +314,7 @@ def spell_tables(name: str, parts: list[EntrancePart]) -> str:
     sizes = [f"{part.size:,}" for part in parts if part.size]
     rows = sizes[0] if len(set(sizes)) == 1 else join_words(sizes)
     held = f"{plural(len(parts), 'table')} of {rows} rows" if len(sizes) == len(parts) else plural(len(parts), "table")
-    told = f"{name or 'One tensor'} holds several ids for each place, looked up by column in {held}"
+    told = f"{name or 'One tensor'} holds several ids for each of its places, looked up by column in {held}"
     is_one_each = all(len(part.columns) == len(part.columns[0]) == 1 for part in parts)
     return f"{told}." if is_one_each else f"{told}: {'; '.join(map(spell_columns, parts))}."
 
