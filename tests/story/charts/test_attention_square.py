@@ -149,16 +149,17 @@ def test_a_bias_that_a_gate_multiplies_is_told_as_it_is_added():
 class Far(nn.Module):
     """How far apart two places are is multiplied by what the query says of it, and by a number then (Conformers)."""
 
-    def __init__(self):
+    def __init__(self, seen=None):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.near = nn.Embedding(9, WIDTH // HEADS)
+        self.near, self.seen = nn.Embedding(9, WIDTH // HEADS), seen
 
     def forward(self, x):
         query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
         places = torch.arange(x.shape[1])
         near = self.near(places[:, None] - places[None, :] + 4)
         bias = torch.einsum("bhld,lrd->bhlr", query, near) * 0.25
+        bias = bias if self.seen is None else bias.masked_fill_(self.seen.logical_not(), -torch.inf)
         return x + self.out(
             nn.functional.scaled_dot_product_attention(query, key, value, bias).transpose(1, 2).flatten(2)
         )
@@ -171,6 +172,16 @@ def test_a_number_that_multiplies_what_is_added_to_scores_stands_in_its_box():
     (added,) = [box for box in boxes if box.lines and "BIAS" in box.lines[0][0].text]
     assert {one.rpartition(".")[2] for one in added.steps} >= {"einsum#0", "mul#0"}
     assert not any("in no box" in run.text for box in boxes for line in box.lines for run in line)
+
+
+def test_of_a_bias_and_a_mask_in_one_tensor_each_has_the_steps_that_make_it():
+    seen = torch.ones(5, 5, dtype=torch.bool).tril()
+    model = nn.Sequential(Far(seen), FeedForwardPart(), Far(seen), FeedForwardPart())
+    (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
+    bias, mask = (node for node in column.frames[0].panels[0].chart.nodes if node.key in ("bias0", "mask1"))
+
+    assert {step.op for step in bias.steps} == {"mask_scores", "arange", "sub", "add", "embedding", "einsum", "mul"}
+    assert {step.op for step in mask.steps} == {"mask_scores", "logical_not", "masked_fill_"}
 
 
 def panel_of(attention):

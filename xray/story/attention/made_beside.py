@@ -129,6 +129,41 @@ def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> 
     return works if any(is_product(flow, node) or reads_learned(flow, node) for node in works) else []
 
 
+def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
+    """The products that queries or keys take part in beside the scores, which are added to these.
+
+    With the sums that they are of, and what they are multiplied by (Conformers).
+    """
+    own = {*site.scored, *flow.behind(site.scores)}
+    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
+    made = set(flow.behind(*starts, ends=lambda node: node in own or is_linear(flow, node))) - own
+    products = {node for node in made if is_product(flow, node)}
+    sums = (maker for node in products for maker in flow.makers[node] if maker is not None and flow.op(maker) in SUMS)
+    scalings = (node for node in made if flow.op(node) in SCALINGS)
+    scales = (node for node in scalings if not products.isdisjoint(flow.behind(node, within=made.__contains__)))
+    return sorted({*products, *sums, *scales})
+
+
+def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:
+    """Whether one of some steps is a product of the queries."""
+    asked = {*site.query.nodes}
+    return any(is_product(flow, node) and not asked.isdisjoint(flow.makers[node]) for node in nodes)
+
+
+def list_hiding(flow: Flow, part: Scored, parts: Collection[Scored], inside: Collection[int]) -> frozenset[int]:
+    """Of what one step adds to scores, be it as a mask and as a bias, the steps that make the mask and bring it in."""
+    kinds = {one.kind: one.operand for one in parts if one.nodes == part.nodes}
+    mask = kinds.get("mask")
+    if mask is None or "bias" not in kinds:
+        return frozenset()
+    added = (maker for node in part.nodes for record, maker in flow.given(node) if maker in inside)
+    way = {*flow.behind(*added, within=inside.__contains__)}
+    bringing = {node for node in way if any(one == (mask.record, mask.maker) for one in flow.given(node))}
+    others = (maker for node in bringing for maker in flow.makers[node] if maker != mask.maker)
+    made = {*flow.behind(mask.maker, within=way.__contains__)} - {*flow.behind(*others)} if bringing else set[int]()
+    return frozenset(node for node in bringing | made if flow.is_leaf(node) and flow.op(node) not in CARRYING)
+
+
 def works_out(flow: Flow, node: int) -> bool:
     """Whether a step does more than move numbers, or takes rows of a parameter."""
     return flow.op(node) not in CARRYING or (flow.op(node) == "index" and reads_learned(flow, node))

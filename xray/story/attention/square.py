@@ -7,8 +7,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SHAPING, SUMS
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SHAPING
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
@@ -22,8 +21,11 @@ from xray.story.attention.made_beside import (
     find_origin,
     is_gated,
     is_of_sines,
+    list_hiding,
     list_made,
+    list_products_beside,
     list_shared,
+    meets_query,
     name_table_factor,
 )
 from xray.story.branches.attention import has_sinks_inside
@@ -40,7 +42,6 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
-from xray.story.recognition.between import is_linear
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
 from xray.story.sentences.of_parts import (
     HELD_CAP,
@@ -130,7 +131,9 @@ def draw_square(
         if part is None:
             break
         is_own = part.kind == "bias" or (part.kind == "mask" and (branch.chosen_keys or branch.other_rows))
+        hiding = list_hiding(flow, part, later, beside.inside)
         made = list_made(flow, part, site, beside.inside) if is_own else []
+        made = [node for node in made if node not in hiding]
         key = f"{'zeroed' if hides_by_product(flow, part, later) else name_scored(flow, part, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
         if source != key:
@@ -140,7 +143,7 @@ def draw_square(
         led, is_begun = beside.lead_in(flow, made, source)
         edges += led
         feet += [source] if is_begun else []
-        make = factor_node if part.kind == "scale" else partial(score_node, branch=branch, made=made)
+        make = factor_node if part.kind == "scale" else partial(score_node, branch=branch, made=made, hiding=hiding)
         held = [node for node in own if node < min(part.nodes)]
         own = [node for node in own if node not in held]
         made_node = make(flow, part, site, key=key, row=row)
@@ -269,14 +272,27 @@ def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:
 
 
 def score_node(
-    flow: Flow, part: Scored, site: Site, *, branch: Attention, made: Sequence[int], key: str, row: int
+    flow: Flow,
+    part: Scored,
+    site: Site,
+    *,
+    branch: Attention,
+    made: Sequence[int],
+    hiding: frozenset[int],
+    key: str,
+    row: int,
 ) -> Node:
-    """What is added to the scores: a mask, or a bias for positions. A bias is named only if it is known to be one."""
+    """What is added to the scores: a mask, or a bias for positions. A bias is named only if it is known to be one.
+
+    Where both are added as one, the steps that are `hiding` keys there are the mask's alone, and the others the bias's.
+    """
     record = part.operand.record if part.operand is not None else None
     out = flow.output(part.nodes[-1])
     is_drawn = part.kind == "mask" and bool(made)
     others = list_other_scores(flow, site, part.nodes)
-    beside = () if is_drawn or (others and not made) else sorted({*list_products_beside(flow, part, site), *made})
+    is_apart = is_drawn or (others and not made)
+    beside = () if is_apart else sorted({*list_products_beside(flow, part, site), *made} - hiding)
+    beside = sorted(hiding) if part.kind == "mask" and hiding else beside
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "mask":
@@ -313,12 +329,6 @@ def score_node(
 def count_tables(step: Step) -> int:
     """How many learned numbers a step is given beside those of its own module (the norm of a table in SEW-D)."""
     return sum(prod(one.shape) for one in step.inputs if one.role == "parameter") if step.params else 0
-
-
-def meets_query(flow: Flow, site: Site, nodes: Collection[int]) -> bool:
-    """Whether one of some steps is a product of the queries."""
-    asked = {*site.query.nodes}
-    return any(is_product(flow, node) and not asked.isdisjoint(flow.makers[node]) for node in nodes)
 
 
 def lies_over(record: TensorRecord | None, scores: TensorRecord) -> bool:
@@ -360,21 +370,6 @@ def zeroing_node(flow: Flow, zeroing: int, row: int) -> Node:
     told = "broadcast" if mask.shape != out.shape else ""
     extra = ", ".join(filter(None, (told, describe_dropout(flow, steps[1:]))))
     return Node("zeroed", ZEROED, row, SQUARE, steps, out, extra, surface="mask", beside=mask)
-
-
-def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
-    """The products that queries or keys take part in beside the scores, which are added to these.
-
-    With the sums that they are of, and what they are multiplied by (Conformers).
-    """
-    own = {*site.scored, *flow.behind(site.scores)}
-    starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
-    made = set(flow.behind(*starts, ends=lambda node: node in own or is_linear(flow, node))) - own
-    products = {node for node in made if is_product(flow, node)}
-    sums = (maker for node in products for maker in flow.makers[node] if maker is not None and flow.op(maker) in SUMS)
-    scalings = (node for node in made if flow.op(node) in SCALINGS)
-    scales = (node for node in scalings if not products.isdisjoint(flow.behind(node, within=made.__contains__)))
-    return sorted({*products, *sums, *scales})
 
 
 def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:
