@@ -5,9 +5,8 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -18,6 +17,7 @@ import torch
 if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 8):
     pytest.skip("the library divides models with torch 2.8 and newer", allow_module_level=True)
 
+from conftest import make_once
 from rank_specimens import SPECIMENS
 from torch.distributed.tensor.debug import CommDebugMode
 
@@ -77,24 +77,33 @@ def exchanges_of(trace):
     return [step for step in trace.steps if "group" in step.settings]
 
 
-@cache
-def run_processes(count):
-    """What each of so many real processes tells of every case with as many ranks."""
+@pytest.fixture(scope="session")
+def measure(tmp_path_factory):
+    """What each of so many real processes tells of every case with as many ranks, by how many they are."""
+
+    @cache
+    def told(count):
+        folder = make_once(tmp_path_factory, f"ranks-{count}", partial(run_processes, count))
+        return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(count)]
+
+    return told
+
+
+def run_processes(count, folder):
+    """So many real processes, of which each writes into a folder what it measures."""
     cases = [f"{name}:{mesh}" for name, mesh in CASES if parse_mesh(mesh).count == count]
     cases += [f"{name}:{mesh}:back" for name, mesh in BACK if parse_mesh(mesh).count == count]
     places = os.pathsep.join((str(TESTS), str(TESTS.parent), os.environ.get("PYTHONPATH", "")))
     env = {**os.environ, "PYTHONPATH": places, "OMP_NUM_THREADS": "1"}
-    with TemporaryDirectory() as folder:
-        worker = [sys.executable, str(TESTS / "ranks" / "gloo_worker.py"), str(count), folder, *cases]
-        ended = subprocess.run(worker, env=env, capture_output=True, text=True, check=False, timeout=500)
-        assert ended.returncode == 0, ended.stderr[-4000:]
-        return [json.loads((Path(folder) / f"{rank}.json").read_text()) for rank in range(count)]
+    worker = [sys.executable, str(TESTS / "ranks" / "gloo_worker.py"), str(count), str(folder), *cases]
+    ended = subprocess.run(worker, env=env, capture_output=True, text=True, check=False, timeout=500)
+    assert ended.returncode == 0, ended.stderr[-4000:]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "mesh"), CASES)
-def test_real_processes_see_the_same(name, mesh):
-    for rank, measured in enumerate(run_processes(parse_mesh(mesh).count)):
+def test_real_processes_see_the_same(measure, name, mesh):
+    for rank, measured in enumerate(measure(parse_mesh(mesh).count)):
         told, trace = measured[f"{name}:{mesh}"], record(name, mesh, rank)
         check_shapes(told, trace)
         found = exchanges_of(trace)
@@ -110,8 +119,8 @@ def test_real_processes_see_the_same(name, mesh):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "mesh"), BACK)
-def test_real_processes_exchange_the_same_on_the_way_back(name, mesh):
-    for rank, measured in enumerate(run_processes(parse_mesh(mesh).count)):
+def test_real_processes_exchange_the_same_on_the_way_back(measure, name, mesh):
+    for rank, measured in enumerate(measure(parse_mesh(mesh).count)):
         told, trace = measured[f"{name}:{mesh}:back"], record(name, mesh, rank, trains=True)
         amounts = Counter()
         for step in exchanges_of(trace):
