@@ -17,6 +17,7 @@ from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
 from xray.story.sheet.compose import list_around, list_told, list_unsaid
 from xray.story.sheet.shares import list_shares
+from xray.story.wording import spell_layers
 
 BATCH, ROWS, WIDTH, HEADS, DEPTH = 2, 7, 15, 3, 4
 
@@ -372,6 +373,17 @@ def test_what_corrects_boxes_says_how_many_more_parameters_it_has():
     boxes = compose_poster(record(Detector()), text_width).boxes
 
     assert "359 more parameters" in ["".join(run.text for run in line) for box in boxes for line in box.lines]
+
+
+def test_a_frame_says_behind_which_of_its_layers_boxes_are_corrected_for_the_next():
+    layout = compose_poster(record(Detector()), text_width)
+    column, frame = draw(Detector())
+    titles = [box for box in layout.boxes if box.lines and box.lines[0][0].text == "BOXES CORRECTED"]
+
+    *others, last = frame.group.layers
+    assert last == sum(len(one.group.layers) for one in column.frames) - 1
+    assert frame.corrected_behind == tuple(others)
+    assert [box.lines[1][0].text for box in titles] == [f"behind layers {spell_layers(others)}"]
 
 
 def test_numbers_of_which_boxes_are_made_are_not_called_boxes():

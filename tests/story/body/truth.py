@@ -319,6 +319,7 @@ def memory(source, target, *behind):
 
 
 SKIPPED = {
+    "one_piece",
     "attends_elsewhere",
     "params",
     "active_params",

@@ -235,6 +235,7 @@ def test_a_state_that_all_places_change_at_once_goes_from_piece_to_piece(pieces)
     found = describe_recurrence(flow, {last, *flow.behind(last)} & list_reading_data(flow))
 
     assert found.by_pieces
+    assert found.one_piece == (pieces == 1 or None)
 
 
 def test_a_state_that_one_place_changes_goes_from_place_to_place():

@@ -130,11 +130,10 @@ def test_convolutions_that_all_look_back_alone_are_told_as_such(causal, told):
     assert describe_convolutions(known) == told
 
 
-@pytest.mark.parametrize(("pieces", "here"), [(1, True), (3, False), (None, False)])
-def test_a_state_whose_rows_are_one_piece_is_not_told_as_if_there_were_more(pieces, here):
-    filled = None if pieces is None else (pieces, 64)
-    branch = Recurrence("gated", (2, 6, 5, 5), by_pieces=True, filled=filled)
+@pytest.mark.parametrize("one_piece", [True, None])
+def test_a_state_whose_rows_are_one_piece_is_not_told_as_if_there_were_more(one_piece):
+    branch = Recurrence("gated", (2, 6, 5, 5), by_pieces=True, one_piece=one_piece)
 
     card, station = " ".join(list_sentences(make_anatomy(branch))), say_first(OF_BRANCHES, branch)
-    assert ("Here all rows are one piece." in card) == here
-    assert station.endswith("is changed by each; here all rows are one piece.") == here
+    assert ("Here all rows are one piece." in card) == bool(one_piece)
+    assert station.endswith("is changed by each; here all rows are one piece.") == bool(one_piece)

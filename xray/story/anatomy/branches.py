@@ -141,6 +141,7 @@ class Recurrence:
     `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
     `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none. `filled`
     is to how many pieces of how many rows what comes in is made longer by rows of 0; None where this is not proven.
+    `one_piece` tells that all rows lay in one piece here.
     """
 
     kind: Literal["state space", "linear attention", "gated"] | None
@@ -150,6 +151,7 @@ class Recurrence:
     heads: StateHeads | None = None
     kernel: tuple[int, ...] | None = None
     filled: tuple[int, int] | None = None
+    one_piece: bool | None = None
 
 
 @dataclass(frozen=True)

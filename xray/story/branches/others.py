@@ -225,7 +225,8 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     if found is None:
         return None
     filled = find_filled(flow, nodes) if found.by_pieces else None
-    return replace(found, kernel=None if beside is None else beside.kernel, filled=filled)
+    is_one = bool(found.one_piece) or (filled is not None and filled[0] == 1)
+    return replace(found, kernel=None if beside is None else beside.kernel, filled=filled, one_piece=is_one or None)
 
 
 def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
@@ -244,8 +245,8 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
     states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
     state = next((record for record in states if record is not None), None)
     if state is not None:
-        by_pieces, heads = adds_pieces(flow, nodes, state.shape), describe_state_heads(flow, nodes)
-        return Recurrence("linear attention", state.shape, by_pieces=by_pieces, heads=heads)
+        pieces, heads = count_pieces(flow, nodes, state.shape), describe_state_heads(flow, nodes)
+        return Recurrence("linear attention", state.shape, by_pieces=bool(pieces), heads=heads, one_piece=pieces == 1)
     lengths = list_added_lengths(flow, nodes)
     if lengths and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
         return Recurrence(
@@ -307,14 +308,14 @@ def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
     return chain is not None and chain[1] + 1 < count_places(flow, nodes)
 
 
-def adds_pieces(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> bool:
-    """The same of a state that is changed too seldom for a chain, as by all places at once.
+def count_pieces(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> int:
+    """How often a state is changed, where that is too seldom for a chain, as by all places at once; 0 where by each.
 
     The last change leads to no row any more: it is looked for among all steps between the first and the last.
     """
     span = range(min(nodes), max(nodes) + 1)
     changes = sum(flow.output(node).shape == state for node in span if sums_outer_products(flow, node, span))
-    return 0 < changes < count_places(flow, nodes)
+    return changes if changes < count_places(flow, nodes) else 0
 
 
 def count_places(flow: Flow, nodes: Collection[int]) -> int:

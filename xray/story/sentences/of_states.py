@@ -45,7 +45,7 @@ def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
 
 def is_one_piece(branch: Branch) -> bool:
     """Whether it is proven that the rows of a state all lie in one piece."""
-    return isinstance(branch, Recurrence) and branch.filled is not None and branch.filled[0] == 1
+    return isinstance(branch, Recurrence) and bool(branch.one_piece)
 
 
 def describe_state_heads(anatomy: Anatomy) -> str:

@@ -187,8 +187,10 @@ def draw_corrected(
     top, surface = placed.top + gap, f"{lane.look.own}_panel"
     canvas.panel(left + PANEL_PAD, floor, left + width - PANEL_PAD, top, surface, 14)
     canvas.panels.insert(before, canvas.panels.pop())
-    title = (words("BOXES CORRECTED", LABEL, f"accent:{lane.look.own}", "bold"),)
-    canvas.note(left + 20, ceiling - 3, title, surface)
+    title = [words("BOXES CORRECTED", LABEL, f"accent:{lane.look.own}", "bold")]
+    if len(frame.corrected_behind) < len(frame.group.layers):
+        title.append(words(f"behind layers {spell_layers(frame.corrected_behind)}", NOTE, "quiet"))
+    canvas.note(left + 20, ceiling - 3 + 11 * (len(title) - 1), tuple(title), surface)
     if frame.correcting:
         told = (words(f"{frame.correcting:,} more parameters", NOTE, "quiet"),)
         canvas.note(lane.centre + 10, ceiling - 4, told, surface)

@@ -71,7 +71,7 @@ class Frame:
     what was made before. `params` are those of the layer that is drawn, `more` are how many more each layer has, below
     0 if fewer; `together` are those of all layers, each counted once, where layers share some, and `whole` those of a
     block of which a part stands before it. `corrected` is what is done behind the layer to the boxes beside its stream,
-    with so many parameters `correcting` and placing them.
+    with so many parameters `correcting` and placing them: it is `corrected_behind` these of its layers.
     """
 
     group: Group
@@ -87,6 +87,7 @@ class Frame:
     together: int | None = None
     whole: int | None = None
     corrected: Chart | None = None
+    corrected_behind: tuple[int, ...] = ()
     correcting: int = 0
 
     @property
@@ -228,7 +229,8 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
     if not own or frame.is_compact or not any(panel.is_open for panel in frame.panels):
         return frame
     learned = sum(count.paths([own[0].nodes, own[0].places]).values())
-    return replace(frame, corrected=chart_correction(flow, own[0]), correcting=learned)
+    behind = tuple(one.layer for one in own)
+    return replace(frame, corrected=chart_correction(flow, own[0]), corrected_behind=behind, correcting=learned)
 
 
 def tell_places_of_boxes(flow: Flow, towering: Towering, panel: Panel) -> Panel:
