@@ -238,6 +238,28 @@ def test_a_state_that_all_places_change_at_once_goes_from_piece_to_piece(pieces)
     assert found.one_piece == (pieces == 1 or None)
 
 
+class OnceAlone(Pieces):
+    """The same, where one of several pieces alone is written into the state."""
+
+    def forward(self, x):
+        query, key, value = (
+            one(x).view(2, self.pieces, -1, 3, 4).permute(1, 0, 3, 2, 4) for one in (self.query, self.key, self.value)
+        )
+        state = torch.zeros(2, 3, 4, 4)
+        found = [one @ state for one in query[:-1]]
+        state = state * 0.5 + key[0].transpose(2, 3) @ value[0]
+        rows_found = torch.stack([*found, query[-1] @ state])
+        return self.last(rows_found.permute(1, 0, 3, 2, 4).reshape(2, -1, 12))
+
+
+def test_a_state_that_is_changed_once_is_not_said_to_be_changed_by_all_rows_if_some_write_nothing():
+    flow = read_flow(xray.trace(OnceAlone(3), torch.rand(2, 30, 12)).passes[0])
+    last = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
+    found = describe_recurrence(flow, {last, *flow.behind(last)} & list_reading_data(flow))
+
+    assert (found.by_pieces, found.one_piece) == (True, None)
+
+
 def test_a_state_that_one_place_changes_goes_from_place_to_place():
     flow = read_flow(xray.trace(Pieces(1), torch.rand(2, 1, 12)).passes[0])
 

@@ -21,7 +21,13 @@ from xray.story.passages.pools import list_means
 from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.value_shapes import number
-from xray.story.states.operands import LEAST_TURNS, find_filled, find_operands, sums_outer_products
+from xray.story.states.operands import (
+    LEAST_TURNS,
+    find_filled,
+    find_operands,
+    list_outer_products,
+    sums_outer_products,
+)
 
 Kind = Literal["state space", "linear attention", "gated"] | None
 
@@ -225,8 +231,8 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
     if found is None:
         return None
     filled = find_filled(flow, nodes) if found.by_pieces else None
-    is_one = bool(found.one_piece) or (filled is not None and filled[0] == 1)
-    return replace(found, kernel=None if beside is None else beside.kernel, filled=filled, one_piece=is_one or None)
+    one_piece = found.one_piece or (filled is not None and filled[0] == 1) or None
+    return replace(found, kernel=None if beside is None else beside.kernel, filled=filled, one_piece=one_piece)
 
 
 def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
@@ -245,8 +251,14 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
     states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
     state = next((record for record in states if record is not None), None)
     if state is not None:
-        pieces, heads = count_pieces(flow, nodes, state.shape), describe_state_heads(flow, nodes)
-        return Recurrence("linear attention", state.shape, by_pieces=bool(pieces), heads=heads, one_piece=pieces == 1)
+        changes, places = list_changing(flow, nodes, state.shape), count_places(flow, nodes)
+        return Recurrence(
+            "linear attention",
+            state.shape,
+            by_pieces=0 < len(changes) < places,
+            heads=describe_state_heads(flow, nodes),
+            one_piece=[flow.steps[one].inputs[0].shape[-1] for one in changes] == [places] or None,
+        )
     lengths = list_added_lengths(flow, nodes)
     if lengths and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
         return Recurrence(
@@ -308,14 +320,14 @@ def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
     return chain is not None and chain[1] + 1 < count_places(flow, nodes)
 
 
-def count_pieces(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> int:
-    """How often a state is changed, where that is too seldom for a chain, as by all places at once; 0 where by each.
+def list_changing(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> list[int]:
+    """The products of keys and values that change a state, be they too few for a chain, as of all places at once.
 
-    The last change leads to no row any more: it is looked for among all steps between the first and the last.
+    The last one leads to no row any more: it is looked for among all steps between the first and the last.
     """
     span = range(min(nodes), max(nodes) + 1)
-    changes = sum(flow.output(node).shape == state for node in span if sums_outer_products(flow, node, span))
-    return changes if changes < count_places(flow, nodes) else 0
+    sums = (node for node in span if sums_outer_products(flow, node, span) and flow.output(node).shape == state)
+    return [next(one for one in list_outer_products(flow, node) if one in span) for node in sums]
 
 
 def count_places(flow: Flow, nodes: Collection[int]) -> int:
