@@ -93,6 +93,26 @@ def test_a_model_without_attention_keeps_its_numbers():
     assert found == {"Sequential": [("", "")], "0": [("", "")], "1": [("", "")]}
 
 
+class Turned(Grouped):
+    """One table multiplies the queries of all heads and the keys of one head alike (Falcon)."""
+
+    def forward(self, ids):
+        self.table = torch.arange(ids.shape[1] * self.d_k).view(1, 1, ids.shape[1], self.d_k).cos()
+        return super().forward(ids)
+
+    def split(self, x, heads):
+        return super().split(x, heads) * self.table
+
+
+def test_one_table_for_all_heads_has_no_axis_of_key_heads_where_there_is_one():
+    trace = xray.trace(Turned(15, 6, 1, 7, by_hand=False), torch.zeros(2, 5, dtype=torch.long))
+
+    read = [one.axes for step in trace.steps if step.op == "mul" for one in step.inputs]
+    assert ("batch", "kv_heads", "seq_len", "d_k") in read
+    assert ("", "", "seq_len", "d_k") in read
+    assert all("kv_heads" not in one.axes for step in trace.steps if step.op == "cos" for one in step.outputs)
+
+
 class CutTwice(Grouped):
     """Queries in so many parts of as many heads as there are keys, which are laid out once for each part (JetMoe)."""
 

@@ -76,3 +76,21 @@ def test_what_hands_a_parameter_on_as_it_is_does_not_use_it():
 
     assert [step.op for step in steps][1:5] == ["to", "to", "unsqueeze", "add"]
     assert not any("same_weights_as" in step.settings for step in steps)
+
+
+class Like(nn.Module):
+    """Takes the type of a learned row, and multiplies by it then (Gemma 3n)."""
+
+    def __init__(self):
+        super().__init__()
+        self.row = nn.Parameter(torch.ones(4))
+
+    def forward(self, x):
+        return x.type_as(self.row) * self.row
+
+
+def test_what_takes_the_type_of_a_parameter_alone_does_not_use_it():
+    steps = xray.trace(Like(), torch.ones(2, 4)).steps
+
+    assert [step.op for step in steps][1:] == ["type_as", "mul"]
+    assert not any("same_weights_as" in step.settings for step in steps)

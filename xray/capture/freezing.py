@@ -10,6 +10,7 @@ from xray.capture.kernels.native import open_kernels
 from xray.capture.masks.facts import SeenMask
 from xray.capture.masks.settling import settle_masks
 from xray.capture.naming import PLAIN, make_plain, name_layer
+from xray.ir.flow.dataflow import LAID_LIKE
 from xray.ir.records import MaskFacts, Preview, TensorRecord
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Pass, Setting, Step
 
@@ -173,7 +174,10 @@ class Freezer:
 
 
 def hands_on(call: OpenCall) -> bool:
-    """Whether all that a call gives are parameters as they are."""
+    """Whether all that a call gives are parameters as they are, or it takes the type or shape of some alone."""
+    given = [known.role for _, known, _ in call.inputs]
+    if call.op in LAID_LIKE and given[:1] != ["parameter"]:
+        return True
     return bool(call.outputs) and all(known.role == "parameter" and known.maker is None for _, known, _ in call.outputs)
 
 

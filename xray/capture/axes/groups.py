@@ -15,6 +15,7 @@ class Groups:
         self._words: dict[int, str] = {}
         self._products: list[tuple[int, tuple[int, ...]]] = []
         self._parts: dict[int, tuple[int, ...]] = {}
+        self._stretched: set[int] = set()
 
     def add(self, sizes: Sequence[int]) -> int:
         """Place for the axes of one tensor; gives the number of the first."""
@@ -50,6 +51,18 @@ class Groups:
             self._parts.setdefault(first, others)
             if parts is not None:
                 self._join_parts(parts, others)
+
+    def stretch(self, axis: int) -> None:
+        """Every axis of the group, of size 1, stands beside longer ones somewhere, and so for any of them."""
+        self._stretched.add(self.find(axis))
+
+    def freeze_stretched(self) -> None:
+        """Keep each axis that is stretched by its own number, before groups grow."""
+        self._stretched = {axis for axis in range(len(self._parents)) if self.find(axis) in self._stretched}
+
+    def is_stretched(self, axis: int) -> bool:
+        """Whether what the axis belonged to before operations joined any is stretched somewhere."""
+        return axis in self._stretched
 
     def compose(self, whole: int, parts: Sequence[int]) -> None:
         """One axis holds several others, the first of them outermost: (batch, heads) as batch*heads."""

@@ -64,7 +64,19 @@ def join_from_the_right(step: Step, at: Tensors, groups: Groups) -> None:
     rank = len(step.outputs[0].shape)
     for number, record in enumerate(step.inputs):
         for back in range(1, min(len(record.shape), rank) + 1):
-            groups.join(at.ins[number] + len(record.shape) - back, at.outs[0] + rank - back)
+            axis = at.ins[number] + len(record.shape) - back
+            if not groups.is_stretched(axis):
+                groups.join(axis, at.outs[0] + rank - back)
+
+
+def stretch_axes(step: Step, at: Tensors, groups: Groups) -> None:
+    """Mark axes of size 1 that an operation stretches along longer ones: a cosine of every head is no one's own."""
+    if step.op in ELEMENTWISE and step.outputs:
+        made = step.outputs[0].shape
+        for number, record in enumerate(step.inputs):
+            for back in range(1, min(len(record.shape), len(made)) + 1):
+                if record.shape[-back] == 1 < made[-back]:
+                    groups.stretch(at.ins[number] + len(record.shape) - back)
 
 
 def join_in_place(step: Step, at: Tensors, groups: Groups) -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from xray.capture.axes.groups import Groups
-from xray.capture.axes.joins import Tensors, join_step
+from xray.capture.axes.joins import Tensors, join_step, stretch_axes
 from xray.capture.axes.pieces import join_cut_axes
 from xray.capture.axes.widths import (
     ACTIVATIONS,
@@ -97,6 +97,9 @@ class Namer:
         self.take_words()
         for step in one_pass.steps:
             self.join_sources(step)
+        for step in one_pass.steps:
+            stretch_axes(step, self.at[step.id], groups)
+        groups.freeze_stretched()
         for step in one_pass.steps:
             join_step(step, self.at[step.id], groups)
         for places in self.links.values():

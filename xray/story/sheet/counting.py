@@ -84,7 +84,7 @@ class Count:
         held = self.inside.get(place)
         if step.params:
             return held is None or place in self.learned_blocks
-        return any(record.role == "parameter" for record in step.inputs) and not self.hands_on(place)
+        return any(record.role == "parameter" for record, _ in self.flow.taken(place)) and not self.hands_on(place)
 
     def is_empty(self, place: int) -> bool:
         """Whether a step gives no numbers, since it was given no rows: those of sounds, say (Higgs Audio V2)."""
