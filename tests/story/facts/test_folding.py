@@ -23,6 +23,22 @@ def test_alike_layers_fold_into_one():
     assert fold_layers(encoder_pass(*encoder_layers(3))) == (Fold("encoder.layers", (0, 1, 2)),)
 
 
+def test_layers_of_two_kinds_that_take_turns_are_two_groups():
+    layers = [
+        change(one, "self_attention_add", op="mul" if odd % 2 else "add") for odd, one in enumerate(encoder_layers(6))
+    ]
+
+    assert [fold.layers for fold in fold_layers(encoder_pass(*layers))] == [(0, 2, 4), (1, 3, 5)]
+
+
+def test_what_ran_between_layers_parts_those_before_from_those_behind():
+    first, second, third, last = encoder_layers(4)
+    between = [step("encoder.pool", "pool")]
+
+    folds = fold_layers(encoder_pass(first, second, between, third, last))
+    assert [fold.layers for fold in folds] == [(0, 1), (2, 3)]
+
+
 def test_encoder_and_decoder_fold_apart():
     folds = fold_layers(small_training_pass())
 
@@ -35,7 +51,7 @@ def test_a_layer_with_another_operation_stands_alone():
 
     folds = fold_layers(encoder_pass(first, second, third))
 
-    assert [fold.layers for fold in folds] == [(0,), (1,), (2,)]
+    assert [fold.layers for fold in folds] == [(0, 2), (1,)]
 
 
 def test_a_layer_with_another_shape_stands_alone():
@@ -63,7 +79,7 @@ def test_a_layer_with_other_settings_stands_alone():
     first, second, third = encoder_layers()
     second = change(second, "expand", settings={"p": 0.5})
 
-    assert [fold.layers for fold in fold_layers(encoder_pass(first, second, third))] == [(0,), (1,), (2,)]
+    assert [fold.layers for fold in fold_layers(encoder_pass(first, second, third))] == [(0, 2), (1,)]
 
 
 def test_layers_with_something_between_them_do_not_fold():

@@ -13,6 +13,7 @@ from xray.story.facts.outline import Section
 from xray.story.facts.selection import Pick, add_up_picked, pick_steps
 from xray.story.facts.settings import changed_settings
 from xray.story.sentences.of_runs import describe_savings
+from xray.story.wording import spell_layers
 from xray.text import say_short
 
 BOLD = Style(bold=True)
@@ -179,7 +180,8 @@ def say_layers(section: Section, times: str) -> str:
     if fold.count == 1:
         return f"layer {fold.first}"
     many = fold.count > 2 and is_run(fold.layers)
-    numbers = f"{fold.first} to {fold.layers[-1]}" if many else " and ".join(map(str, fold.layers))
+    told = " and ".join(map(str, fold.layers)) if fold.count == 2 else spell_layers([one - 1 for one in fold.layers])
+    numbers = f"{fold.first} to {fold.layers[-1]}" if many else told
     return f"{times} {fold.count}  layers {numbers} are alike"
 
 

@@ -25,7 +25,7 @@ NO_DIFFERENCE = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number
 
 @dataclass(frozen=True)
 class Fold:
-    """A run of neighbouring layers that are alike; the first of `layers` stands for all of them."""
+    """The layers of a stack that are alike, be it that others stand between them; the first of `layers` is shown."""
 
     stack: str
     layers: tuple[int, ...]
@@ -42,23 +42,30 @@ class Fold:
 
 
 def fold_layers(one_pass: Pass) -> tuple[Fold, ...]:
-    """The runs of alike layers in a pass, in the order in which they ran.
+    """The groups of alike layers in a pass, in the order in which the first of each ran.
 
     Two layers are alike when, step for step, they do the same operation with the same settings and parameter counts on
-    the same shapes, under the same axis words, with the same masks, and nothing else ran between them. Values are not
+    the same shapes, under the same axis words, with the same masks. Layers of other kinds may stand between them, as
+    where two kinds take turns; what ran between two neighbours and is no layer's own parts these. Values are not
     compared: weights always differ. A layer that ran more than once is never folded.
     """
     visits = [(place, tuple(steps)) for place, steps in groupby(one_pass.steps, key=layer_of)]
     often = {place for place, count in Counter(place for place, _ in visits).items() if count > 1}
     folds: list[Fold] = []
-    before: tuple[object, ...] | None = None
+    known: dict[tuple[object, ...], int] = {}
     for place, steps in visits:
-        portrait = None if place is None or place in often else portray_layer(place, steps)
-        if place is not None and portrait is not None and portrait == before:
-            folds[-1] = Fold(place[0], (*folds[-1].layers, place[1]))
-        elif place is not None and not any(fold.stack == place[0] and place[1] in fold.layers for fold in folds):
+        if place is None:
+            known = {}
+            continue
+        portrait = None if place in often else portray_layer(place, steps)
+        number = None if portrait is None else known.get(portrait)
+        if number is not None:
+            folds[number] = Fold(place[0], (*folds[number].layers, place[1]))
+            continue
+        if portrait is not None:
+            known[portrait] = len(folds)
+        if not any(fold.stack == place[0] and place[1] in fold.layers for fold in folds):
             folds.append(Fold(place[0], (place[1],)))
-        before = portrait
     return tuple(folds)
 
 
