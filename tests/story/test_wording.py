@@ -2,7 +2,7 @@ import pytest
 
 from xray.renderers.fonts import text_width
 from xray.story.layout import line_width
-from xray.story.wording import fit_text, plural, token_line, wrap, wrap_words
+from xray.story.wording import fit_text, plural, spell_share, token_line, wrap, wrap_words
 
 
 def text_of(line):
@@ -61,3 +61,11 @@ def test_what_is_over_the_last_line_becomes_an_ellipsis():
 @pytest.mark.parametrize(("count", "text"), [(1, "1 row"), (1024, "1,024 rows")])
 def test_numbers_agree_with_their_nouns(count, text):
     assert plural(count, "row") == text
+
+
+@pytest.mark.parametrize(
+    ("share", "told"),
+    [(0.0, "0%"), (1.0, "100%"), (0.43, "43%"), (0.998, "more than 99%"), (0.002, "less than 1%"), (0.99, "99%")],
+)
+def test_no_share_is_told_as_all_or_nothing_that_is_not(share, told):
+    assert spell_share(share) == told

@@ -134,6 +134,14 @@ def spell_factor(value: float) -> str:
     return whole if float(whole) == value else f"{value:.4g}"
 
 
+def spell_share(share: float) -> str:
+    """A share in per cent, as 43%; what is not all is told as no 100%, and what is not nothing as no 0%."""
+    told = f"{share:.0%}"
+    if told == "100%" and share < 1:
+        return "more than 99%"
+    return "less than 1%" if told == "0%" and share > 0 else told
+
+
 def join_words(words: Sequence[str], last: str = "and") -> str:
     """Some words in a row, "and" or another one before the last."""
     return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))

@@ -16,6 +16,7 @@ from xray.story.blocks.tree import name_place, name_range
 from xray.story.facts.mask_names import name_mask
 from xray.story.layout import Line, Run
 from xray.story.shapes import ShapeText, digits, symbols
+from xray.story.wording import spell_share
 from xray.text import show_controls
 
 MOST_LETTERS = 44
@@ -266,7 +267,7 @@ def describe_mask(record: TensorRecord) -> list[Line]:
         "true_is_hidden": "True is hidden",
         "additive": "added to scores",
     }
-    share = f", {record.mask.hidden_share:.0%} hidden" if record.mask.hidden_share else ""
+    share = f", {spell_share(record.mask.hidden_share)} hidden" if record.mask.hidden_share else ""
     return [(Run(f"{said}{share}, {means[record.mask.polarity]}", 10, "text", "semibold"),)]
 
 

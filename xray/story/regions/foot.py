@@ -14,7 +14,7 @@ from xray.story.shapes import digits, read_shape
 from xray.story.sheet.columns import Column
 from xray.story.sheet.words import Words
 from xray.story.type_sizes import LABEL, NOTE, OP
-from xray.story.wording import ELLIPSIS, PADDING, fit_text, token_lines, wrap
+from xray.story.wording import ELLIPSIS, PADDING, fit_text, spell_share, token_lines, wrap
 
 MOST_ROWS, MOST_IDS, MOST_CELLS = 8, 16, 24
 LINE = NOTE * LEADING
@@ -261,7 +261,7 @@ def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, ri
     bottom = foot.ids + 12
     blocks = mask.facts.blocks if draws_blocks(mask.facts) else None
     if blocks is None and not mask.facts.cells:
-        told = (f"{mask.facts.hidden_share:.0%} hidden,", describe_shown(Shown(mask.facts, 0, 0)))
+        told = (f"{spell_share(mask.facts.hidden_share)} hidden,", describe_shown(Shown(mask.facts, 0, 0)))
         canvas.note(left, bottom + 60, (title, *(words(line, NOTE, "quiet") for line in told)))
         return
     if blocks is not None:

@@ -16,7 +16,7 @@ from xray.story.facts.mask_names import (
 )
 from xray.story.facts.masks import describe_blocks, draws_blocks
 from xray.story.sentences.sentence import Sentence, fixed, say_first
-from xray.story.wording import join_words
+from xray.story.wording import join_words, spell_share
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def list_letters(seen: Collection[str]) -> list[tuple[str, str]]:
 
 def describe_hidden(facts: MaskFacts) -> str:
     """What a mask hides, and how much of it."""
-    return f"{say_first(OF_MASKS, facts)}: {facts.hidden_share:.0%} of its cells"
+    return f"{say_first(OF_MASKS, facts)}: {spell_share(facts.hidden_share)} of its cells"
 
 
 def describe_shown(shown: Shown) -> str:

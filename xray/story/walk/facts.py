@@ -7,6 +7,7 @@ from xray.ir.records import VISIBLE
 from xray.story.walk.scene import PADDING, Scene, count, quote
 from xray.story.walk.turns import list_candidates
 from xray.story.weights.reading import read_pictures
+from xray.story.wording import spell_share
 
 AUTHORS = {
     "paper": "the paper (“Attention Is All You Need”)",
@@ -21,7 +22,7 @@ TOOLS: Mapping[str, Callable[..., object]] = {
     "count": count,
     "quote": quote,
     "thousands": lambda number: f"{number:,}",
-    "share": lambda part: f"{part:.0%}",
+    "share": spell_share,
     "sqrt": sqrt,
     "log": log,
 }
@@ -77,7 +78,7 @@ def describe_strongest(scene: Scene, kind: str, asking: int = -1) -> str:
     best = max(range(len(picture.keys)), key=lambda key: picture.weights[row][key])
     whom = "itself" if kind != "cross" and best == row else f"“{picture.keys[best]}”"
     share = picture.weights[row][best]
-    return f"In layer 1, head 1, “{picture.queries[row]}” spends {share:.0%} of its attention on {whom}."
+    return f"In layer 1, head 1, “{picture.queries[row]}” spends {spell_share(share)} of its attention on {whom}."
 
 
 def describe_range(scene: Scene, path: str) -> str:
