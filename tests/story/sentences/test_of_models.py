@@ -227,11 +227,11 @@ def test_counts_have_a_comma_for_thousands():
 
 
 def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():
-    parts = (("first", 3), ("second", 70), ("third", 5), ("fourth", 0), ("fifth", 3))
+    parts = (("first", 3), ("second", 70), ("third", 5, True), ("fourth", 0), ("fifth", 3))
     untold = tuple(Untold(*one) for one in parts)
 
     told = describe_untold(replace(make_anatomy(FALSE), untold=untold))
-    assert told == "Not drawn, with parameters: second (70), third (5), and 2 more (6)."
+    assert told == "Not drawn, with parameters: second (70), third (5; nothing reads what it gives), and 2 more (6)."
 
 
 @pytest.mark.parametrize(
@@ -452,8 +452,8 @@ def test_no_places_are_told_only_where_nothing_tells_them(whole, told):
 @pytest.mark.parametrize(
     ("norms", "told"),
     [
-        ((NO_NORM, BEFORE), "No norm stands before the attention of layers 1, 2."),
-        ((BEFORE, NO_NORM), "No norm stands before the attention of layers 3, 4."),
+        ((NO_NORM, BEFORE), "The attention of layers 1, 2 has no norm of its own before it."),
+        ((BEFORE, NO_NORM), "The attention of layers 3, 4 has no norm of its own before it."),
         ((AFTER, NO_NORM), ""),
         ((BEFORE, Norm(None, None)), ""),
         ((NO_NORM, NO_NORM), ""),

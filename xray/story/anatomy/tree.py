@@ -110,8 +110,10 @@ class EntrancePart:
     `beside` is true of places that only rows get which are put among those of words. `kernel` is how large patches are,
     in pixels, with pictures of a video first. `sines` is true of places whose numbers were known, and are sines: of a
     table whose columns all are (FSMT's, be it that it may be trained). `columns` are those of an `argument` with
-    several ids for each place that are looked up in a table, from 0; of two it is the first less the second. `added` is
-    true of a convolution that mixes neighbouring places, and is added to what it reads (wav2vec 2.0).
+    several ids for each place that are looked up in a table, from 0; of two it is the first less the second. They are
+    `made_whole` where the argument holds numbers of which ids are made, and looked up `with_others` where those of
+    other rows stand beside them (UDOP). `added` is true of a convolution that mixes neighbouring places, and is added
+    to what it reads (wav2vec 2.0).
     """
 
     part: Literal[
@@ -134,6 +136,8 @@ class EntrancePart:
     sines: bool | None = None
     columns: tuple[tuple[int, ...], ...] = ()
     argument: str = ""
+    made_whole: bool = False
+    with_others: bool = False
     added: bool = False
 
 
@@ -321,10 +325,14 @@ class Head:
 
 @dataclass(frozen=True)
 class Untold:
-    """A part of the model that has parameters and no place in the anatomy, or of which no step used one."""
+    """A part of the model that has parameters and no place in the anatomy, or of which no step used one.
+
+    It is `lost` where it ran and nothing reads what it gives, nor what becomes of that: it is not handed out either.
+    """
 
     path: str
     params: int
+    lost: bool = False
 
 
 @dataclass(frozen=True)

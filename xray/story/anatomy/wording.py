@@ -129,7 +129,7 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
         yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied, rows, scaled, capped)
     for what, parts in (("not placed", anatomy.untold), ("unused", anatomy.unused)):
         for part in parts[:MOST_UNTOLD]:
-            yield what, f"{part.path}, {count(part.params, 'parameter')}"
+            yield what, join(part.path, count(part.params, "parameter"), part.lost and "nothing reads what it gives")
         rest = parts[MOST_UNTOLD:]
         if rest:
             yield what, f"{len(rest)} more, {count(sum(one.params for one in rest), 'parameter')}"

@@ -16,7 +16,7 @@ from xray.story.body.towers import Towering
 from xray.story.entrance.place_tables import count_unread
 from xray.story.entrance.tables import table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held
-from xray.story.recognition.between import find_region, is_linear, width_out
+from xray.story.recognition.between import find_region, is_linear, list_leading_on, width_out
 
 ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
 """What is in the name under which a model hands out rows, or scores."""
@@ -251,7 +251,14 @@ def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
         if step.path not in found and sum(own[path] for path in own.keys() & held) < step.params:
             found[step.path] = step.params
             held |= own.keys()
-    return tuple(Untold(path, params) for path, params in found.items())
+    return tuple(Untold(path, params, is_led_nowhere(flow, path)) for path, params in found.items())
+
+
+def is_led_nowhere(flow: Flow, path: str) -> bool:
+    """Whether nothing that a part works out leads to what is handed out (SigLIP for classes)."""
+    leading = list_leading_on(flow)
+    places = [place for place, step in enumerate(flow.steps) if step.path == path]
+    return leading is not None and all(leading.isdisjoint(range(place, flow.ends[place])) for place in places)
 
 
 def list_holders(flow: Flow, place: int) -> dict[str, int]:

@@ -15,7 +15,13 @@ from xray.story.body.ends import list_apart
 from xray.story.branches.before_last import is_learned
 from xray.story.charts.operation_labels import list_flags
 from xray.story.facts.totals import paths_above
-from xray.story.recognition.between import is_times_one, list_reading_data, puts_around, works_on_weights
+from xray.story.recognition.between import (
+    is_times_one,
+    list_leading_on,
+    list_reading_data,
+    puts_around,
+    works_on_weights,
+)
 from xray.story.recognition.value_shapes import number
 
 
@@ -108,7 +114,7 @@ def count_held(flow: Flow, block: int, unused: Mapping[str, int]) -> int:
 def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> Counter[str]:
     """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
 
-    Single numbers and what no data makes are left out, and so is what only moves numbers, or what nothing reads. What
+    Single numbers and what no data makes are left out, and so is what only moves numbers, or leads to nothing. What
     puts numbers around others does more (BiT's zeros before its pool). So does what lies on the way of boxes that no
     data makes where it `enters` a tower (SAM 2's points, where none come in).
     """
@@ -161,9 +167,9 @@ def makes_flags(flow: Flow, node: int) -> bool:
 
 
 def is_lost(flow: Flow, node: int) -> bool:
-    """Whether nothing reads what a step makes but what moves it, and the model hands out other things alone."""
-    (moved, readers), handed = follow(flow, node), flow.one_pass.results
-    return bool(handed) and not readers and handed.isdisjoint(flow.steps[place].id for place in moved)
+    """Whether what a step makes leads to nothing that the model hands out."""
+    leading = list_leading_on(flow)
+    return leading is not None and node not in leading
 
 
 def follow(flow: Flow, node: int, kept: Collection[str] = CARRYING) -> tuple[set[int], set[int]]:

@@ -220,6 +220,19 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
 
 
 @once
+def list_leading_on(flow: Flow) -> frozenset[int] | None:
+    """The steps that lead to what is handed out, or to one number, which the program may read; None where none is."""
+    handed = flow.one_pass.results
+    ends = [node for node, step in enumerate(flow.steps) if step.id in handed or is_read_apart(flow, node)]
+    return frozenset(flow.behind(*ends)) if handed else None
+
+
+def is_read_apart(flow: Flow, node: int) -> bool:
+    """Whether no step reads what one gives, and the program may: one number, or none that is a tensor."""
+    return not flow.leaf_readers(node) and flow.is_leaf(node) and prod(flow.output(node).shape) <= 1
+
+
+@once
 def list_working_on_weights(flow: Flow) -> frozenset[int]:
     """The steps that work on parameters alone, and on what such steps made of them (BiT's filters, of mean 0)."""
     reading, found = list_reading_data(flow), set[int]()

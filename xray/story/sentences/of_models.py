@@ -215,7 +215,7 @@ def describe_tied(anatomy: Anatomy) -> str:
 
 def describe_untold(anatomy: Anatomy) -> str:
     untold = sorted((one for one in anatomy.untold if one.params), key=lambda one: -one.params)
-    names = ", ".join(f"{one.path} ({one.params:,})" for one in untold[:2])
+    names = ", ".join(f"{one.path} ({one.params:,}{'; nothing reads what it gives' * one.lost})" for one in untold[:2])
     left = sum(one.params for one in untold[2:])
     more = f", and {len(untold) - 2} more ({left:,})" if left else ""
     return f"Not drawn, with parameters: {names}{more}." if untold else ""
