@@ -201,3 +201,42 @@ def test_a_tower_of_boxes_is_that_of_the_layout():
     (tower,) = anatomy(record(Laid(), IDS, BOXES)).towers
 
     assert (tower.name, tower.reads) == ("layout", None)
+
+
+class Cells(nn.Module):
+    """Rows of corners between 0 and 1, across and down."""
+
+    def __init__(self):
+        super().__init__()
+        self.across, self.down = nn.Embedding(ROWS, WIDTH), nn.Embedding(ROWS, WIDTH)
+
+    def forward(self, bbox):
+        cells = (bbox.clip(0.0, 1.0) * (ROWS - 1)).long()
+        return self.across(cells[:, :, 0]) + self.down(cells[:, :, 1])
+
+
+class Placed(nn.Module):
+    """Words with rows of their corners; those of a picture may stand beside them (UDOP)."""
+
+    def __init__(self, *, more):
+        super().__init__()
+        self.more, self.words, self.cells = more, nn.Embedding(31, WIDTH), Cells()
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids, bbox):
+        x = self.words(ids)
+        if self.more:
+            x, bbox = torch.cat([x, x[:, :2]], dim=1), torch.cat([bbox, torch.zeros_like(bbox[:, :2])], dim=1)
+        return self.layers(x + self.cells(bbox=bbox))
+
+
+@pytest.mark.parametrize("more", [False, True])
+def test_numbers_of_which_ids_are_made_are_called_no_ids(more):
+    trace = record(Placed(more=more), IDS, torch.zeros(2, 5, 2, dtype=torch.long))
+    told = " ".join(list_sentences(anatomy(trace)))
+
+    assert "bbox holds several numbers for each of its places, made whole and looked up by column in 2 tables" in told
+    assert SEVERAL not in told
+    assert "2 rows by numbers of bbox" in describe_entrance(anatomy(trace).towers[0])
+    assert ("NUMBERS" in labels_of(trace), "IDS" in labels_of(trace)) == (True, False)
+    assert box_of(trace).told[0] == "of bbox" + ", others beside it" * more

@@ -222,9 +222,11 @@ def entrance(*parts):
     return tuple(found)
 
 
-def columned(argument, size, *columns):
+def columned(argument, size, *columns, made_whole=False, with_others=False):
     """A table in which columns of an argument are looked up; of two it is how far they are apart."""
-    return EntrancePart("table", size, columns=columns, argument=argument)
+    return EntrancePart(
+        "table", size, columns=columns, argument=argument, made_whole=made_whole, with_others=with_others
+    )
 
 
 def corners(c):

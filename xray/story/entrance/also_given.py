@@ -20,11 +20,11 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.inputs import find_made, find_noise_sum, is_named_picture, name_argument
-from xray.story.entrance.shared_ids import find_given_rows
+from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
-VECTORS, IDS, PICTURE, IMAGE = "VECTORS", "IDS", "INPUT", "IMAGE"
+VECTORS, IDS, NUMBERS, PICTURE, IMAGE = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE"
 BY_CHANCE = "DRAWN BY CHANCE"
 WHOLE = CARRYING | frozenset({"index_select", "long", "int"})
 """What cuts ids out of other numbers, and makes them whole."""
@@ -50,7 +50,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     for node, record, label in found:
         told = plural(prod(record.shape), "parameter") if record.role == "parameter" else ""
         # whoever reads the like of an argument that is the only one reads the same
-        is_one = label in (VECTORS, IDS, PICTURE, IMAGE) and count_arguments(flow, record) == 1
+        is_one = label in (VECTORS, IDS, NUMBERS, PICTURE, IMAGE) and count_arguments(flow, record) == 1
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
         same = next((one for one in given if is_one and has_shape(one, record)), None)
@@ -148,7 +148,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     }
     whole = find_given_rows(flow, place) if flow.op(place) in LOOKUPS and not asked else None
     if whole is not None and count_arguments(flow, whole) == 1:
-        return whole, IDS
+        return whole, NUMBERS if are_made_whole(flow, place) else IDS
     if len(asked) == 1:
         return next(iter(asked.values())), IDS
     if flow.op(place) in FINDINGS:
@@ -204,7 +204,7 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
     told = (told if are_known else {}) | name_vectors(flow, nodes)
     for one in nodes:
-        is_named = one.label == IDS or (one.label == IMAGE and one.key.startswith("also"))
+        is_named = one.label in (IDS, NUMBERS) or (one.label == IMAGE and one.key.startswith("also"))
         name = name_argument(flow, one.record) if is_named and one.record is not None else ""
         yield replace(one, extra=one.extra or told.get(one.key, ""), told=(*one.told, *filter(None, [name])))
 

@@ -111,6 +111,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         alike = [own for other, (_, own) in columns.items() if name_table(flow, other) == name_table(flow, node)]
         argument = columns[node][0].name if node in columns else ""
         part = EntrancePart(name, rows, learned=learned, sines=sines, columns=tuple(alike), argument=argument)  # type: ignore[arg-type]  # one of four
+        if node in columns:
+            part = replace(part, made_whole=columns[node][0].is_made, with_others=columns[node][0].has_more)
         parts.append((node, part))
     parts += [(norm.end, EntrancePart("norm")) for norm in norms]
     inside = {node for norm in norms for node in norm.nodes} | picking

@@ -219,7 +219,8 @@ def name_columns(flow: Flow, chart: Chart, columns: Collection[IdColumns]) -> Ch
         own = next((named[step.id] for step in node.steps if step.id in named), None)
         if own is not None:
             held = describe_params(flow, *own.lookups)
-            told = (f"of {own.name}", held) if own.name else ()
+            more = ", others beside it" * own.has_more
+            told = (f"of {own.name}{more}", held) if own.name else ()
             node = replace(node, told=told, extra="" if told else held)
         nodes.append(node)
     return replace(chart, nodes=tuple(nodes))

@@ -66,6 +66,8 @@ class IdColumns:
 
     These come one behind the other; `is_apart` where they read nothing else. `name` is the argument as which a module
     was handed the tensor, or what it was worked out of alone; `is_given` where that came in, or was made of what did.
+    The ids are `is_made` where they are numbers that were made whole, and `has_more` where others are put beside those
+    of the argument (UDOP's boxes, and those of its image).
     """
 
     lookups: tuple[int, ...]
@@ -74,6 +76,8 @@ class IdColumns:
     is_apart: bool
     name: str
     is_given: bool
+    is_made: bool = False
+    has_more: bool = False
 
     def list_read(self) -> Iterator[tuple[int, tuple[int, ...]]]:
         """Each lookup with the columns that it reads."""
@@ -145,7 +149,22 @@ def put_together(flow: Flow, nodes: Collection[int], cuts: Mapping[int, Cut]) ->
     if flow.op(joins[0]) in SIDE_BY_SIDE and not is_apart:
         return None
     is_given = maker is None or maker in list_reading_data(flow)
-    return IdColumns(lookups, read, joins, is_apart, name_handed(flow, lookups[0], record, maker), is_given)
+    name = name_handed(flow, lookups[0], record, maker)
+    ways = list_ways(flow, record, maker)
+    is_made = are_made_whole(flow, lookups[0])
+    has_more = any(flow.op(one) in SIDE_BY_SIDE for one in ways)
+    return IdColumns(lookups, read, joins, is_apart, name, is_given, is_made, has_more)
+
+
+def are_made_whole(flow: Flow, lookup: int) -> bool:
+    """Whether the ids of which a step looks up a column are made of other numbers, cut off where they are whole."""
+    record, maker, _ = read_columns(flow, lookup) or (None, None, ())
+    return record is not None and any(flow.output(one).is_float for one in list_ways(flow, record, maker))
+
+
+def list_ways(flow: Flow, record: TensorRecord, maker: int | None) -> list[int]:
+    """The steps behind columns of ids that work on as many of them for each place."""
+    return [*flow.behind(maker, within=lambda here: flow.output(here).shape[-1:] == record.shape[-1:])]
 
 
 def list_joins(flow: Flow, nodes: Collection[int], lookups: Collection[int]) -> tuple[int, ...]:
@@ -184,8 +203,7 @@ def find_given_rows(flow: Flow, lookup: int) -> TensorRecord | None:
     if record is None:
         return None
     many = record.shape[-1:]
-    ways = flow.behind(maker, within=lambda here: flow.output(here).shape[-1:] == many)
-    taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
+    taken = [(record, maker), *(one for here in list_ways(flow, record, maker) for one in flow.taken(here))]
     given = {one.shape: one for one, made in taken if made is None and one.role == "ids" and one.shape[-1:] == many}
     return next(iter(given.values())) if len(given) == 1 else None
 

@@ -112,12 +112,17 @@ def describe_looked_up(tower: Tower) -> str:
 
     Where other rows stand beside ids in one stream, these are looked up for ids alone (LayoutLMv3's text).
     """
-    counts: dict[str, int] = {}
+    counts: dict[tuple[str, str], int] = {}
     for part in tower.entrance:
         if part.columns:
-            counts[part.argument] = counts.get(part.argument, 0) + len(part.columns)
-    told = (f"{plural(rows, 'row')} by ids of {name}" if name else plural(rows, "row") for name, rows in counts.items())
-    each = "id" if tower.also == "ids" else "place"
+            by = part.argument, "numbers" if part.made_whole else "ids"
+            counts[by] = counts.get(by, 0) + len(part.columns)
+    told = (
+        f"{plural(rows, 'row')} by {what} of {name}" if name else plural(rows, "row")
+        for (name, what), rows in counts.items()
+    )
+    are_all = any(part.with_others for part in tower.entrance if part.columns)
+    each = "id" if tower.also == "ids" and not are_all else "place"
     return f"Looked up for each {each}: {', '.join(told)}." if counts else ""
 
 
@@ -314,7 +319,9 @@ def spell_tables(name: str, parts: list[EntrancePart]) -> str:
     sizes = [f"{part.size:,}" for part in parts if part.size]
     rows = sizes[0] if len(set(sizes)) == 1 else join_words(sizes)
     held = f"{plural(len(parts), 'table')} of {rows} rows" if len(sizes) == len(parts) else plural(len(parts), "table")
-    told = f"{name or 'One tensor'} holds several ids for each of its places, looked up by column in {held}"
+    what = "numbers" if any(part.made_whole for part in parts) else "ids"
+    made = ", made whole and" if what == "numbers" else ","
+    told = f"{name or 'One tensor'} holds several {what} for each of its places{made} looked up by column in {held}"
     is_one_each = all(len(part.columns) == len(part.columns[0]) == 1 for part in parts)
     return f"{told}." if is_one_each else f"{told}: {'; '.join(map(spell_columns, parts))}."
 
