@@ -209,6 +209,20 @@ def test_a_long_stem_is_followed_down_to_the_picture():
     assert foot.record.shape == (2, 3, 8, 8)
 
 
+class AsFrames(Stem):
+    """The same picture several times over, as if it were frames (Emu3)."""
+
+    def forward(self, image):
+        return super().forward(image[:, None].repeat(1, 4, 1, 1, 1).flatten(0, 1))
+
+
+def test_a_picture_that_is_laid_out_several_times_is_told_as_it_came_in():
+    _, chart = read(AsFrames, torch.rand(2, 3, 8, 8))
+    foot = min(chart.nodes, key=lambda node: node.row)
+
+    assert (foot.label, foot.record.shape, foot.told) == ("IMAGE", (2, 3, 8, 8), ("laid out 4 times",))
+
+
 class Heard(nn.Module):
     """A signal becomes rows, is multiplied by the root of their width, and taken out where a place does not count."""
 

@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     LOOKUPS,
+    REPEATS,
     SIDE_BY_SIDE,
     TURNS,
 )
@@ -140,16 +141,19 @@ def tell_lengthened(flow: Flow, reader: int, record: TensorRecord) -> tuple[str,
 def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[TensorRecord, tuple[str, ...]]:
     """What came in, of which a record has the same numbers in another order of axes, and a word of that (Speech2Text).
 
-    No word of axes of one that are put among others, nor where rows are laid out anew. The record itself where more was
-    done to what came in.
+    No word of axes of one that are put among others, nor where rows are laid out anew. It may be laid out several times
+    (Emu3's image, as frames). The record itself where more was done to what came in.
     """
     ops = set[str]()
     made = flow.places.get(record.source or "")  # it may be padded before it is read
     whole, here = record, next((maker for one, maker in flow.given(reader) if one is record), made)
-    while here is not None and flow.op(here) in CARRYING and len(flow.makers[here]) == 1:
+    while here is not None and flow.op(here) in CARRYING | REPEATS and len(flow.makers[here]) == 1:
         ops.add(flow.op(here))
         whole, here = next(flow.given(here))
     before, after = ([size for size in one.shape if size != 1] for one in (whole, record))
+    times, rest = divmod(prod(record.shape), prod(whole.shape) or 1)
+    if here is None and not rest and times > 1 and ops & REPEATS:
+        return whole, (f"laid out {times:,} times",)
     if here is not None or sorted(before) != sorted(after):
         return record, ()
     is_turned = before != after and ops <= TURNS | COPIES | CASTING | {"squeeze", "unsqueeze"}
