@@ -409,7 +409,7 @@ def test_keys_that_a_convolution_gathers_are_counted():
 
     # timm's pvt_v2.py: sr_ratios of 8, 4, 2, 1, two layers each
     assert [one.gathered for one in told] == [64, 64, 16, 16, 4, 4, None, None]
-    assert describe_station(anatomy(kept("pvt_v2_b0")[0]).towers[0], told[0]).endswith("64 gathered into one.")
+    assert describe_station(anatomy(kept("pvt_v2_b0")[0]).towers[0], told[0]).endswith("by one key for every 64.")
 
 
 def test_of_how_many_places_a_key_is_stands_in_the_boxes_of_layers_that_are_closed():
@@ -417,7 +417,11 @@ def test_of_how_many_places_a_key_is_stands_in_the_boxes_of_layers_that_are_clos
 
     closed = [node.extra for frame in column.frames for one in frame.panels for node in one.chart.nodes]
     told = [one for one in closed if " heads of 32" in one]
-    assert told == ["2 heads of 32, keys of 16 places each", "5 heads of 32, keys of 4 places each", "8 heads of 32"]
+    assert told == [
+        "2 heads of 32, one key for every 16 places",
+        "5 heads of 32, one key for every 4 places",
+        "8 heads of 32",
+    ]
 
 
 def test_a_head_behind_two_towers_is_drawn_behind_the_later_one_alone():

@@ -5,6 +5,7 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.attentions import Attention
+from xray.story.sentences.of_stations import describe_station
 
 WIDTH, SIDE = 12, 6
 
@@ -36,4 +37,6 @@ def test_a_row_that_stays_as_it_is_hides_not_that_the_others_were_gathered():
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Gathers(), Gathers())
     (tower,) = xray.anatomy(xray.trace(model, torch.rand(2, 1 + SIDE**2, WIDTH))).towers
 
-    assert [branch.gathered for branch in tower.branches if isinstance(branch, Attention)] == [9]
+    found = [branch for branch in tower.branches if isinstance(branch, Attention)]
+    assert [(branch.gathered, branch.ungathered) for branch in found] == [(9, 1)]
+    assert describe_station(tower, found[0]).endswith("by one key for every 9; the row beside them has its own.")

@@ -6,6 +6,8 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
@@ -70,6 +72,17 @@ def test_chosen_queries_read_the_keys_by_which_they_are_chosen():
         ("CHOSEN Q", "SCORES Q·K^T ÷ √d_k"),
     }
     assert ("LINEAR K", "HEADS K") in led
+
+
+def test_the_formula_is_told_of_the_chosen_queries_alone():
+    torch.manual_seed(0)
+    parts = (LooksBest(), FeedForwardPart(), LooksBest(), FeedForwardPart())
+    boxes = compose_poster(xray.trace(nn.Sequential(*parts).eval(), torch.rand(2, 8, WIDTH)), text_width).boxes
+    texts = ["".join(run.text for run in line) for box in boxes for line in box.lines]
+
+    assert [text for text in texts if text.startswith("attention") and "sums to 1" in text] == [
+        "attention of chosen queries alone: each row sums to 1"
+    ]
 
 
 def test_a_pool_between_layers_has_a_box_and_axes_swapped_behind_it_are_none_of_a_layer():

@@ -7,8 +7,11 @@ from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPar
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
+from xray.story.poster import compose_poster
+from xray.story.sentences.of_stations import describe_station
 
 LENGTH, ASKING = 7, 5
 
@@ -185,3 +188,39 @@ def test_learned_rows_that_go_through_a_linear_layer_before_they_are_added_are_t
 
     labels = [node.label for node in chart.nodes]
     assert [label for label in labels if label.startswith(("+", "ADDED"))] == [f"{told} Q", f"{told} K"]
+
+
+class LooksAtPlaces(LooksByPlace):
+    """The same, where values are made of the places alone (OneFormer's queries)."""
+
+    def forward(self, x, memory, places):
+        rows = self.query(x), self.key(memory + places), self.value(places)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        weights = (q @ k.transpose(2, 3) / q.shape[-1] ** 0.5).softmax(-1)
+        return self.norm(x + self.out((weights @ v).transpose(1, 2).flatten(2)))
+
+
+@pytest.mark.parametrize(("last", "named"), [(LooksByPlace, "MEMORY"), (LooksAtPlaces, "FROM THE ENCODER TOWER")])
+def test_a_ribbon_that_leads_to_keys_alone_is_not_called_memory(last, named):
+    torch.manual_seed(0)
+    model = Detects().eval()
+    model.look.append(last())
+    model.attend.append(AttentionPart())
+    model.wide.append(FeedForwardPart(31))  # in a frame of its own, where what is drawn before is one box
+    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+
+    boxes = compose_poster(trace, text_width).boxes
+    texts = [box.lines[0][0].text for box in boxes if box.lines and not box.filled]
+    assert [one for one in texts if one == "MEMORY" or one.startswith("FROM THE")] == [named]
+
+
+@pytest.mark.parametrize(("look", "told"), [(LooksByPlace, "keys and values come"), (LooksAtPlaces, "keys come")])
+def test_values_are_not_told_as_of_a_tower_that_only_keys_are_made_of(look, told):
+    torch.manual_seed(0)
+    model = Detects().eval()
+    model.look = nn.ModuleList(look() for _ in range(2))
+    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    tower = xray.anatomy(trace).towers[-1]
+
+    (asking,) = [one for one in tower.branches if getattr(one, "source", "self") != "self"]
+    assert describe_station(tower, asking) == f"The decoder asks; {told} from the encoder."

@@ -81,7 +81,9 @@ class Attention(Looking):
     pooled: int | None = None
     """How many places become one query (Hiera)."""
     gathered: int | None = None
-    """How many places become one key and value (SegFormer)."""
+    """For how many places there is one key and value (SegFormer)."""
+    ungathered: int | None = None
+    """How many rows beside those places have a key and a value of their own all the same (CvT's class token)."""
     other_rows: bool | None = None
     """That beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4)."""
     pieces: int | None = None
@@ -94,6 +96,8 @@ class Attention(Looking):
     """
     coarse: int | None = None
     """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""
+    keys_alone: bool | None = None
+    """That keys are made of what another tower gives, and values of something else (OneFormer)."""
     foreign_queries: bool | None = None
     """That queries are made beside the stream, and keys and values of it (GC ViT)."""
     sliding_window: int | None = None

@@ -166,6 +166,7 @@ def describe_heads(branch: Attention) -> str:
         branch.gathered and spell_gathered(branch.gathered),
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
+        branch.keys_alone and "keys alone",
         branch.foreign_queries and "queries from beside",
         branch.sliding_window and f"sliding_window {branch.sliding_window:,} set, not seen at work",
         branch.chunk_size and f"pieces of {branch.chunk_size:,} set",
@@ -324,8 +325,8 @@ def describe_attention(branch: Attention) -> str:
 
 
 def spell_gathered(places: int) -> str:
-    """Of how many places each key is, where several become one."""
-    return f"keys of {places:,} places each"
+    """For how many places there is one key, where each has none of its own."""
+    return f"one key for every {places:,} places"
 
 
 def spell_base(base: float) -> str:

@@ -14,6 +14,7 @@ from xray.story.branches.caps import are_unscaled, name_taken_off, read_added_of
 from xray.story.branches.distinctions import are_twins
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
+    count_aside,
     count_coarse,
     count_cut_window,
     count_gathered,
@@ -92,6 +93,7 @@ def describe_attention(
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     is_laid_out = lies_in_columns(flow, site)
+    gathered = count_gathered(flow, site, key, region)
     cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
     window = None if key.others is not None else scores.window or (cut if reach is None else sum(reach))
@@ -150,13 +152,15 @@ def describe_attention(
         rolled=None if cut is None and apart is None else any(rolls_places(flow, node) for node in query.nodes),
         kept_apart=apart,
         pooled=count_pooled(flow, site, key, region),
-        gathered=count_gathered(flow, site, key, region),
+        gathered=gathered,
+        ungathered=count_aside(flow, site) or None if gathered else None,
         other_rows=bool(key.others) or None,
         pieces=count_pieces(flow, sites, region) or scores.blocks,
         partial=(scores.is_partial and window is None and scores.blocks is None)
         or chooses_queries(flow, query)
         or None,
         coarse=count_coarse(flow, site, region),
+        keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
         chosen_keys=True if choice is not None else None,
         chosen_earlier=is_earlier or None,
@@ -386,6 +390,15 @@ def name_source(
         return None
     is_pooled = not seen.isdisjoint(flow.behind(region.start, most=NEAR))  # what comes from there is the stream itself
     return "self" if site.kind == "self" or is_pooled else None
+
+
+def are_keys_alone(flow: Flow, site: Site, sides: tuple[Side, Side], towers: Mapping[int, str]) -> bool:
+    """Whether keys are made of what another tower gives, and values of nothing that a tower gives."""
+    if any(one.is_own for one in sides):
+        return False
+    ways = [[*flow.behind(side.origin, most=FAR)] for side in (site.key, site.value)]
+    led = [any(towers.get(place, "self") != "self" for place in way) for way in ways]
+    return led == [True, False] and len(ways[1]) < FAR
 
 
 def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:

@@ -48,13 +48,11 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo) or no mask
     (MaskFormer's Swin).
     """
-    found: dict[str, dict[Line, list[int]]] = {}
-    remarks: dict[Line, str] = {}
+    found: dict[str, dict[tuple[Line, str], list[int]]] = {}
     splits: list[tuple[str, Line]] = []
     for tower, panel, branch in list_attentions(told):
         for name, remark, line in list_formulas(tower, branch, panel.chart.nodes):
-            found.setdefault(name, {}).setdefault(line, []).append(panel.station)
-            remarks.setdefault(line, remark)
+            found.setdefault(name, {}).setdefault((line, remark), []).append(panel.station)
         if told.has_masks_beside and not splits:
             splits += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]
     everywhere = {panel.station for _, panel, _ in list_panels(told)}
@@ -65,9 +63,9 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)
     several |= {ATTENTION} if len({mask == "none" for mask in masks}) > 1 else set()
     lines = [
-        (f"{name}{describe_stations(stations) if name in several else ''}{remarks[line]}", line)
+        (f"{name}{describe_stations(stations) if name in several else ''}{remark}", line)
         for name, alike in found.items()
-        for line, stations in list(alike.items())[:MOST_FORMULAS]
+        for (line, remark), stations in list(alike.items())[:MOST_FORMULAS]
     ]
     return lines + splits
 
@@ -103,7 +101,8 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     """The formulas of the attention that is drawn, each with its name and a remark."""
     nodes = [replace(node, key=node.key.rpartition(":")[2]) for node in nodes]  # of branches beside each other
     attention = write_attention(branch, nodes)
-    remark = "" if is_zeroed(nodes) else describe_box("formula", branch)
+    are_chosen = any(node.key.startswith("choose") and node.key.endswith("_q") for node in nodes)
+    remark = "" if is_zeroed(nodes) else describe_box("formula-of-chosen" if are_chosen else "formula", branch)
     lines = [(ATTENTION, remark, attention)] if attention else []
     width = write_width(tower, branch)
     return [*lines, (WIDTH, "", width)] if width else lines

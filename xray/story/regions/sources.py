@@ -150,21 +150,25 @@ def list_read(column: Column, standing: Standing, beside: Collection[str]) -> li
     return [row for row in rows if row]
 
 
-def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
-    """The boxes of whole attentions that look at another tower, as those of the steps that do so in the first layer."""
+def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box, bool]]:
+    """The boxes of whole attentions that look at another tower, as those of the steps that do so in the first layer.
+
+    The last says whether keys alone are made of what it gives.
+    """
     flow, found = column.reading.flow, []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
         if panel.is_open:
             continue
-        looking = (
+        looking = [
             one
             for one in panel.staging.branches
             if isinstance(one.branch, Looking) and (one.branch.leaves_stream or getattr(one.branch, "beside", None))
-        )
+        ]
         sites = [one.site for one in looking if one.site is not None]
         steps = tuple(flow.steps[node] for site in sites for way in (site.key, site.value) for node in way.nodes)
-        found += [(replace(node, steps=steps), boxes[node.key]) for node in panel.chart.nodes if steps]
+        is_alone = all(getattr(one.branch, "keys_alone", None) for one in looking)
+        found += [(replace(node, steps=steps), boxes[node.key], is_alone) for node in panel.chart.nodes if steps]
     return found
 
 

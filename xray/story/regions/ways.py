@@ -31,8 +31,9 @@ BEGINNING = frozenset({"joined", "chosen"})
 class Way:
     """All that one box of a column gives to boxes of another one: as memory, or for its entrance.
 
-    What `is_worked_in` inside layers, multiplied with rows or added to scores, is led there as memory is, and called
-    after the tower that it is from. Attentions that are `wholes`, one box each, are entered beside the stream.
+    What `is_worked_in` inside layers, multiplied with rows, added to scores or made keys alone, is led there as memory
+    is, and called after the tower that it is from. Attentions that are `wholes`, one box each, are entered beside the
+    stream.
     """
 
     source: Source
@@ -77,10 +78,10 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
         begun = find_begun(column, own, drawn[id(column.reading)])
         if begun is not None:
             lead(begun, target, is_memory=False).aims.append([standing[target].drawn.first])
-        for node, box in list_closed(column, standing[target]):
+        for node, box, is_alone in list_closed(column, standing[target]):
             found = list_sources(column.reading.flow, node, target, columns, drawn[id(column.reading)])
             for source in found or find_other_pass(columns, standing, column, own, is_memory=True):
-                lead(source, target, is_memory=True).wholes.append(box)
+                lead(source, target, is_memory=True, is_worked_in=is_alone).wholes.append(box)
     return list(ways.values())
 
 

@@ -477,7 +477,9 @@ def describe_rolled(anatomy: Anatomy) -> str:
 
 def describe_gathered(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.gathered)
-    return f"Gathered keys{some}: one key and one value for every {told} places." if told else ""
+    apart, where = tell_counts(anatomy, lambda branch: branch.ungathered)
+    own = f" {'The row' if apart == '1' else f'Each of {apart} rows'} beside these has its own{where}." if apart else ""
+    return f"Gathered keys{some}: one key and one value for every {told} places.{own}" if told else ""
 
 
 def describe_pooled(anatomy: Anatomy) -> str:

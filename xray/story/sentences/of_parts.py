@@ -292,6 +292,11 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "cap": (of_attention("capped by tanh", "however large it is, no score passes this number", lambda part: part.cap),),
     "sink": (of_attention("with a sink", "with a sink", lambda part: part.sinks),),
     "formula": (of_attention("sum of a row", ": each row sums to 1", lambda part: part.sinks is False),),
+    "formula-of-chosen": (
+        of_attention(
+            "sum of a chosen row", " of chosen queries alone: each row sums to 1", lambda part: part.sinks is False
+        ),
+    ),
     "values": (
         of_attention("weighted sum", "what the values say, mixed by weight", any_attention),
         of_sampling("weighted samples", "what was sampled, mixed by weight"),

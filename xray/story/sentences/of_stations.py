@@ -126,7 +126,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
     if branch.source == ANOTHER_ROW:
         return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
     whence = f"what the {branch.beginning} begins with" if branch.beginning else f"the {branch.source}"
-    return f"The {tower.name} asks; keys and values come from {whence}."
+    made = "keys come" if branch.keys_alone else "keys and values come"
+    return f"The {tower.name} asks; {made} from {whence}."
 
 
 def describe_sampled(branch: Branch) -> str:
@@ -242,7 +243,9 @@ def describe_chosen(branch: Branch) -> str:
 def describe_gathered(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.gathered:
         return ""
-    return f"Every place looks at all of them, {branch.gathered} gathered into one."
+    count = branch.ungathered
+    own = f"; {'the row' if count == 1 else f'each of {count} rows'} beside them has its own" if count else ""
+    return f"Every place looks at all of them, by one key for every {branch.gathered}{own}."
 
 
 def describe_pieces(branch: Branch) -> str:
