@@ -9,6 +9,7 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.branches import Experts
 from xray.story.sentences.of_feed_forwards import describe_experts
+from xray.story.sheet.columns import read_columns
 
 EXPERTS, MOST = 4, 3
 
@@ -16,11 +17,13 @@ EXPERTS, MOST = 4, 3
 class Limited(nn.Module):
     """Experts of which each place goes through one, as long as no more than `most` places of its sequence do.
 
-    It is counted along an `axis`: that of places, or that of experts, which says nothing of these.
+    It is counted along an `axis`: that of places, or that of experts, which says nothing of these. Or flags are
+    `misread` as the numbers of experts (NLLB-MoE): the first takes each place once for every one that was not chosen.
     """
 
-    def __init__(self, *, most=None, axis=-2):
+    def __init__(self, *, most=None, axis=-2, misread=False, weighed=True):
         super().__init__()
+        self.misread, self.weighed = misread, weighed
         self.norm, self.router, self.most, self.axis = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, EXPERTS), most, axis
         self.experts = nn.ModuleList(
             nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) for _ in range(EXPERTS)
@@ -33,9 +36,14 @@ class Limited(nn.Module):
         if self.most is not None:
             chosen = chosen * (chosen.cumsum(self.axis) <= self.most)
         flat, found = given.flatten(0, 1), torch.zeros_like(given.flatten(0, 1))
-        weights = scores.max(-1).values.flatten()
+        weights = scores.max(-1).values.flatten() if self.weighed else torch.ones(len(flat))
         for number, expert in enumerate(self.experts):
-            (places,) = torch.where(chosen.flatten(0, 1)[:, number] > 0)
+            flags = chosen.flatten(0, 1)
+            (places,) = torch.where(flags[:, number] > 0)
+            if self.misread:
+                places, _ = torch.where(functional.one_hot(flags, EXPERTS)[..., number] > 0)
+                if not len(places):
+                    continue
             found = found.index_add(0, places, expert(flat[places]) * weights[places, None])
         return x + found.view(x.shape)
 
@@ -60,3 +68,31 @@ def test_experts_without_such_a_limit_tell_none(options):
 
     assert (found.experts, found.chosen, found.capacity) == (EXPERTS, 1, None)
     assert "at most" not in told
+
+
+def test_how_many_are_chosen_is_not_told_where_an_expert_takes_more_rows_than_there_are_places():
+    found, told = read(misread=True)
+
+    assert (found.experts, found.chosen) == (EXPERTS, None)
+    assert "to 1 of" not in told
+
+
+def list_edges(**options):
+    (column,) = read_columns(xray.trace(Reader(AttentionPart(), Limited(**options)).eval(), rows()))
+    charts = [panel.chart for frame in column.frames for panel in frame.panels]
+    return {(edge.source, edge.target) for chart in charts for edge in chart.edges}
+
+
+@pytest.mark.parametrize(("misread", "led"), [(False, {"expert0"}), (True, {f"expert{one}" for one in range(EXPERTS)})])
+def test_where_nobody_knows_how_many_are_chosen_the_choice_leads_to_any_expert(misread, led):
+    edges = list_edges(misread=misread)
+
+    assert {target for source, target in edges if target.startswith("expert")} == led
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+def test_a_line_leads_from_the_choice_to_the_sum_that_is_weighted_by_it(weighed):
+    edges = list_edges(weighed=weighed)
+
+    assert (("choice", "mixed") in edges) == weighed
+    assert any(target in ("mixed", "summed") for _, target in edges)

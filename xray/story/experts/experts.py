@@ -24,7 +24,7 @@ from xray.story.experts.neighbours import find_mixed_behind, mixes_back
 from xray.story.experts.routing import read_capacity, read_routing
 from xray.story.experts.sets import list_sets
 from xray.story.experts.skipped import list_emptied, may_choose_none
-from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
+from xray.story.recognition.between import Region, is_linear, list_reading_data, projections_in, width_out
 
 ADDING_ROWS, PICKS = frozenset({"index_add", "index_add_"}), frozenset({"index", "index_select", "select"})
 
@@ -45,9 +45,10 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     routing = list_routing(flow, nodes, router)
     mixed = find_mixed_behind(flow, region)
     emptied = list_emptied(flow, routing, chosen_at, experts)
+    is_unknown = may_choose_none(flow, chosen_at, experts) or takes_places_again(flow, nodes, router)
     return Experts(
         experts=experts,
-        chosen=None if may_choose_none(flow, chosen_at, experts) else count_chosen(flow, chosen_at),
+        chosen=None if is_unknown else count_chosen(flow, chosen_at),
         shared=count_shared(flow, shared) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
@@ -68,6 +69,16 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         held_bent=() if found is None else found.held_bent,
         held_up=() if found is None else found.held_up,
     )
+
+
+def takes_places_again(flow: Flow, nodes: Collection[int], router: int) -> bool:
+    """Whether one expert takes more rows than there are places: they are not dealt out as they were chosen (NLLB)."""
+    places = prod(flow.output(router).shape[:-1])
+    alone = (node for node in nodes if is_linear(flow, node) and flow.op(node) not in STACKED)
+    taken = (node for node in alone if prod(flow.output(node).shape[:-1]) > places)
+    picks = (flow.carried_from(flow.makers[node][0], CARRYING - PICKS) for node in taken)
+    rows = (flow.steps[pick].inputs[0].shape[:-1] for pick in picks if pick is not None and flow.op(pick) in PICKS)
+    return any(prod(some) == places for some in rows)
 
 
 def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int) -> bool:

@@ -134,8 +134,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     below, row = drawn[-1].key, drawn[-1].row + 1 + is_scored
     aside = row - 1 if is_scored else 0  # what the router scores too stands above it (Inkling)
     shown = min(count, MOST_EXPERTS)
+    lit = chosen or branch.chosen_or_none or count  # any of them, where nobody knows how many
     for number in range(shown):
-        is_chosen = number < min(max(chosen, 1), shown - 1 if count > chosen else shown)
+        is_chosen = number < min(lit, shown - 1 if count > lit else shown)
         is_last = number == shown - 1 and count > shown
         label = "…" if is_last else f"EXPERT {number + 1}"
         drawn.append(
@@ -211,7 +212,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     head = total = "mixed" if weighted else "summed"
     places = (made, *(node for node in (*mixing, *factors) if node != made))
     drawn.append(Node(total, label, row, BROAD, steps_at(flow, *places), flow.output(made)))
-    edges += [Edge(top, total) for top in tops]
+    edges += [Edge(top, total) for top in tops] + [Edge("choice", total)] * bool(weighted)
     if down is not None and up is not None:
         places = (down, *list_norm_of(flow, down, nodes))
         extra = describe_params(flow, *places)
