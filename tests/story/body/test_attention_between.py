@@ -7,6 +7,8 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
+from xray.story.cards.title import list_sizes
+from xray.story.cards.told import Scored
 from xray.story.charts.bridge_chart import chart_bridge
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
@@ -18,16 +20,17 @@ PLACES, LEFT, WIDER, HEAD = 10, 5, 14, 7
 class Fewer(nn.Module):
     """Every other place looks at all of them; what they find is cut into no sum, or added to what they were."""
 
-    def __init__(self, *, skip):
+    def __init__(self, *, skip, heads=HEADS):
         super().__init__()
-        self.q, self.kv = nn.Linear(WIDTH, HEADS * HEAD), nn.Linear(WIDTH, 2 * HEADS * HEAD)
-        self.out, self.past = nn.Linear(HEADS * HEAD, WIDER), nn.Linear(WIDTH, WIDER) if skip else None
-        self.biases = nn.Parameter(torch.rand(HEADS, PLACES))
+        self.heads = heads
+        self.q, self.kv = nn.Linear(WIDTH, heads * HEAD), nn.Linear(WIDTH, 2 * heads * HEAD)
+        self.out, self.past = nn.Linear(heads * HEAD, WIDER), nn.Linear(WIDTH, WIDER) if skip else None
+        self.biases = nn.Parameter(torch.rand(heads, PLACES))
         self.register_buffer("apart", (torch.arange(0, PLACES, 2)[:, None] - torch.arange(PLACES)).abs())
 
     def forward(self, x):
-        q = self.q(x[:, ::2]).unflatten(-1, (HEADS, HEAD)).transpose(1, 2)
-        k, v = self.kv(x).unflatten(-1, (HEADS, 2 * HEAD)).transpose(1, 2).chunk(2, dim=-1)
+        q = self.q(x[:, ::2]).unflatten(-1, (self.heads, HEAD)).transpose(1, 2)
+        k, v = self.kv(x).unflatten(-1, (self.heads, 2 * HEAD)).transpose(1, 2).chunk(2, dim=-1)
         found = (q @ k.transpose(-1, -2) + self.biases[:, self.apart]).softmax(dim=-1) @ v
         made = self.out(nn.functional.hardswish(found.transpose(1, 2).flatten(2)))
         return made if self.past is None else made + self.past(x[:, ::2])
@@ -40,11 +43,10 @@ class Wider(FeedForwardPart):
 
 
 class Stages(nn.Module):
-    def __init__(self, *, skip):
+    def __init__(self, *, skip, heads=HEADS):
         super().__init__()
-        self.parts = nn.Sequential(
-            nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), Fewer(skip=skip), Wider(), Wider()
-        )
+        between = Fewer(skip=skip, heads=heads)
+        self.parts = nn.Sequential(nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), between, Wider(), Wider())
 
     def forward(self, image):
         return self.parts(image)
@@ -66,6 +68,14 @@ def bridge():
 def test_attention_that_nothing_goes_past_is_a_box_between_layers(bridge):
     labels = [node.label for node in bridge.nodes]
     assert labels == [f"{LEFT} PLACES LOOK AT {PLACES} WITH {HEADS} HEADS", "HARDSWISH", "LINEAR"]
+
+
+def test_sizes_tell_the_heads_of_attention_between_layers_too():
+    trace = xray.trace(Stages(skip=False, heads=4 * HEADS).eval(), torch.randn(BATCH, PLACES, 7))
+
+    sizes = list_sizes(read_pass(trace.passes[0]).towers[-1].tower, Scored())
+
+    assert ("heads", "heads", f"{HEADS} or {4 * HEADS}") in sizes
 
 
 def test_a_box_of_attention_between_layers_has_all_its_parameters(bridge):

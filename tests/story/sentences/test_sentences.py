@@ -79,6 +79,7 @@ CAPTIONS = (
     "and the gate",
     "what is read of it",
     "what rows of a piece give each other, and what is read of it",
+    ", as it began",
     "the others made beside",
     "the others normed",
     " parameters in all",

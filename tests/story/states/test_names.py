@@ -76,6 +76,14 @@ def test_a_box_of_a_state_of_one_piece_says_that_it_is_changed_once(pieces, told
     assert state.told == told
 
 
+@pytest.mark.parametrize(("filled", "begun"), [((1, 64), ", as it began"), ((2, 64), ""), (None, "")])
+def test_rows_that_are_one_piece_read_a_state_as_it_began(filled, begun):
+    branch = Recurrence("linear attention", None, by_pieces=True, filled=filled)
+    (read,) = (node for node in tell_read(chart_state(1), branch).nodes if node.label == "ROWS READ OF IT")
+
+    assert read.told == ("what rows of a piece give each other, and what is read of it" + begun,)
+
+
 def test_a_state_of_many_pieces_has_its_gate_too():
     chart = chart_state(6)
 

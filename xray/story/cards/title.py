@@ -101,9 +101,10 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     """A tower's sizes with the axis that each is of; of more than two that differ from layer to layer the range.
 
     What a network of convolutions adds to its stream are its residual layers: it may have others; it has channels.
-    Heads are those of all that looks at other places. Deformable attention has no keys: where its values have a width
-    that no key has, those of all are told. Its words are those that it gives scores, as many as are `scored`, if it
-    does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside others (Gemma 3n).
+    Heads are those of all that looks at other places, between layers too (LeViT). Deformable attention has no keys:
+    where its values have a width that no key has, those of all are told. Its words are those that it gives scores, as
+    many as are `scored`, if it does: its ids may be of more, or of other ones. What bends nothing is no d_ff beside
+    others (Gemma 3n).
     """
     found: list[tuple[str, str, str]] = []
 
@@ -116,7 +117,8 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
             found.append((name, axis, text))
 
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
-    add("heads", "heads", [branch.heads for branch in looking])
+    between = [bridge.heads for bridge in tower.bridges if bridge.heads]
+    add("heads", "heads", [*(branch.heads for branch in looking), *between])
     add("residual layers" if tower.is_convolved else "layers", "other", [tower.layers])
     add("channels" if tower.is_convolved else "d_model", "d_model", [group.d_model for group in tower.groups])
     keys = [branch.d_k for branch in looking if isinstance(branch, Attention | CurvedAttention)]

@@ -255,7 +255,8 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
             flow, own | led, found.region.end, labels, folded=named.folded, begins=begun, most=named.most
         )
         operations = None if operations is None else tell_led_in(flow, operations, led)
-        chart = None if operations is None else tell_mask(flow, lay_lanes(flow, tell_read(operations), named.lanes))
+        read = None if operations is None else tell_read(operations, found.branch)
+        chart = None if read is None else tell_mask(flow, lay_lanes(flow, read, named.lanes))
     if chart is None:
         end = found.region.end
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))

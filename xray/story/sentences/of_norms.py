@@ -169,7 +169,9 @@ def describe_left_norms(anatomy: Anatomy) -> str:
             layers = sorted(layer for one, place, own in kinds if one == part and place == "none" for layer in own)
             if places == {"none", "before"}:
                 of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
-                told.append(f"No norm stands before the {part.replace('_', '-')} of {spell_numbers(layers)}{of}.")
+                told.append(
+                    f"The {part.replace('_', '-')} of {spell_numbers(layers)}{of} has no norm of its own before it."
+                )
     return " ".join(told)
 
 

@@ -27,6 +27,7 @@ READ = "what is read of it"
 SUMS_SO_FAR = frozenset({"cumsum"})
 """How much of a state is left behind each row, in logarithms: what is read of it fades by that too."""
 READ_AND_MET = "what rows of a piece give each other, and what is read of it"
+AS_IT_BEGAN = ", as it began"
 
 
 @dataclass(frozen=True)
@@ -76,29 +77,33 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
     return Named(labels, folded, ways.lanes, MOST_NODES + ways.count + len(sums))
 
 
-def tell_read(chart: Chart) -> Chart:
+def tell_read(chart: Chart, branch: Branch | None = None) -> Chart:
     """The chart with how often a state is changed in its box, or that this gives what is read of it (Qwen 3.5).
+
+    Rows that are one piece read a state as it began, before they change it.
 
     So it is said that rows of a piece that wait for each other are worked out by a triangular system, where they are.
 
     Where there are many pieces, the state has a box of its own, and this one is no such.
     """
     is_parted = any(node.label == READ_OF_IT for node in chart.nodes)
-    return replace(chart, nodes=tuple(tell_read_node(node, is_parted=is_parted) for node in chart.nodes))
+    filled = branch.filled if isinstance(branch, Recurrence) else None
+    begun = AS_IT_BEGAN * (filled is not None and filled[0] == 1)
+    return replace(chart, nodes=tuple(tell_read_node(node, begun, is_parted=is_parted) for node in chart.nodes))
 
 
-def tell_read_node(node: Node, *, is_parted: bool) -> Node:
+def tell_read_node(node: Node, begun: str = "", *, is_parted: bool) -> Node:
     """A box with these words, where it is that of such a state; rows that are read of it may be `is_parted`.
 
     One that stands for these rows too gives them, and not the state: it shows no shape.
     """
     if node.label == READ_OF_IT and any(step.op in SUMS for step in node.steps):
-        return replace(node, told=(*node.told, READ_AND_MET))
+        return replace(node, told=(*node.told, READ_AND_MET + begun))
     if node.label != STATE_BY_PIECES or node.key.startswith("state") or node.record is None:
         return node
     shapes = [record.shape for step in node.steps if step.op in SUMS for record in step.outputs]
     changes = shapes.count(node.record.shape)
-    read = READ_AND_MET if name_made(node) in SUMS else READ
+    read = (READ_AND_MET if name_made(node) in SUMS else READ) + begun
     told = read if not is_parted else "changed once" if changes == 1 else f"changed {changes} times"
     solved = SOLVED.tell({step.op for step in node.steps})
     record = node.record if is_parted else None
