@@ -72,6 +72,7 @@ def list_leaving(columns: Sequence[Column]) -> dict[int, set[int]]:
     """The steps of entrances of each pass that lead from the end of another tower to boxes of its exit: they are its.
 
     So zeros are put before what the last convolution of an encoder reads, and a decoder begins with what that gives.
+    What leads to nothing else goes with them, as what a batch norm of kept numbers multiplies by.
     """
     found: dict[int, set[int]] = {}
     phases = [phase for column in columns for phase in column.phases]
@@ -81,5 +82,9 @@ def list_leaving(columns: Sequence[Column]) -> dict[int, set[int]]:
         boxes = {flow.places[one] for one in steps if one in flow.places}
         others = [one.towering for one in phases if one.reading.flow is flow and one.towering is not towering]
         ways = (flow.behind(*boxes & one.entrance, within=one.entrance.__contains__) for one in others)
-        found.setdefault(id(flow), set()).update(set(flow.ahead(towering.chains[-1].end)).intersection(chain(*ways)))
+        leading = {*chain(*ways)}
+        own = leading.intersection(flow.ahead(towering.chains[-1].end))
+        for node in sorted(leading - own, reverse=True):
+            own |= {node} if own.issuperset(flow.leaf_readers(node)) else set()
+        found.setdefault(id(flow), set()).update(own)
     return found
