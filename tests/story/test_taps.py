@@ -241,3 +241,22 @@ def test_what_is_worked_out_of_one_row_of_an_earlier_layer_says_of_which():
 
     lane = [node.label for node in column.exit.nodes if node.place[0] > 0.5]
     assert lane == ["WHAT LAYER 2 GAVE", "LINEAR OF THE FIRST ROW"]
+
+
+class InChannels(nn.Module):
+    """A layer that lays channels out as more sequences, and back behind its last sum (PatchTST)."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.Sequential(AttentionPart(), FeedForwardPart())
+
+    def forward(self, x):
+        return self.parts(x.flatten(0, 1)).unflatten(0, x.shape[:2])
+
+
+def test_what_the_last_layer_gives_is_as_large_as_what_is_handed_out():
+    trace = xray.trace(nn.Sequential(nn.Linear(5, WIDTH), *(InChannels() for _ in range(2))), torch.rand(2, 3, 7, 5))
+    (column,) = read_columns(trace)
+
+    (node,) = column.exit.nodes
+    assert (node.label, node.record.shape) == ("WHAT LAYER 2 GAVE", (2, 3, 7, WIDTH))

@@ -71,11 +71,21 @@ def add_given(flow: Flow, towering: Towering, leaving: Chart | None) -> Chart | 
     if not handed:
         return leaving
     label, end = name_given(len(towering.layers) - 1), max(handed)
-    given = chart_alone(Node("handed", label, 0, BROAD, steps_at(flow, end), flow.output(end)))
     if leaving is None:
         is_all_there_is = flow.one_pass.kind == "forward" and isclose(handed[end], 1)
-        return given if is_all_there_is and not is_read_on(flow, end) else None
-    return stack_charts(given, leaving)
+        if not is_all_there_is or is_read_on(flow, end):
+            return None
+    moved = [end] if leaving is not None else list_moved(flow, end)
+    given = chart_alone(Node("handed", label, 0, BROAD, steps_at(flow, *moved), flow.output(moved[-1])))
+    return given if leaving is None else stack_charts(given, leaving)
+
+
+def list_moved(flow: Flow, node: int) -> list[int]:
+    """A step and those that do nothing but lay what it gives out otherwise, one behind the other (PatchTST)."""
+    found, readers = [node], flow.leaf_readers(node)
+    while len(readers) == 1 and flow.op(readers[0]) in CARRYING:
+        found, readers = [*found, readers[0]], flow.leaf_readers(readers[0])
+    return found
 
 
 def list_given(towering: Towering) -> set[int]:
