@@ -5,7 +5,9 @@ from itertools import combinations
 import pytest
 
 from xray.story.canvas import Canvas
+from xray.story.charts.chart import BROAD, CENTRE, LEFT, LEFT_HALF, RIGHT, RIGHT_HALF, Chart, Edge, Node
 from xray.story.layout import Box
+from xray.story.sheet.placing import STREAM, Look, place_chart
 from xray.story.sheet.routing import (
     CORNER,
     Pieces,
@@ -214,3 +216,17 @@ def test_a_line_between_free_boxes_ends_below_the_upper_one():
     join(Canvas(lambda text, size, weight: 0.0), LOWER, MIDDLE, BOXES, "line", drawn=drawn, sides=(-1, 1))
 
     assert drawn[0].points[-1] == (LOWER.x, MIDDLE.bottom)
+
+
+def test_lines_around_boxes_of_a_frame_keep_off_the_stream_that_comes_by():
+    lanes = [[BROAD], *[[LEFT_HALF, RIGHT_HALF]] * 2, *[[LEFT, CENTRE, RIGHT]] * 2, [BROAD]]
+    nodes = [Node(f"{row}{at}", "", row, place) for row, places in enumerate(lanes) for at, place in enumerate(places)]
+    nearest = "00 10", "00 11", "30 40", "31 41", "32 42", "40 50"
+    around = "00 20", "00 21", "10 30", "10 31", "10 32", "20 41", "21 42", "11 40"
+    edges = [Edge(one[:2], one[3:]) for one in nearest + around]
+    left, canvas = 100.0, Canvas(lambda text, size, weight: size * len(text) / 2)
+    chart = Chart((*nodes,), (*edges,), ("00",), "50")
+    placed = place_chart(canvas, chart, left, 300.0, 0.0, 20.0, Look("text", "text", ()))
+
+    assert len(placed.ways) == len(edges)
+    assert min(x for way in placed.ways for x, _ in way.points) > left - STREAM + 3

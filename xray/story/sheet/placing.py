@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import inf
 from re import split
 
 from xray.ir.records import TensorRecord
@@ -25,6 +26,8 @@ FRAME = 4.0
 """How much higher a node of three lines is that has a bright frame."""
 SUMS = ("add", "closed")
 """The boxes of a panel that the stream is led to past its branches; where there is none of these, its head is."""
+STREAM, OFF_STREAM = 18.7, 4.0
+"""So far left of a panel's boxes the stream comes by, and so far lines between these keep off it."""
 PLAIN, FRAMED = 6.0, 14.0
 """How much of a box's width its sizes leave free, without an outline and with a thick one."""
 
@@ -94,11 +97,12 @@ class Look:
 
 @dataclass(frozen=True)
 class Placed:
-    """A chart on the canvas: its boxes by key, how high it reaches, and the lines between its boxes."""
+    """A chart on the canvas: its boxes by key, how high it reaches, its lines, and where these go at the leftmost."""
 
     boxes: Mapping[str, Box]
     top: float
     ways: tuple[Way, ...] = ()
+    leftmost: float = -inf
 
 
 def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
@@ -125,22 +129,27 @@ def row_height(canvas: Canvas, node: Node, width: float, look: Look) -> float:
     return (FOUR_LINES if len(shape.axes) > 2 and not fits else THREE_LINES) + more
 
 
-def rows_of(canvas: Canvas, chart: Chart, width: float, look: Look) -> list[tuple[float, float]]:
+def rows_of(
+    canvas: Canvas, chart: Chart, width: float, look: Look, *, on_page: bool = False
+) -> list[tuple[float, float]]:
     """The height of each row, that of its highest node, and the room that it needs above it."""
     heights = [
         max((row_height(canvas, node, width, look) for node in chart.in_row(row)), default=0.0)
         for row in range(chart.rows)
     ]
-    return list(zip(heights, rooms_of(chart, width), strict=True))
+    return list(zip(heights, rooms_of(chart, width, on_page=on_page), strict=True))
 
 
-def rooms_of(chart: Chart, width: float) -> tuple[float, ...]:
+def rooms_of(chart: Chart, width: float, *, on_page: bool) -> tuple[float, ...]:
     """How much room each row needs above it at least for the lines that run level there."""
-    return plan_rooms(tuple((node.key, node.row, node.place) for node in chart.nodes), tuple(in_order(chart)), width)
+    nodes = tuple((node.key, node.row, node.place) for node in chart.nodes)
+    return plan_rooms(nodes, tuple(in_order(chart)), width, find_leftmost(0.0, on_page=on_page))
 
 
 @lru_cache(maxsize=1024)
-def plan_rooms(nodes: tuple[tuple[str, int, Place], ...], edges: tuple[Edge, ...], width: float) -> tuple[float, ...]:
+def plan_rooms(
+    nodes: tuple[tuple[str, int, Place], ...], edges: tuple[Edge, ...], width: float, leftmost: float
+) -> tuple[float, ...]:
     """The same, of nodes of which it is known where in which row each stands."""
     boxes = {key: Box(key, x * width, row * 100.0, share * width, 50.0, (), "") for key, row, (x, share) in nodes}
     ways = list[Way]()
@@ -148,9 +157,14 @@ def plan_rooms(nodes: tuple[tuple[str, int, Place], ...], edges: tuple[Edge, ...
     for edge in edges:
         lower, upper = boxes[edge.source], boxes[edge.target]
         if lower.top < upper.bottom:
-            join(canvas, lower, upper, others, "", fan=edge.fan, drawn=ways)
+            join(canvas, lower, upper, others, "", fan=edge.fan, drawn=ways, leftmost=leftmost)
     rows = 1 + max((row for _, row, _ in nodes), default=-1)
     return tuple(room_for(count_levels(ways, row * 100.0 + 25, row * 100.0 + 75)) for row in range(rows))
+
+
+def find_leftmost(left: float, *, on_page: bool) -> float:
+    """Where lines of a chart go around its boxes at the leftmost: in a frame right of the stream that comes by."""
+    return -inf if on_page else left - STREAM + OFF_STREAM
 
 
 def in_order(chart: Chart) -> list[Edge]:
@@ -180,7 +194,7 @@ def place_chart(
     """
     boxes: dict[str, Box] = {}
     y = top = floor
-    for row, (height, room) in enumerate(rows or rows_of(canvas, chart, width, look)):
+    for row, (height, room) in enumerate(rows or rows_of(canvas, chart, width, look, on_page=on_page)):
         y += RIBBON_ROW if any(node.key in chart.memory for node in chart.in_row(row)) else 0
         for node in chart.in_row(row):
             boxes[node.key] = canvas.add(make_box(canvas, node, left, width, y + height / 2, height, look, station))
@@ -188,7 +202,7 @@ def place_chart(
                 draw_bars(canvas, node, boxes[node.key], look)
         top = y + height
         y = top + max(gap, room)
-    every, drawn = list(boxes.values()), list[Way]()
+    every, drawn, leftmost = list(boxes.values()), list[Way](), find_leftmost(left, on_page=on_page)
     for edge in in_order(chart) if not canvas.is_trial else ():
         lower, upper = boxes[edge.source], boxes[edge.target]
         surface = chart.node(edge.source).surface
@@ -200,10 +214,22 @@ def place_chart(
         if lower.top <= upper.bottom:
             is_passed = not on_page and edge.target in (*SUMS, *chart.heads)  # the stream comes by at the left
             sides = (1,) if is_passed else (-1, 1)
-            join(canvas, lower, upper, every, line, fan=edge.fan, width=thick, dashed=dashed, drawn=drawn, sides=sides)
+            join(
+                canvas,
+                lower,
+                upper,
+                every,
+                line,
+                fan=edge.fan,
+                width=thick,
+                dashed=dashed,
+                drawn=drawn,
+                sides=sides,
+                leftmost=leftmost,
+            )
         else:
             canvas.line((lower.left, lower.y), (upper.right, upper.y), role=line, width=1.6)
-    return Placed(boxes, top, tuple(drawn))
+    return Placed(boxes, top, tuple(drawn), leftmost)
 
 
 def make_box(

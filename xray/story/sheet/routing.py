@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise, product
+from math import inf
 from operator import itemgetter
 
 from xray.story.canvas import Canvas, distance
@@ -79,12 +80,14 @@ def join(
     drawn: list[Way] | None = None,
     above: float | None = None,
     sides: Sequence[int] = (),
+    leftmost: float = -inf,
 ) -> None:
     """A line from the top of one box to the bottom of a higher one, around whatever stands between them.
 
     It may end at one of the `sides` of that, -1 for the left and 1 for the right one, if it would stand on another box
     below it. It keeps apart from lines that are `drawn` already, and is put behind these. Out of a frame it leads from
-    the middle of the lower box, and turns aside only so far `above`, over what is written there.
+    the middle of the lower box, and turns aside only so far `above`, over what is written there. Where it goes
+    around boxes, it keeps right of the `leftmost` place.
     """
     ways = [] if drawn is None else drawn
     if fan > 1 and (arrows := list_fan(lower, upper, others, fan)):
@@ -93,7 +96,7 @@ def join(
             ways.append(Way(lower, upper, points))
         return
     start = lower if above is None else replace(lower, y=above, width=0.0, height=0.0)
-    points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower], sides)
+    points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower], sides, leftmost)
     points = ((points[0][0], lower.top), *points[1:])
     ways.append(Way(lower, upper, points))
     canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6)
@@ -111,7 +114,12 @@ def list_fan(lower: Box, upper: Box, others: Sequence[Box], fan: int) -> list[tu
 
 
 def choose_way(
-    lower: Box, upper: Box, others: Sequence[Box], drawn: Sequence[Way], sides: Sequence[int] = ()
+    lower: Box,
+    upper: Box,
+    others: Sequence[Box],
+    drawn: Sequence[Way],
+    sides: Sequence[int] = (),
+    leftmost: float = -inf,
 ) -> tuple[Point, ...]:
     """The corners of that line: of the ways the shortest that runs along no other line, and across few.
 
@@ -119,7 +127,8 @@ def choose_way(
     """
     beside = [Pieces(way.points) for way in drawn if way.lower is not lower and way.upper is not upper]
     tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
-    ways = sorted(((measure(points), points) for points in list_ways(lower, upper, others, sides)), key=itemgetter(0))
+    listed = list_ways(lower, upper, others, sides, leftmost)
+    ways = sorted(((measure(points), points) for points in listed), key=itemgetter(0))
     best, least = ways[0][1], float("inf")
     for length, points in ways:
         if length >= least:
@@ -217,7 +226,9 @@ def lie_on(ones: Sequence[Piece], others: Sequence[Piece], near: float, along_fo
     return False
 
 
-def list_ways(lower: Box, upper: Box, others: Sequence[Box], sides: Sequence[int] = ()) -> Iterator[tuple[Point, ...]]:
+def list_ways(
+    lower: Box, upper: Box, others: Sequence[Box], sides: Sequence[int] = (), leftmost: float = -inf
+) -> Iterator[tuple[Point, ...]]:
     """The corners of lines from one box to another: a straight one where it is free, else around what is between."""
     middle = between(lower, upper, others)
     straight = find_straight(lower, upper, middle)
@@ -234,7 +245,7 @@ def list_ways(lower: Box, upper: Box, others: Sequence[Box], sides: Sequence[int
         return
     ceiling, ground = min(box.bottom for box in middle), max(box.top for box in middle)
     first, last = list_levels(floor, max(ceiling, floor)), list_levels(roof, min(ground, roof))
-    lanes = list_lanes(lower.x, upper.x, middle)[:MOST_LANES]
+    lanes = list_lanes(lower.x, upper.x, middle, leftmost)[:MOST_LANES]
     for lane, out, into, inside in product(lanes, first, last, (CORNER, 3 * CORNER)):
         left, right = near_to(lane, lower), near_to(lane, upper, inside)
         left_way = ((lane, lower.top),) if left == lane else ((left, lower.top), (left, out), (lane, out))
@@ -312,9 +323,9 @@ def is_free(x: float, boxes: Sequence[Box]) -> bool:
     return all(not box.left - CLEAR < x < box.right + CLEAR for box in boxes)
 
 
-def list_lanes(start: float, end: float, boxes: Sequence[Box]) -> list[float]:
-    """The free heights nearest to both ends: theirs, or just beside one of the boxes."""
+def list_lanes(start: float, end: float, boxes: Sequence[Box], leftmost: float) -> list[float]:
+    """The free heights nearest to both ends: theirs, or just beside one of the boxes, none left of the leftmost."""
     aside = [2 * CLEAR + times * BESIDE for times in range(MOST_ASIDE)]
     lanes = [start, end, *(lane for box in boxes for by in aside for lane in (box.right + by, box.left - by))]
-    free = [lane for lane in dict.fromkeys(lanes) if is_free(lane, boxes)]
+    free = [lane for lane in dict.fromkeys(lanes) if lane >= leftmost and is_free(lane, boxes)]
     return sorted(free or [end], key=lambda lane: abs(lane - start) + abs(lane - end))
