@@ -81,3 +81,13 @@ def test_what_enters_a_sublayer_in_one_box_is_what_made_the_stream(spread):
         ["contiguous" if spread else "linear"],
         node.steps[0].outputs[0],
     )
+
+
+def test_what_enters_an_open_sublayer_is_what_made_the_stream():
+    parts = (part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))
+    (column,) = read_columns(xray.trace(nn.Sequential(nn.Linear(5, WIDTH), *parts), torch.randn(2, 6, 5)))
+    panel = column.frames[0].panels[0]
+
+    (node,) = chart_input(panel, column.look).nodes
+    assert panel.is_open
+    assert ([step.path for step in node.steps], node.record) == (["0"], node.steps[0].outputs[0])

@@ -5,7 +5,9 @@ import torch
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.planning import MOST_FRAMES, part_last
 
@@ -68,6 +70,23 @@ def test_layers_that_are_in_no_frame_have_a_mark_on_the_way_past_them():
 
     assert layers == [*((number,) for number in range(MOST_FRAMES - 1)), (MOST_FRAMES + 1,)]
     assert marks == [*[[]] * (MOST_FRAMES - 1), [f"LAYERS {MOST_FRAMES}–{MOST_FRAMES + 1}, NOT DRAWN"]]
+
+
+def test_layers_that_stand_in_frames_before_have_a_mark_where_the_next_frame_reads_them():
+    layers, marks = read_frames((31, 43, 31, 57, 31))
+
+    assert layers == [(0, 2), (1,), (3,), (4,)]
+    assert marks == [[], [], ["LAYER 3, AS DRAWN BEFORE"], []]
+
+
+def test_a_mark_of_layers_is_not_told_as_something_between_towers():
+    torch.manual_seed(0)
+    model = nn.Sequential(*map(Thinks, (31, 43, 31, 57, 31)))
+    boxes = compose_poster(xray.trace(model, torch.rand(2, 5, WIDTH)), text_width).boxes
+
+    texts = ["".join(run.text for run in line) for box in boxes for line in box.lines]
+    assert "LAYER 3, AS DRAWN BEFORE" in texts
+    assert "between towers" not in texts
 
 
 def test_where_all_layers_are_in_frames_none_has_a_mark():

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 Thing = TypeVar("Thing")
 Asked = TypeVar("Asked", bound=Hashable)
+Other = TypeVar("Other")
 Made = TypeVar("Made")
 
 
@@ -34,5 +35,19 @@ def once_each(make: Callable[[Thing, Asked], Made]) -> Callable[[Thing, Asked], 
         if asked not in kept:
             kept[asked] = make(thing, asked)
         return kept[asked]
+
+    return made
+
+
+def once_for(make: Callable[[Thing, Other], Made]) -> Callable[[Thing, Other], Made]:
+    """The same of two things that never change, the second known by being the very same one."""
+    name = f"_{make.__module__}.{make.__qualname__}"
+
+    @wraps(make)
+    def made(thing: Thing, other: Other) -> Made:
+        kept: dict[int, tuple[Other, Made]] = vars(thing).setdefault(name, {})
+        if id(other) not in kept:
+            kept[id(other)] = (other, make(thing, other))
+        return kept[id(other)][1]
 
     return made

@@ -40,7 +40,7 @@ from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
 
-TAKEN, REJOINED = "taken", "rejoined"
+TAKEN, REJOINED, LEFT_OUT = "taken", "rejoined", "left"
 """The keys of the boxes of rows that are taken, and of all rows end to end again."""
 
 
@@ -300,10 +300,12 @@ def label_kept_rows(flow: Flow, own: Collection[int], kept: Collection[int]) -> 
     return {node: "+ A ROW LOOKED UP BEFORE" for node, before in begun.items() if before & looked_up}
 
 
-def chart_left_out(flow: Flow, layers: str, end: int) -> Chart:
-    """The mark of layers that are in no frame, with what the last of them gives: the stream goes through these too."""
-    label = f"LAYER{'S' * (not layers.isdecimal())} {layers}, NOT DRAWN"
-    return chart_alone(Node(f"left{end}", label, 0, MIDDLE, steps_at(flow, end), flow.output(end), surface="ghost"))
+def chart_left_out(flow: Flow, layers: str, end: int, told: str) -> Chart:
+    """The mark of layers that no frame has here, with what the last gives: the stream goes through these too."""
+    label = f"LAYER{'S' * (not layers.isdecimal())} {layers}, {told}"
+    return chart_alone(
+        Node(f"{LEFT_OUT}{end}", label, 0, MIDDLE, steps_at(flow, end), flow.output(end), surface="ghost")
+    )
 
 
 def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.flow.remembering import once
+from xray.ir.flow.remembering import once, once_for
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.branches import Branch
@@ -393,15 +393,17 @@ def list_last_meetings(reading: Reading) -> dict[tuple[str, str], int]:
     return {pair: place for pair, place in list_meetings(reading).items() if place not in begins}
 
 
-def list_others(reading: Reading, towering: Towering) -> set[int]:
+@once_for
+def list_others(reading: Reading, towering: Towering) -> frozenset[int]:
     """The steps of all other towers, and those that are drawn behind a later one, where they lead."""
     lent = (steps for end, steps in read_lent(reading).items() if end > towering.end)
     return list_of_others(reading, towering).union(*lent)
 
 
-def list_of_others(reading: Reading, towering: Towering) -> set[int]:
+@once_for
+def list_of_others(reading: Reading, towering: Towering) -> frozenset[int]:
     """The steps of all other towers, but norms of what this one gives that stand before all layers that read it."""
-    others = {node for other in reading.towers if other.end != towering.end for node in other.nodes}
+    others = frozenset(node for other in reading.towers if other.end != towering.end for node in other.nodes)
     return others.difference(list_normed_before(reading.flow, reading.towers))
 
 

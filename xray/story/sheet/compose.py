@@ -17,6 +17,7 @@ from xray.story.canvas import Canvas
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
+from xray.story.charts.between_chart import LEFT_OUT
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
@@ -248,7 +249,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
         has_condition=any(column.condition is not None for column in columns),
         has_brought=any(node.surface == "condition" for one in columns if one.exit for node in one.exit.nodes),
         has_between=any(
-            node.surface == "ghost"
+            node.surface == "ghost" and not node.key.startswith(LEFT_OUT)
             for column in columns
             for one in (*list_ends(column), *(frame.bridge for frame in column.frames))
             for node in (one.nodes if one is not None else ())

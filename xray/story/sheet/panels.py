@@ -12,7 +12,8 @@ from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
-from xray.story.sheet.placing import SUMS, Look, Placed, draw_station, place_chart, rows_of
+from xray.story.sheet.parts import find_read
+from xray.story.sheet.placing import STREAM, SUMS, Look, Placed, draw_station, place_chart, rows_of
 from xray.story.sheet.planning import Panel
 from xray.story.sheet.routing import Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
@@ -91,7 +92,7 @@ def draw_panel(
         if not panel.staging.stage.replaces:
             result, is_apart = find_sum(panel.chart, placed[0]), bool(panel.staging.stage.since)
             begun = placed[0].boxes.get(TAKEN, lasts[0])
-            draw_skip(canvas, begun, result, inner - SKIP * 0.55, ceiling, look, apart=is_apart)
+            draw_skip(canvas, begun, result, inner - STREAM, ceiling, look, apart=is_apart)
         draw_panel_title(canvas, panel, title, look, left, ceiling, width, lanes[0].centre, surface)
         draw_station(canvas, left, ceiling - 9, panel.station)
         if remarks:
@@ -121,7 +122,10 @@ def place_charts(
     on_page: bool = False,
 ) -> list[Placed]:
     """The charts beside each other, row by row as high as the highest of them."""
-    listed = [rows_of(canvas, chart, lane.width, lane.look) for chart, lane in zip(charts, lanes, strict=True)]
+    listed = [
+        rows_of(canvas, chart, lane.width, lane.look, on_page=on_page)
+        for chart, lane in zip(charts, lanes, strict=True)
+    ]
     rows = [
         (max(height for height, _ in row), max(room for _, room in row))
         for row in zip_longest(*listed, fillvalue=(0.0, 0.0))
@@ -134,12 +138,8 @@ def place_charts(
 
 def chart_input(panel: Panel, look: Look) -> Chart:
     """What enters the first layer, as a node of its own."""
-    node = panel.chart.node(panel.chart.feet[0]) if panel.chart.feet else panel.chart.nodes[0]
-    step = node.steps[-1] if node.steps else panel.chart.nodes[-1].steps[0]
-    sums = panel.chart.nodes[-1]
-    record = sums.record
-    own = next((one for one in step.inputs if record is not None and one.shape == record.shape), record)
-    steps = sums.steps[:1] if own is record else (step,)
+    step, own = find_read(panel.chart)
+    steps = panel.chart.nodes[-1].steps[:1] if own is panel.chart.nodes[-1].record else (step,)
     if panel.block is not None:
         steps, own = (panel.block,), panel.block.inputs[0]
     elif panel.entering is not None:
@@ -182,7 +182,18 @@ def enter(
         foot = placed.boxes[key]
         dashed, width = thin and look.is_dashed, 1.6 if thin else 1.2
         if middle := between(last, foot, list(placed.boxes.values())):
-            join(canvas, start, foot, middle, look.line, width=width, dashed=dashed, drawn=ways, sides=(1,))
+            join(
+                canvas,
+                start,
+                foot,
+                middle,
+                look.line,
+                width=width,
+                dashed=dashed,
+                drawn=ways,
+                sides=(1,),
+                leftmost=placed.leftmost,
+            )
             continue
         below = foot.bottom - BELOW_MEMORY if not is_wide or thin else above + 1
         knee = below if chart.node(key).row in fed else foot.bottom - 5

@@ -6,10 +6,13 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.body.stages import Branching, Staging
 from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way
+from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_branch
 from xray.story.sheet.counting import Count
 
@@ -110,18 +113,32 @@ def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[t
     return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]
 
 
-def find_entering(flow: Flow, staging: Staging, *, is_open: bool) -> int | None:
-    """The step that made the stream that a stage begins with, where the steps of its boxes do not say what they read.
+def find_entering(flow: Flow, staging: Staging, chart: Chart, *, is_open: bool) -> int | None:
+    """The step that made the stream that a stage begins with, where that was recorded.
 
-    So it is where others are put beside it first, where the stream becomes shorter or wider, and where the stage is not
-    `is_open`: its one box stands for what leaves it. The stream may be several rows made of one (DeepSeek-V4).
+    What the first box reads tells it, but where others are put beside the stream first, where it becomes shorter or
+    wider, and where the stage is not `is_open`: its one box stands for what leaves it. The stream may be several rows
+    made of one (DeepSeek-V4).
     """
     first = staging.joints[0]
     if staging.added is not None:
         return staging.added.stream
-    if first.past or is_open or first.stream is None:
-        return first.stream if first.past else None
+    if first.past:
+        return first.stream
+    if is_open or first.stream is None:
+        _, read = find_read(chart)
+        if read is None or read is chart.nodes[-1].record:
+            return first.stream
+        return flow.places.get(read.source or "")
     begun, shape = flow.carried_from(first.stream, MOVING), flow.output(first.add).shape
     later = sorted(node for node in {first.stream, *staging.nodes} if first.stream <= node < first.add)
     moved = [node for node in later if flow.carried_from(node, MOVING) == begun and flow.output(node).shape == shape]
     return next((node for node in moved if not {*moved}.issuperset(flow.leaf_readers(node))), first.stream)
+
+
+def find_read(chart: Chart) -> tuple[Step, TensorRecord | None]:
+    """The step that the first box of a sublayer ends with, and what it reads; where that is smaller, what leaves it."""
+    node = chart.node(chart.feet[0]) if chart.feet else chart.nodes[0]
+    step = node.steps[-1] if node.steps else chart.nodes[-1].steps[0]
+    record = chart.nodes[-1].record
+    return step, next((one for one in step.inputs if record is not None and one.shape == record.shape), record)

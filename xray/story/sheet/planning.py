@@ -1,6 +1,7 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.flow.remembering import once, once_for
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
@@ -48,8 +50,8 @@ UNCHANGING = CARRYING | DROPOUTS
 class Panel:
     """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer.
 
-    `entering` made what the stream is before it becomes shorter or wider in the stage. What stands before a first layer
-    and is a part of its block is what it comes `behind`.
+    `entering` made the stream that the stage begins with. What stands before a first layer and is a part of its block
+    is what it comes `behind`.
     """
 
     staging: Staging
@@ -174,7 +176,7 @@ def plan_frames(
             own = staging.nodes - beside - around
             counted = sum(count.paths([own]).values())
             counted = count.running(own) if groups[number].shared_in_part else counted
-            begun = find_entering(flow, staging, is_open=is_open)
+            begun = find_entering(flow, staging, whole, is_open=is_open)
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
             is_behind = begun_block is not None and groups[number].layers == (0,) and not place
@@ -186,7 +188,8 @@ def plan_frames(
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers)
-        bridge = add_left_out(flow, towering, groups[number].layers[0], drawn, bridge)
+        below = groups[kept[kept.index(number) - 1]].layers if number != kept[0] else ()
+        bridge = add_left_out(flow, towering, groups[number].layers[0], below, drawn, bridge)
         earlier = tuple(list_adding(flow, towering, groups[number].layers[0]))
         more = tuple(one - params for one in each)
         seen_keys = tuple(count_keys(flow, layers[number]))
@@ -207,16 +210,22 @@ def keep_frames(groups: Sequence[Group], order: Sequence[int]) -> list[int]:
 
 
 def add_left_out(
-    flow: Flow, towering: Towering, layer: int, drawn: Collection[int], bridge: Chart | None
+    flow: Flow, towering: Towering, layer: int, below: Collection[int], drawn: Collection[int], bridge: Chart | None
 ) -> Chart | None:
-    """What stands before a layer, above the mark of those right before it that are in no frame."""
+    """What stands before a layer, above the mark of those right before it that are not in the frame `below`.
+
+    They are in no frame, or in others: no layer of that frame gives what this one reads (Nemotron-H).
+    """
     first = layer
-    while first and first - 1 not in drawn:
+    while first and first - 1 not in below:
         first -= 1
     if first == layer:
         return bridge
     end = towering.layers[layer - 1][-1].joints[-1].add
-    mark = chart_left_out(flow, spell_layers(range(first, layer)), end)
+    left = range(first, layer)
+    known = sum(one in drawn for one in left)
+    told = "AS DRAWN BEFORE" if known == len(left) else "NOT DRAWN HERE" if known else "NOT DRAWN"
+    mark = chart_left_out(flow, spell_layers(left), end, told)
     return mark if bridge is None else stack_charts(mark, bridge)
 
 
@@ -297,6 +306,7 @@ def count_layer(count: Count, layer: Layer, beside: frozenset[int], around: froz
     return sum(sum(count.paths([nodes]).values()) for nodes in (own, held))
 
 
+@once_for
 def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     """The steps outside of the blocks of layers that run again in no layer, or serve others too; those behind them.
 
@@ -372,12 +382,10 @@ def is_moved(flow: Flow, block: int, stream: int | None) -> bool:
 
 def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
     """Whether a block learned more than some steps did, or works out more, for itself or for what is outside of it."""
-    others = (node for node in range(block + 1, flow.ends[block]) if node not in nodes and flow.is_leaf(node))
-    inside = set[int]()
-    for node in others:
-        if is_learned(flow.steps[node]) and flow.op(node) not in UNCHANGING:
-            return True
-        inside.add(node)
+    learned, end = list_learned(flow), flow.ends[block]
+    if any(node not in nodes for node in learned[bisect_right(learned, block) : bisect_left(learned, end)]):
+        return True
+    inside = {node for node in range(block + 1, end) if node not in nodes and flow.is_leaf(node)}
     return not all(flow.op(node) in UNCHANGING or is_aside(flow, node, nodes, inside) for node in inside)
 
 
@@ -390,6 +398,13 @@ def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[in
     between = all(one in nodes for one in (*flow.makers[node], *flow.readers.get(node, (None,))))
     between |= flow.op(node) == "stack" and all(one in nodes for one in flow.makers[node])
     return between or all(one in apart for one in flow.ahead(node))
+
+
+@once
+def list_learned(flow: Flow) -> list[int]:
+    """The innermost steps that learned more than to hand numbers on, in order."""
+    leaves = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and flow.op(node) not in UNCHANGING)
+    return [node for node in leaves if is_learned(flow.steps[node])]
 
 
 def is_learned(step: Step) -> bool:

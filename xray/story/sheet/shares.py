@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
+from xray.ir.flow.remembering import once_for
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, name_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
@@ -255,6 +256,7 @@ def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
     return found
 
 
+@once_for
 def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
     """The steps that read learned numbers of no module for several of a tower's layers, and what these are till then.
 
