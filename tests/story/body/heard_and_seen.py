@@ -56,7 +56,7 @@ def llava_next(c):
     see, read = c.vision_config, c.text_config
     places = ("class token 1", f"positions {count_patches(see) + 1}", "norm")
     text = reads(read, *[f"projection {read.hidden_size}"] * 2)
-    dropped = left_out("model.vision_tower.post_layernorm")
+    dropped = left_out("model.vision_tower.post_layernorm", lost=True)
     return joins(sees(see, "vision", *places, final=None), text, dropped, (see.num_hidden_layers - 2,))
 
 

@@ -260,7 +260,7 @@ def dpt(c):
     parts = entrance(f"patches {c.hidden_size}", "class token 1", f"positions {count_patches(c) + 1}")
     found = of_vit(c, looks_both_ways(c), plain(c), parts=parts)
     # what its last norm gives nothing reads (line 794): the pictures of depths are made of the layers themselves
-    unread = (Untold("dpt.layernorm", 2 * c.hidden_size),)
+    unread = (Untold("dpt.layernorm", 2 * c.hidden_size, lost=True),)
     vision = replace(found.towers[0], final_norm=None)
     return replace(found, towers=(vision,), head=Silent("a picture of depths"), untold=unread)
 

@@ -98,7 +98,7 @@ def llava(c):
         text,
         links=(Link("joined", "vision", "text", (see.num_hidden_layers - 2,)),),
         head=Head("vocabulary", read.vocab_size, False),
-        untold=left_out("model.vision_tower.post_layernorm"),
+        untold=left_out("model.vision_tower.post_layernorm", lost=True),
     )
 
 

@@ -234,7 +234,7 @@ def deepseek_vl(c):
         text,
         links=(Link("joined", "vision", "text"),),
         head=Head("vocabulary", read.vocab_size, True),
-        untold=left_out("model.vision_model.head"),
+        untold=left_out("model.vision_model.head", lost=True),
     )
 
 
@@ -284,7 +284,7 @@ def metaclip_2(c):
     stages = pre("layer", looks_both_ways(see)), pre("layer", plain(see))
     layers = (group(see.num_hidden_layers, see.hidden_size, *stages),)
     found = tower(see, "vision", "image", False, parts, layers, None)
-    return network(found, head=Head("classes", c.num_labels), untold=left_out("vision_model.post_layernorm"))
+    return network(found, head=Head("classes", c.num_labels), untold=left_out("vision_model.post_layernorm", lost=True))
 
 
 @family("MobileViTV2ForImageClassification", "mobilevitv2:232, 314, 440", named=True)

@@ -53,7 +53,7 @@ def aria(c):
         text,
         links=links,
         head=Head("vocabulary", read.vocab_size, False),
-        untold=left_out("model.vision_tower.post_layernorm"),
+        untold=left_out("model.vision_tower.post_layernorm", lost=True),
     )
 
 

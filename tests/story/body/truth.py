@@ -310,9 +310,9 @@ def network(*towers, links=(), head=None, untold=()):
     return Anatomy(towers, tuple(links), head, None, None, untold)
 
 
-def left_out(*paths, stages=(0,)):
-    """What has no place: the parts that join two stages, `paths` with the number of each stage."""
-    return tuple(Untold(path.format(number), 0) for number in stages for path in paths)
+def left_out(*paths, stages=(0,), lost=False):
+    """What has no place: parts that join two stages, `paths` with the number of each; nothing reads what is `lost`."""
+    return tuple(Untold(path.format(number), 0, lost) for number in stages for path in paths)
 
 
 def memory(source, target, *behind):

@@ -222,8 +222,10 @@ def sam3(c):
     first, *others = (memory(*pair) for pair in pairs)
     links = (first, Link("joined", "vision", "encoder 2"), *others)
     links += tuple(Link("compared", one, "decoder") for one in ("vision", "encoder 2"))
-    found = left_out(*(f"vision_encoder.neck.fpn_layers.{number}" for number in (0, 1, 3)))
-    found += left_out("text_encoder.text_projection", *(f"detr_decoder.box_rpb_embed_{axis}" for axis in "xy"))
+    found = left_out(*(f"vision_encoder.neck.fpn_layers.{number}" for number in (0, 1)))
+    # nothing reads the smallest map (line 2366), nor the text tower's own pooled row: another is made (line 2263)
+    found += left_out("vision_encoder.neck.fpn_layers.3", "text_encoder.text_projection", lost=True)
+    found += left_out(*(f"detr_decoder.box_rpb_embed_{axis}" for axis in "xy"))
     found += left_out(*(f"mask_decoder.prompt_cross_attn.{name}_proj" for name in "kv"))
     return network(sees_at_once(see), texts, maps, queries, links=links, head=Head("none"), untold=found)
 
@@ -297,7 +299,8 @@ def omdet_turbo(c):
         Link("joined", "encoder", "decoder"),
         *(Link("compared", *pair) for pair in (("vision", "classes"), ("encoder", "classes"), ("classes", "decoder"))),
     )
-    found = left_out("vision_backbone.vision_backbone.swin.layernorm")
-    names = [f"decoder_class_head.{number}" for number in (0, 1)]
-    found += left_out(*(f"decoder.{name}" for name in ("task_encoder", "task_project", "encoder_bbox_head", *names)))
+    # maps are read before the eye's last norm, and but for training the last layer's classes alone (line 1417)
+    found = left_out("vision_backbone.vision_backbone.swin.layernorm", lost=True)
+    found += left_out(*(f"decoder.{name}" for name in ("task_encoder", "task_project", "encoder_bbox_head")))
+    found += left_out(*(f"decoder.decoder_class_head.{number}" for number in (0, 1)), lost=True)
     return network(eye, maps, *texts, queries, links=links, head=Head("none"), untold=found)
