@@ -79,7 +79,7 @@ def draws_by_chance(column: Column, chart: Chart) -> bool:
 def leads_nowhere(flow: Flow, chart: Chart) -> bool:
     """Whether nothing reads what an exit makes last, and the model does not hand it out (the pooler in LFM2-VL)."""
     made = flow.carried_from(flow.places.get(chart.node(chart.head).steps[0].id))  # a cast may change nothing
-    return made is not None and is_lost(flow, made)
+    return made is not None and is_lost(flow, made) and not follow(flow, made)[1]
 
 
 def changes_again(column: Column, chart: Chart) -> bool:
