@@ -4,7 +4,7 @@ import pytest
 from rich.cells import cell_len
 from rich.text import Text
 
-from xray.renderers.table.words import ASCII, UNICODE, Words, flow, say_share
+from xray.renderers.table.words import ASCII, UNICODE, Words, flow
 from xray.renderers.themes import load_theme
 from xray.text import say_at_least, say_short
 
@@ -52,11 +52,6 @@ def test_a_shape_wider_than_the_line_breaks_after_a_times_sign():
 
 def test_a_number_wider_than_the_line_is_still_shown_whole():
     assert "".join(plain(flow([Text("123456789")], 4))) == "123456789"
-
-
-@pytest.mark.parametrize(("share", "said"), [(0, "0%"), (0.001, "<1%"), (0.4, "40%"), (0.999, ">99%"), (1, "100%")])
-def test_a_share_is_never_rounded_to_none_or_all(share, said):
-    assert say_share(share) == said
 
 
 @pytest.mark.parametrize(

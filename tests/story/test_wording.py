@@ -64,8 +64,15 @@ def test_numbers_agree_with_their_nouns(count, text):
 
 
 @pytest.mark.parametrize(
-    ("share", "told"),
-    [(0.0, "0%"), (1.0, "100%"), (0.43, "43%"), (0.998, "more than 99%"), (0.002, "less than 1%"), (0.99, "99%")],
+    ("share", "told", "short"),
+    [
+        (0.0, "0%", "0%"),
+        (0.002, "less than 1%", "<1%"),
+        (0.43, "43%", "43%"),
+        (0.99, "99%", "99%"),
+        (0.998, "more than 99%", ">99%"),
+        (1.0, "100%", "100%"),
+    ],
 )
-def test_no_share_is_told_as_all_or_nothing_that_is_not(share, told):
-    assert spell_share(share) == told
+def test_no_share_is_told_as_all_or_nothing_that_is_not(share, told, short):
+    assert (spell_share(share), spell_share(share, short=True)) == (told, short)

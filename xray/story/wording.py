@@ -134,12 +134,17 @@ def spell_factor(value: float) -> str:
     return whole if float(whole) == value else f"{value:.4g}"
 
 
-def spell_share(share: float) -> str:
-    """A share in per cent, as 43%; what is not all is told as no 100%, and what is not nothing as no 0%."""
+def spell_share(share: float, *, short: bool = False) -> str:
+    """A share in per cent, as 43%; what is not all is told as no 100%, and what is not nothing as no 0%.
+
+    In a table that is `short`: ">99%", "<1%".
+    """
     told = f"{share:.0%}"
     if told == "100%" and share < 1:
-        return "more than 99%"
-    return "less than 1%" if told == "0%" and share > 0 else told
+        return ">99%" if short else "more than 99%"
+    if told == "0%" and share > 0:
+        return "<1%" if short else "less than 1%"
+    return told
 
 
 def join_words(words: Sequence[str], last: str = "and") -> str:

@@ -8,13 +8,13 @@ from xray.ir.trace import Pass, Trace
 from xray.renderers.table.alarms import list_alarms
 from xray.renderers.table.heads import PASS_SENTENCES, PASS_TITLES, describe_trace, say_layers
 from xray.renderers.table.steps import say_flops
-from xray.renderers.table.words import say_share
 from xray.story.alarms.kinds import TITLES, Alarm
 from xray.story.facts.mask_names import name_mask
 from xray.story.facts.outline import Row, Section, group_passes, outline_pass
 from xray.story.facts.selection import Pick, pick_steps
 from xray.story.failure.rules import find_misfit
 from xray.story.roles.listing import list_roles
+from xray.story.wording import spell_share
 from xray.text import show_controls
 
 SPECIAL = re.compile(r"[\\`*{}\[\]<>#|~$&!]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])")
@@ -83,7 +83,7 @@ def list_cells(row: Row) -> list[str]:
     step = row.step
     name = clean(row.name) + (f", call {step.call + 1}" if step.call else "")
     facts = row.mask.mask if row.mask is not None else None
-    mask = "" if facts is None else f"{name_mask(facts)} {say_share(facts.hidden_share)}"
+    mask = "" if facts is None else f"{name_mask(facts)} {spell_share(facts.hidden_share, short=True)}"
     shapes = f"{list_shapes(step.inputs)} → {list_shapes(step.outputs)}"
     known = dict.fromkeys(one.axes for one in step.outputs[:MANY])
     axes = "; ".join(" × ".join(clean(axis) or "?" for axis in one) for one in known if any(one))

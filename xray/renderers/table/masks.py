@@ -8,9 +8,10 @@ from itertools import zip_longest
 from rich.text import Text
 
 from xray.ir.records import BOTH, FUTURE, HIDDEN, PADDING, VISIBLE, TensorRecord
-from xray.renderers.table.words import Words, flow, say_share
+from xray.renderers.table.words import Words, flow
 from xray.story.facts.mask_names import name_mask
 from xray.story.facts.masks import MaskSquare, MaskStory, describe_blocks, quarter_blocks
+from xray.story.wording import spell_share
 
 MEANINGS = {
     VISIBLE: ("visible", "may be read"),
@@ -95,7 +96,8 @@ def describe_mask(story: MaskStory, words: Words) -> Iterator[Text]:
     dot = words.quiet(f" {words.signs.dot}")
     yield words.strong(story.step.path.removesuffix(".combine")) + dot
     yield words.shape(story.record) + dot
-    kind = "hides nothing" if facts.hidden_share == 0 else f"{name_mask(facts)}, {say_share(facts.hidden_share)} hidden"
+    share = spell_share(facts.hidden_share, short=True)
+    kind = "hides nothing" if facts.hidden_share == 0 else f"{name_mask(facts)}, {share} hidden"
     yield words.accent(kind, "boundary") + (dot if story.readers else "")
     for place, (name, count) in enumerate(Counter(story.readers).items()):
         times = f" {words.signs.times} {count}" if count > 1 else ""

@@ -9,10 +9,11 @@ from rich.text import Text
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.renderers.table.failures import list_failure
-from xray.renderers.table.words import Words, flow, say_share
+from xray.renderers.table.words import Words, flow
 from xray.story.facts.exchanges import read_exchange
 from xray.story.facts.mask_names import name_mask
 from xray.story.facts.outline import Row, Section
+from xray.story.wording import spell_share
 from xray.text import say_short
 
 SHAPES_WIDTH = 33
@@ -303,4 +304,4 @@ def mask_words(row: Row, words: Words, *, share: bool) -> list[Text]:
     if facts is None:
         return [words.accent("mask", "boundary")]
     kind = "nothing hidden" if facts.kind == "none" else name_mask(facts)
-    return [words.accent(f"{kind} {say_share(facts.hidden_share)}" if share else kind, "boundary")]
+    return [words.accent(f"{kind} {spell_share(facts.hidden_share, short=True)}" if share else kind, "boundary")]

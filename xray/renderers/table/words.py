@@ -135,14 +135,6 @@ def make_style(ink: str, ground: str | None, bold: bool | None, depth: Depth) ->
     return Style(color=colours[0], bgcolor=colours[1], bold=bold)
 
 
-def say_share(share: float) -> str:
-    """A share as a percentage that says 0% or 100% only when it is meant."""
-    percent = round(share * 100)
-    if share > 0 and percent == 0:
-        return "<1%"
-    return ">99%" if share < 1 and percent == 100 else f"{percent}%"
-
-
 def is_right_to_left(text: str) -> bool:
     """Whether a text holds letters that are written from right to left."""
     return any(unicodedata.bidirectional(character) in ("R", "AL") for character in text)

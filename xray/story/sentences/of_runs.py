@@ -12,7 +12,7 @@ from xray.story.facts.totals import is_backward
 from xray.story.sentences.of_ends import Again
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
-from xray.story.wording import PADDING, plural
+from xray.story.wording import PADDING, plural, spell_share
 
 UNKNOWN = SPECIAL_TOKENS[UNK]
 DEFAULTS = {entry.name: entry.default for entry in fields(ModelConfig)}
@@ -55,7 +55,8 @@ def describe_savings(trace: Trace) -> str:
     saved = count_savings(trace)
     if saved is None:
         return ""
-    return f"It takes {saved.cached:,} multiplications instead of {saved.recomputed:,}: {saved.share:.0%} saved."
+    share = spell_share(saved.share)
+    return f"It takes {saved.cached:,} multiplications instead of {saved.recomputed:,}: {share} saved."
 
 
 OF_RUNS: tuple[Sentence[Trace], ...] = (

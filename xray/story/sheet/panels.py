@@ -143,7 +143,8 @@ def chart_input(panel: Panel, look: Look) -> Chart:
     if panel.block is not None:
         steps, own = (panel.block,), panel.block.inputs[0]
     elif panel.entering is not None:
-        steps, own = (panel.entering,), panel.entering.outputs[0]
+        made, shape = panel.entering.outputs, None if own is None else own.shape
+        steps, own = (panel.entering,), next((one for one in made if one.shape == shape), made[0])
     entering = Node(
         "input",
         f"BEHIND ITS {panel.behind.upper()}" if panel.behind else "LAYER INPUT",

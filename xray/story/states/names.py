@@ -80,9 +80,8 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
 def tell_read(chart: Chart, branch: Branch | None = None) -> Chart:
     """The chart with how often a state is changed in its box, or that this gives what is read of it (Qwen 3.5).
 
-    Rows that are one piece read a state as it began, before they change it.
-
-    So it is said that rows of a piece that wait for each other are worked out by a triangular system, where they are.
+    So it is said that rows of a piece that wait for each other are worked out by a triangular system, where they are,
+    and that rows which are one piece read a state as it began.
 
     Where there are many pieces, the state has a box of its own, and this one is no such.
     """

@@ -6,7 +6,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.layout import Cells, Layout, Measure
 from xray.story.regions.heat_maps import draw_column_words
 from xray.story.weights.picture import PADDING, Picture
-from xray.story.wording import fit_text
+from xray.story.wording import fit_text, spell_share
 
 MARGIN, GAP = 26.0, 24.0
 WORD, WORD_WIDTH = 8, 60.0
@@ -81,7 +81,7 @@ def describe_rows(picture: Picture) -> str:
             continue
         best = row.index(max(row))
         key = picture.keys[best] if best < len(picture.keys) else f"key {best + 1}"
-        lines.append(f"{query}: {row[best]:.0%} on {key}")
+        lines.append(f"{query}: {spell_share(row[best])} on {key}")
     return "\n".join(lines)
 
 
