@@ -3,6 +3,8 @@
 import handwritten
 import pytest
 import torch
+from story.body.building import record_family
+from story.body.table import FAMILIES
 from story.body.test_kept_waist import WIDTH
 from torch import nn
 
@@ -10,7 +12,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told_elsewhere
+from xray.story.sheet.compose import list_told_elsewhere, list_unsaid
 
 
 class Layer(nn.Module):
@@ -379,3 +381,13 @@ def test_of_a_part_whose_numbers_go_nowhere_that_is_said_and_not_what_it_works_o
 
     assert ("nothing reads what it gives" in text) == is_lost
     assert ("tanh" in text) <= (not is_lost)
+
+
+def test_what_batch_norms_behind_the_last_layer_work_out_is_not_counted_with_the_next_entrance():
+    _, trace = record_family(FAMILIES["d_fine"])
+    columns = read_columns(trace)
+    flow, eye = columns[0].reading.flow, columns[0].towering
+    roots = [node for node in range(len(flow.steps)) if flow.op(node) == "rsqrt"]
+
+    counted = dict(list_unsaid(columns))["entrance"]["rsqrt"]
+    assert 0 < counted == sum(node <= eye.chains[0].start for node in roots) < len(roots)
