@@ -83,7 +83,7 @@ export function lookAt(x, y) {
 
 /** Put the middle of the window at a point, at once, at a scale or where that is too small at one to read. */
 export function lookFrom({ x, y }, scale) {
-  cancelAnimationFrame(flight);
+  stopFlight();
   const width = stage.clientWidth / Math.max(READABLE, scale);
   const height = (width * stage.clientHeight) / stage.clientWidth;
   const all = wholeBox();
@@ -202,6 +202,7 @@ function show() {
 }
 
 function settle(scale) {
+  if (flight) return; // a frame came late; the last one settles it
   stage.classList.remove("moving");
   const pixel = `${(1 / scale).toPrecision(2)}px`;
   if (drawing.style.getPropertyValue("--pixel") !== pixel) drawing.style.setProperty("--pixel", pixel);
@@ -211,7 +212,7 @@ function settle(scale) {
 function fly(box) {
   const target = fitted(box);
   byHand = false;
-  cancelAnimationFrame(flight);
+  stopFlight();
   if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
     Object.assign(view, target);
     show();
@@ -224,14 +225,19 @@ function fly(box) {
     const eased = 1 - (1 - share) ** 3;
     for (const side of ["x", "y", "width", "height"]) view[side] = from[side] + (target[side] - from[side]) * eased;
     show();
-    if (share < 1) flight = requestAnimationFrame(go);
+    flight = share < 1 ? requestAnimationFrame(go) : 0;
   };
   flight = requestAnimationFrame(go);
 }
 
+function stopFlight() {
+  cancelAnimationFrame(flight);
+  flight = 0;
+}
+
 function zoom(factor, at = { x: 0.5, y: 0.5 }) {
   byHand = true;
-  cancelAnimationFrame(flight);
+  stopFlight();
   const least = whole.width * CLOSEST;
   const most = fitted(wholeBox()).width * 1.6;
   const width = Math.min(most, Math.max(least, view.width * factor));
@@ -245,7 +251,7 @@ function zoom(factor, at = { x: 0.5, y: 0.5 }) {
 
 function pan(across, down) {
   byHand = true;
-  cancelAnimationFrame(flight);
+  stopFlight();
   view.x += across;
   view.y += down;
   show();
