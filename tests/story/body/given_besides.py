@@ -95,6 +95,6 @@ def pi0(c):
     parts = entrance(*[f"projection {act.hidden_size}"] * 4)
     layers = group(act.num_hidden_layers, act.hidden_size, pre("rms", beside), pre("rms", gated(act)))
     move = tower(act, "stack", "vectors", None, parts, (layers,), "rms")
-    links = (Link("joined", "vision", "text"),)
+    links = (Link("joined", "vision", "text"), Link("keys", "text", "stack"))
     left = left_out("model.vlm.language_model.norm", lost=True)
     return network(eye, text, move, links=links, head=Silent("how to move on"), untold=left)

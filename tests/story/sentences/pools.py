@@ -152,6 +152,7 @@ MODELS = {
     "parallel": make_anatomy(FALSE, PLAIN, parallel=True),
     "a convolution beside attention": make_anatomy(FALSE, Convolution((3,), 1), parallel=True),
     "joint attention": make_anatomy(replace(FALSE, beside="vision")),
+    "keys by layer": make_anatomy(FALSE, links=(Link("keys", "vision", "text"),)),
     "added later": change_stages(make_anatomy(FALSE), since=3),
     "weights of streams": number_blocks(
         make_anatomy(FALSE), streams=3, weighed_by=((("linear", 5), ("silu", None)), (("linear", 3), ("div", 7.0)))

@@ -288,7 +288,8 @@ class Link:
     It may also be "multiplied" with that stream inside of layers that look at nothing (UnivNet), or ids are "chosen" of
     it, whose rows of a table that stream begins with (X-Codec), or what its layers "scored" is added to the scores of
     the other's layers (LiLT). What it gives may have "met" what the other gives, behind that one's layers and in its
-    block, on the way to a third (RT-DETR's finer maps).
+    block, on the way to a third (RT-DETR's finer maps). Its layers may give "keys" and values, each to that one of the
+    other which has its number, to stand beside what that makes itself (π0).
 
     `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
     end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none. `turned` are how many
@@ -296,7 +297,7 @@ class Link:
     `with_added` says that all those rows are read once those of a third tower are added to them (BridgeTower).
     """
 
-    kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored", "met"]
+    kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored", "met", "keys"]
     source: str
     target: str
     behind: tuple[int, ...] = ()

@@ -17,6 +17,7 @@ LINKS = {
     "chosen": "gives ids to",
     "scored": "adds its scores to those of",
     "met": "is put together with what leaves",
+    "keys": "gives keys and values, layer by layer, to",
 }
 SCALES = {
     "learned": "scaled by channel",

@@ -29,6 +29,7 @@ from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
+from xray.story.branches.joint import ANOTHER
 from xray.story.branches.operands import Side
 from xray.story.charts.chart import Chart, Edge, Node, describe_params, steps_at
 from xray.story.experts.chosen_heads import add_router
@@ -107,8 +108,24 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     ]
     if reads_longer(branch, nodes, memory):
         nodes, memory = tell_longer(nodes, memory), []
+    nodes = tell_joined(branch, nodes, edges)
     chart = Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
     return name_changes(add_router(flow, chart))
+
+
+def tell_joined(branch: Attention, nodes: Sequence[Node], edges: Sequence[Edge]) -> list[Node]:
+    """The nodes, those that put rows of another tower beside their own marked with it.
+
+    Where other boxes stand for what works these out, ways lead there, and not to what joins them.
+    """
+    if branch.beside == ANOTHER:
+        return [*nodes]
+    brought = {node.key for node in nodes if node.surface == "memory"}
+    led = {edge.target for edge in edges if edge.source in brought}
+    return [
+        replace(node, joins=branch.beside) if node.key.startswith("join") and node.key not in led else node
+        for node in nodes
+    ]
 
 
 def lead_to_choices(flow: Flow, lanes: Sequence[Lane], drawn: Mapping[int, str]) -> list[Edge]:

@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS, SUMS, WAVES
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
-from xray.story.anatomy.attentions import Looking
+from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
 from xray.story.body.reading import Reading
@@ -99,6 +99,8 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         for other in towers:
             if other is not one and looks_beside(flow, one, other, other.tower.name):
                 found.setdefault(Link("memory", other.tower.name, one.tower.name), set())
+            elif other is not one and takes_keys(flow, one, other):
+                found.setdefault(Link("keys", other.tower.name, one.tower.name), set())
         begun = list_ends_behind(flow, one.chains[0].start, ends)
         led_in = list_led_in(flow, one, towers, [place for place in begun if ends[place] != one.tower.name], ends)
         for place, name in led_in.items():
@@ -134,6 +136,27 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         replace(link, behind=behind[link], turned=read_turned(flow, link, named), with_added=with_added[link])
         for link in found
     )
+
+
+def takes_keys(flow: Flow, one: Towering, other: Towering) -> bool:
+    """Whether each layer of a tower has keys and values beside its own that the other's layer of its number made."""
+    inside, sums = other.nodes, one.sums
+    for own, given in zip(one.layers, other.layers, strict=False):
+        made = frozenset[int]().union(*(staging.nodes for staging in given))
+        sites = [
+            branching.site
+            for branching in (branching for staging in own for branching in staging.branches)
+            if isinstance(branching.branch, Attention) and branching.branch.beside == other.tower.name
+        ]
+        if not sites:
+            return False
+        for product in (product for site in sites if site for product in (site.scores, site.weighted_sum)):
+            operand = flow.makers[product][-1]
+            way = flow.behind(operand, most=MOST_BEHIND, ends=lambda place: place in inside or place in sums)
+            reached = inside.intersection(way)
+            if not reached or not reached <= made:
+                return False
+    return len(one.layers) == len(other.layers)
 
 
 def read_turned(flow: Flow, link: Link, named: Mapping[str, Towering]) -> tuple[int, int] | None:

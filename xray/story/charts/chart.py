@@ -39,7 +39,7 @@ class Node:
     record first. `extra` stands beside the label, with the shape of what is read `beside` the data, a mask. `remark`
     tells what happens there in plain words, `told` what has to be said in the node itself. `row` counts from 0 at the
     bottom. A "sign" is a circle with nothing but its label, "bars" stand beside each other under theirs,
-    as high as their numbers.
+    as high as their numbers. `joins` is the tower whose rows it puts beside those of its own.
     """
 
     key: str
@@ -57,6 +57,7 @@ class Node:
     told: tuple[str, ...] = ()
     form: Literal["box", "sign", "bars"] = "box"
     bars: tuple[int, ...] = ()
+    joins: str | None = None
 
     @property
     def is_derived(self) -> bool:

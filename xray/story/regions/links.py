@@ -19,6 +19,8 @@ from xray.story.type_sizes import LABEL, MARGIN, NOTE, PANEL_PAD
 
 MEMORY = "MEMORY"
 """What a ribbon is called that leads to keys and values alone."""
+BY_LAYER = ("LAYER", "BY LAYER")
+"""What is written at ribbons that lead from each layer to the one of its number."""
 APART, MOST_BESIDE, OVER, UNDER = 7.0, 4, 24.0, 20.0
 """How far ribbons run from each other, how many so, and how far above what they pass and below what they lead to."""
 TIP, IN_TIP = 12.0, 8.0
@@ -175,12 +177,17 @@ def route_ways(
 ) -> list[list[tuple[Point, ...]]]:
     """The corners of the ribbons of all ways, each beside those of ways from other boxes as far as there is room."""
     found: list[list[tuple[Point, ...]]] = []
+    taken: dict[tuple[int, int], float] = {}
     for number, way in enumerate(ways):
-        routed = zip(ways, found, strict=False)
+        routed, ends = zip(ways, found, strict=False), (way.source.column, way.target)
         others = [ribbon for one, route in routed if one.source.key != way.source.key for ribbon in route]
-        shifts = (APART * ((number + more) % MOST_BESIDE) for more in range(MOST_BESIDE))
-        tried = (route_way(columns, standing, way, aisle, shift) for shift in shifts)
-        found.append(min(tried, key=lambda route: count_on(route, others)))
+        shifts = [APART * ((number + more) % MOST_BESIDE) for more in range(MOST_BESIDE)]
+        if way.is_kept and ends in taken:  # values go along with their keys
+            shifts = [taken[ends]]
+        tried = {shift: route_way(columns, standing, way, aisle, shift) for shift in shifts}
+        shift = min(tried, key=lambda one: count_on(tried[one], others))
+        taken |= {ends: shift} if way.is_kept else {}
+        found.append(tried[shift])
     return found
 
 
@@ -214,6 +221,8 @@ def route_way(
         is_plain = way.source.layer is None and not begins_in(box, standing[source])
         level = box.y if leaves_right or is_plain else box.y + box.height * BESIDE_SKIP
         start = [(box.right if leaves_right else box.left, level), (side, level)]
+        if way.is_kept and (gap := find_gap(box, standing[source], side)) is not None:
+            start = [(box.x, box.top), (box.x, gap), (side, gap)]
         start += [(side, roof), (entered, roof)] if passed else []
     entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
     found = []
@@ -226,6 +235,15 @@ def route_way(
             else:
                 found.append((*start, *enter_beside(aim, entered)))
     return [*found, *((*start, *enter_beside(aim, entered)) for aim in way.wholes)]
+
+
+def find_gap(box: Box, standing: Standing, lane: float) -> float | None:
+    """How high a way to a lane passes between boxes of a layer; None where none stand beside the one that it leaves."""
+    boxes = [one for shown in standing.drawn.shown for one in shown.placed[0].boxes.values()]
+    if not any(stands_between(one, box, lane) for one in boxes):
+        return None
+    above = min((one.bottom for one in boxes if one.bottom > box.top), default=box.top + OVER)
+    return (box.top + above) / 2
 
 
 def begins_in(box: Box, standing: Standing) -> bool:
@@ -294,6 +312,12 @@ def name_way(
     own_ways = [one for one in alike if one.source.key == way.source.key]
     is_memory = all(one.is_memory and not one.is_worked_in for one in own_ways)
     told: tuple[str, ...]
+    if way.is_kept:
+        aim, width = way.aims[0][0], max(canvas.text_width(text, NOTE - 2, "bold") for text in BY_LAYER)
+        boxes = [one for shown in standing[way.target].drawn.shown for one in shown.placed[0].boxes.values()]
+        queries = min((one.x for one in boxes if one.right < aim.left and one.top < aim.bottom), default=aim.left)
+        top = aim.bottom - UNDER + BESIDE_RIBBON / 2 + NOTE * 1.12 * len(BY_LAYER)
+        return [(queries - 8 - width, top, BY_LAYER, NOTE - 2, f"{columns[way.target].look.own}_panel")]
     if is_top(way.source, columns, standing):
         told = (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",)
         return [(box.x + OFF, roof_over(box, own) - NAME_UNDER, told, LABEL, "page")]

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
@@ -77,10 +78,13 @@ def list_begun(
     return [one for one in inner for placed in standing[one.column].entrances[:1] if one.box in placed.boxes.values()]
 
 
-def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standing]) -> dict[int, Source | None]:
+def list_drawn(
+    flow: Flow, columns: Sequence[Column], standing: Sequence[Standing], *, with_moved: bool = False
+) -> dict[int, Source | None]:
     """The steps of a pass that stand in boxes, each with its box; sums of streams that have no box with None.
 
-    What a layer only moves is the stream still, and made before. What a box before or behind layers moves, that made.
+    What a layer only moves is the stream still, and made before, unless it is asked for `with_moved`: then a box stands
+    for what has as many numbers as it tells. What a box before or behind layers moves, that made.
     """
     found: dict[int, Source | None] = {}
     for number, (column, stands) in enumerate(zip(columns, standing, strict=True)):
@@ -96,9 +100,13 @@ def list_drawn(flow: Flow, columns: Sequence[Column], standing: Sequence[Standin
             for node in chart.nodes:
                 places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
                 made = {place: Source(number, boxes[node.key]) for place in places if node.key in boxes}
-                moves = frozenset[str]() if chart is column.entrance or chart is column.exit else CARRYING
+                moves = frozenset[str]() if with_moved or chart in (column.entrance, column.exit) else CARRYING
                 found |= {
-                    place: one for place, one in made.items() if flow.is_leaf(place) and flow.op(place) not in moves
+                    place: one
+                    for place, one in made.items()
+                    if flow.is_leaf(place)
+                    and flow.op(place) not in moves
+                    and not (with_moved and node.record and prod(node.record.shape) != prod(flow.output(place).shape))
                 }
         towering = column.towering
         found |= {place: found.get(place) for place in (*towering.sums, towering.end)}
@@ -135,19 +143,19 @@ def is_end(source: Source, columns: Sequence[Column], standing: Sequence[Standin
 
 
 def list_read(column: Column, standing: Standing, beside: Collection[str]) -> list[list[tuple[Node, Box]]]:
-    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own.
-
-    Where boxes stand for what works these out, they are led there, and not to what joins them.
-    """
+    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own."""
     rows = []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
-        joins = any(getattr(one, "beside", None) in beside for one in panel.staging.stage.branches)
-        brought = {node.key for node in panel.chart.nodes if node.surface == "memory"}
-        led = {edge.target for edge in panel.chart.edges if edge.source in brought}
-        keys = [node.key for node in panel.chart.nodes if joins and node.key.startswith("join") and node.key not in led]
-        rows.append([(panel.chart.node(key), boxes[key]) for key in (*keys, *panel.chart.memory) if key in boxes])
+        keys = (*(node.key for node in panel.chart.nodes if node.joins in beside), *panel.chart.memory)
+        rows.append([(panel.chart.node(key), boxes[key]) for key in keys if key in boxes])
     return [row for row in rows if row]
+
+
+def list_joined(column: Column, standing: Standing, beside: Collection[str]) -> list[tuple[Node, Box]]:
+    """The boxes that put keys and values of other towers beside those of a column."""
+    shown = ((one.panels[0].chart, one.placed[0].boxes) for one in standing.drawn.shown)
+    return [(node, boxes[node.key]) for chart, boxes in shown for node in chart.nodes if node.joins in beside]
 
 
 def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box, bool]]:

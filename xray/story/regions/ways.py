@@ -12,6 +12,7 @@ from xray.story.regions.sources import (
     list_closed,
     list_drawn,
     list_entered,
+    list_joined,
     list_led_out,
     list_multiplied,
     list_pointed,
@@ -33,7 +34,7 @@ class Way:
 
     What `is_worked_in` inside layers, multiplied with rows, added to scores or made keys alone, is led there as memory
     is, and called after the tower that it is from. Attentions that are `wholes`, one box each, are entered beside the
-    stream.
+    stream. `is_kept` says of keys or values that each layer gives the one of its number.
     """
 
     source: Source
@@ -41,6 +42,7 @@ class Way:
     aims: list[list[Box]] = field(default_factory=list)
     is_memory: bool = True
     is_worked_in: bool = False
+    is_kept: bool = False
     wholes: list[Box] = field(default_factory=list)
 
 
@@ -53,6 +55,8 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
         return ways.setdefault((*source.key, target, is_memory, is_worked_in), begun)
 
     drawn = {id(column.reading): list_drawn(column.reading.flow, columns, standing) for column in columns}
+    given_keys = any(link.kind == "keys" for link in links)
+    moved = list_drawn(columns[0].reading.flow, columns, standing, with_moved=True) if given_keys else {}
     for target, column in enumerate(columns):
         own = [link for link in links if link.target == column.name and link.source != column.name]
         rows = [(row, True, False) for row in list_fed(column, standing[target], own)]
@@ -72,6 +76,12 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
                     given.setdefault(source.key, (source, []))[1].append(box)
             for source, boxes in given.values():
                 lead(source, target, is_memory=is_memory, is_worked_in=is_worked_in).aims.append(boxes)
+        keyed = {link.source for link in own if link.kind == "keys"}
+        for node, box in list_joined(column, standing[target], keyed):
+            for source in list_sources(column.reading.flow, node, target, columns, moved):
+                way = lead(source, target, is_memory=True)
+                way.is_kept = True
+                way.aims.append([box])
         for node, box in list_pointed(column, standing[target]):
             for source in list_pointing(node, target, columns, standing, drawn[id(column.reading)]):
                 lead(source, target, is_memory=True, is_worked_in=True).aims.append([box])

@@ -176,6 +176,16 @@ def describe_multiplied(anatomy: Anatomy) -> str:
     return " ".join(told)
 
 
+def describe_keys(anatomy: Anatomy) -> str:
+    """Which layers of another tower made the keys and values that stand beside those of a tower's own."""
+    return " ".join(
+        f"What stands beside the keys and values of each layer of the {link.target} tower was made by the layer of the "
+        f"same number of the {link.source} tower."
+        for link in anatomy.links
+        if link.kind == "keys"
+    )
+
+
 def describe_chosen_ids(anatomy: Anatomy) -> str:
     given: dict[str, list[str]] = {}
     for link in anatomy.links:

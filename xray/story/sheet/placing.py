@@ -20,7 +20,7 @@ from xray.story.wording import fit_text, wrap, wrap_words
 SMALLEST_BESIDE, DERIVED = 13, "derived"
 CONDITION = "op_normalisation"
 """The colour of what scales, shifts and gates from beside a stream."""
-GHOST, RIBBON_ROW, SIGN, BARS = 22.0, 36.0, 22.0, 44.0
+GHOST, RIBBON_ROW, RIBBON_ROOM, SIGN, BARS = 22.0, 36.0, 26.0, 22.0, 44.0
 """How high a node without a shape is, what is left free for a ribbon below what it feeds, how large a sign is."""
 FRAME = 4.0
 """How much higher a node of three lines is that has a bright frame."""
@@ -137,7 +137,10 @@ def rows_of(
         max((row_height(canvas, node, width, look) for node in chart.in_row(row)), default=0.0)
         for row in range(chart.rows)
     ]
-    return list(zip(heights, rooms_of(chart, width, on_page=on_page), strict=True))
+    rooms = list(rooms_of(chart, width, on_page=on_page))
+    for row in {node.row - 1 for node in chart.nodes if node.joins is not None and node.row}:
+        rooms[row] = max(rooms[row], RIBBON_ROOM)
+    return list(zip(heights, rooms, strict=True))
 
 
 def rooms_of(chart: Chart, width: float, *, on_page: bool) -> tuple[float, ...]:
