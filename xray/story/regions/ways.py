@@ -79,6 +79,8 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
         keyed = {link.source for link in own if link.kind == "keys"}
         for node, box in list_joined(column, standing[target], keyed):
             for source in list_sources(column.reading.flow, node, target, columns, moved):
+                if not stands_in_layer(source, standing):
+                    continue
                 way = lead(source, target, is_memory=True)
                 way.is_kept = True
                 way.aims.append([box])
@@ -93,6 +95,11 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
             for source in found or find_other_pass(columns, standing, column, own, is_memory=True):
                 lead(source, target, is_memory=True, is_worked_in=is_alone).wholes.append(box)
     return list(ways.values())
+
+
+def stands_in_layer(source: Source, standing: Sequence[Standing]) -> bool:
+    """Whether a box stands inside a layer, so that it is alike in the others for which that stands."""
+    return any(source.box in shown.placed[0].boxes.values() for shown in standing[source.column].drawn.shown)
 
 
 def list_fed(column: Column, standing: Standing, links: Sequence[Link]) -> list[list[tuple[Node, Box]]]:
