@@ -57,6 +57,14 @@ class Stacked:
     moves: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Patches:
+    """How large the patches are into which each map is cut, and the moves, the last first."""
+
+    sizes: tuple[int, ...]
+    moves: tuple[int, ...]
+
+
 def find_stacked(flow: Flow, node: int) -> Stacked | None:
     """How moves that end at a step cut each map into pieces along one axis and lay these along the other."""
     moves = list_moves(flow, node, may_begin=True)
@@ -70,6 +78,25 @@ def find_stacked(flow: Flow, node: int) -> Stacked | None:
                 if (after[along], after[rest]) == ([outer, *before[other]], [inner]):
                     return Stacked(outer.size, along == 2, along == cut, moves)
     return None
+
+
+def find_patches(flow: Flow, node: int) -> Patches | None:
+    """How moves that end at a step cut each map into patches, and lay all numbers of each patch out in one row.
+
+    The rows stay in the order of their maps, lines and columns; films may be cut along their time too (ViViT).
+    """
+    moves = list_moves(flow, node, may_begin=True)
+    before, after = follow(flow, moves)
+    if len(before) < MAP or len(after) < len(("batch", "row", "width")) or before[0] != after[0]:
+        return None
+    cut = [axis for axis in before[1:] if len(axis) == len(("patches", "inner"))]
+    inner, last = [piece for _, piece in cut], after[-1]
+    channels = [piece for axis in before[1:] if axis not in cut for piece in axis if piece in last]
+    rows = [axis[0] for axis in before[1:] if axis and axis[0] not in channels]
+    is_cut = len(cut) >= len(("height", "width")) and len(channels) <= 1 and {*last} == {*inner, *channels}
+    if not is_cut or [piece for axis in after[1:-1] for piece in axis] != rows:
+        return None
+    return Patches(tuple(piece.size for piece in inner), moves)
 
 
 def find_map(flow: Flow, node: int) -> tuple[int, int] | None:

@@ -6,7 +6,7 @@ from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
-from xray.ir.flow.regrouping import LAYING, find_stacked
+from xray.ir.flow.regrouping import LAYING, find_patches, find_stacked
 from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
@@ -119,6 +119,10 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         stacked = {node: pile for node in moved if (pile := find_stacked(flow, node))}
         labels |= {node: label_stacked(pile) for node, pile in stacked.items()}
         folded |= {node: pile.moves for node, pile in stacked.items() if nodes.issuperset(pile.moves)}
+        laid_out = (node for node in nodes if flow.op(node) in LAYING)
+        patches = {node: cut for node in laid_out if (cut := find_patches(flow, node))}
+        labels |= {node: f"CUT INTO PATCHES {'×'.join(map(str, cut.sizes))}" for node, cut in patches.items()}
+        folded |= {node: cut.moves for node, cut in patches.items() if nodes.issuperset(cut.moves)}
         folded = {node: own for node, own in folded.items() if node not in inner} | turned
         turns = find_turns(flow, nodes)
         if turns is not None:

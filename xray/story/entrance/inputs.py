@@ -16,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     ZEROS,
 )
+from xray.ir.flow.regrouping import LAYING, MAP, find_patches
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.visible import FILLED
@@ -80,12 +81,19 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         return "video" if is_video(sources[0]) else "image"
     if sources and is_named_picture(name_argument(flow, sources[0])):  # a list of patches
         return "image"
+    if sources and len(sources[0].shape) == MAP and not is_sound(sources[0]) and is_cut_into_patches(flow, nodes):
+        return "image"
     if sources and SOUND & set(sources[0].axes):
         return "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
     looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
     return "vectors" if reads or (not follows and not looks and sources) else None
+
+
+def is_cut_into_patches(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether moves among some steps cut what comes in into patches (ViTs whose patches are laid out in rows)."""
+    return any(flow.op(node) in LAYING and find_patches(flow, node) is not None for node in nodes)
 
 
 def name_argument(flow: Flow, source: TensorRecord) -> str:
