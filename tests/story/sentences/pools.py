@@ -199,6 +199,7 @@ MODELS = {
     "sampled points": make_anatomy(SAMPLED),
     "windows": make_anatomy(replace(FALSE, window=4)),
     "rolled windows": make_anatomy(replace(FALSE, window=4, rolled=True)),
+    "spread windows": make_anatomy(replace(FALSE, window=4, spread=True)),
     "windows that are set": make_anatomy(replace(FALSE, sliding_window=4096)),
     "keys that a cache leaves off": make_anatomy(replace(FALSE, kept_last=4095)),
     "pooled queries": make_anatomy(replace(FALSE, pooled=4)),
@@ -300,7 +301,7 @@ OF_MODELS["recurrence"] |= {*OF_MODELS["heads of a state"], "rows filled up to p
 OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}
-OF_MODELS["windows"] |= {"rolled windows"}
+OF_MODELS["windows"] |= {"rolled windows", "spread windows"}
 OF_MODELS["links"] |= {"turned between towers"}
 
 ATTENTIONS = {

@@ -99,6 +99,19 @@ def find_patches(flow: Flow, node: int) -> Patches | None:
     return Patches(tuple(piece.size for piece in inner), moves)
 
 
+def are_spread(flow: Flow, moves: Sequence[int]) -> bool:
+    """Whether moves, the last first, cut axes in two and lay the outer parts out as the rows of sequences.
+
+    So neighbours in a row stood as far from each other as there are sequences along their axis (MaxViT's grids).
+    """
+    for count in range(1, len(moves) + 1):
+        before, after = follow(flow, moves[:count])
+        cut = [axis for axis in before[1:] if len(axis) == len(("outer", "inner"))]
+        if cut and len(after) > len(("row", "width")) and {*after[-2]} == {outer for outer, _ in cut}:
+            return True
+    return False
+
+
 def find_map(flow: Flow, node: int) -> tuple[int, int] | None:
     """Of how many lines and columns the map is that moves which end at a step make of rows, channels first."""
     before, after = follow(flow, list_moves(flow, node))

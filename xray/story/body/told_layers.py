@@ -12,11 +12,12 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.regrouping import MOVES, are_spread
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group, Span
 from xray.story.body.layers import Layer, learned_paths
-from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
+from xray.story.body.stages import Branching, Staging, change_branches, find_any_norm, list_paths, read_branch
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
@@ -49,6 +50,32 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
         return replace(one.branch, window=size, rolled=False)
 
     return [change_branches(staging, tell) for staging in stagings]
+
+
+def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
+    """Layers with the attentions of windows whose places lie spread over all (MaxViT)."""
+
+    def tell(one: Branching) -> Branch:
+        branch, site = one.branch, one.site
+        if site is None or not isinstance(branch, Attention) or not branch.window or branch.source != "self":
+            return branch
+        return replace(branch, spread=True) if are_spread(flow, list_moves_past_norms(flow, site)) else branch
+
+    return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
+
+
+def list_moves_past_norms(flow: Flow, site: Site) -> list[int]:
+    """The moves, the last first, of the rows that an attention makes its queries of, and of these before their norm."""
+    moves: list[int] = []
+    here = None if site.query.projection is None else flow.makers[site.query.projection][0]
+    while here is not None and len(moves) < MOST_TURNS * len(IMAGE_OR_SIGNAL):
+        if flow.op(here) in MOVES and flow.steps[here].inputs:
+            moves.append(here)
+            here = flow.makers[here][0]
+        else:
+            norm = find_any_norm(flow, here)
+            here = None if norm is None else norm.origin
+    return moves
 
 
 def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:

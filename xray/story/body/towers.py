@@ -22,6 +22,7 @@ from xray.story.body.told_layers import (
     tell_again,
     tell_cut_stream,
     tell_rejoined,
+    tell_spread,
     tell_tables,
     tell_windows,
 )
@@ -175,6 +176,7 @@ def read_tower(
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
     layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
+    layers = tell_spread(flow, layers)
     layers = tell_tables(flow, layers)
     stagings = [one for layer in layers for one in layer]
     parts, nodes = entrance.parts, set(entrance.nodes)

@@ -45,8 +45,8 @@ def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
 def list_lines(told: Told) -> list[tuple[str, Line]]:
     """The formulas of all attentions that are drawn, each with its stations where it is not that of all of them.
 
-    So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo) or no mask
-    (MaskFormer's Swin).
+    So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo), no mask
+    (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT).
     """
     found: dict[str, dict[tuple[Line, str], list[int]]] = {}
     splits: list[tuple[str, Line]] = []
@@ -60,6 +60,7 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
     several |= {ATTENTION} if len({(branch.sinks, branch.cap) for branch in list_all(told)}) > 1 else set()
     several |= {ATTENTION, WIDTH} if told.anatomy.attends_elsewhere else set()
+    several |= {ATTENTION} if any(tower.d_model is None for tower, _, _ in told.frames) else set()
     masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)
     several |= {ATTENTION} if len({mask == "none" for mask in masks}) > 1 else set()
     lines = [

@@ -35,6 +35,11 @@ NAMES: Mapping[type[Branch], str] = {
 """What a panel is called where the kind of its branch alone decides."""
 
 
+def name_windows(branch: Attention) -> str:
+    """What windows are called: grids where their places lie spread over all."""
+    return "GRIDS" if branch.spread else "WINDOWS"
+
+
 def name_branch(branch: Branch) -> str:
     """What a panel is called."""
     if isinstance(branch, Attention):
@@ -42,9 +47,8 @@ def name_branch(branch: Branch) -> str:
             if branch.beside:
                 return "JOINT ATTENTION"
             rolled = "ROLLED " if branch.rolled else ""
-            where = (
-                f" IN {rolled}WINDOWS OF {branch.window}" if branch.window else " OF ROLLED PLACES" if rolled else ""
-            )
+            where = " OF ROLLED PLACES" if rolled else ""
+            where = f" IN {rolled}{name_windows(branch)} OF {branch.window}" if branch.window else where
             where = f" IN {branch.pieces} PIECES" if branch.pieces and not where else where
             return f"SELF-ATTENTION{where}" + (f", POOLED {branch.pooled} TO 1" if branch.pooled else "")
         return "CROSS-ATTENTION" + (" TO ANOTHER ROW" if branch.source == ANOTHER_ROW else "")

@@ -443,6 +443,11 @@ def describe_window(anatomy: Anatomy) -> str:
     return f"{where} each place sees at most {told} places." if told else ""
 
 
+def describe_spread(anatomy: Anatomy) -> str:
+    words = "the places of a window lie spread over all, as far from each other as there are windows."
+    return of_some(anatomy, lambda branch: branch.spread, words)
+
+
 def describe_set_window(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.sliding_window)
     if not told:

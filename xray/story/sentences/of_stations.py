@@ -143,8 +143,9 @@ def describe_windowed(branch: Branch) -> str:
         return ""
     rolled = ", in windows cut elsewhere" if branch.rolled else ""
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
+    spread = ", spread over all" * bool(branch.spread)
     sides = f": itself and {branch.each_side} on each side" if branch.each_side else ""
-    return f"Every place {looks} no more than {branch.window:,} places{rolled}{sides}."
+    return f"Every place {looks} no more than {branch.window:,} places{rolled}{spread}{sides}."
 
 
 def describe_set_window(branch: Branch) -> str:

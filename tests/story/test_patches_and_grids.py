@@ -1,0 +1,152 @@
+"""Images that moves alone cut into patches, and attentions whose windows' places lie spread over the whole (MaxViT)."""
+
+import pytest
+import torch
+from handwritten import Attention, Layer
+from printed import words_of
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.regrouping import find_patches
+from xray.renderers.fonts import text_width
+from xray.story.anatomy.attentions import Attention as Looks
+from xray.story.poster import compose_poster
+
+WIDTH, HEADS, SIDE, PATCH, PART = 12, 2, 24, 4, 3
+
+
+def patches_of(image, size):
+    """Patches as rows, all numbers of each side by side, their channels last."""
+    batch, channels, high, wide = image.shape
+    cut = image.reshape(batch, channels, high // size, size, wide // size, size)
+    return cut.permute(0, 2, 4, 3, 5, 1).reshape(batch, -1, size * size * channels)
+
+
+def lines_of_image(image, size):
+    """Rows of as many numbers, each of a few lines of one channel: nothing of a patch."""
+    return image.reshape(image.shape[0], -1, size * size * image.shape[1])
+
+
+class Sees(nn.Module):
+    """Rows that are cut from an image, and layers."""
+
+    def __init__(self, cut=patches_of):
+        super().__init__()
+        self.cut, self.rows = cut, nn.Sequential(nn.LayerNorm(3 * PATCH**2), nn.Linear(3 * PATCH**2, WIDTH))
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, HEADS), norm="before") for _ in range(3))
+        self.head = nn.Linear(WIDTH, 5)
+
+    def forward(self, x):
+        x = self.rows(self.cut(x, PATCH))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x.mean(1))
+
+
+def sees(cut=patches_of):
+    return xray.trace(Sees(cut), torch.randn(2, 3, SIDE, SIDE))
+
+
+def said_by(trace):
+    return words_of(compose_poster(trace, text_width))
+
+
+def test_patches_that_moves_cut_have_a_box_and_are_of_an_image():
+    trace = sees()
+    said = said_by(trace)
+
+    assert xray.anatomy(trace).towers[0].reads == "image"
+    assert f"CUT INTO PATCHES {PATCH}×{PATCH}" in said
+    assert "An image becomes vectors" in said
+
+
+def test_rows_of_lines_of_an_image_are_no_patches():
+    trace = sees(lines_of_image)
+    said = said_by(trace)
+
+    assert xray.anatomy(trace).towers[0].reads != "image"
+    assert "PATCHES" not in said
+
+
+@pytest.mark.parametrize(
+    ("shape", "axes", "rows", "sizes"),
+    [
+        ((2, 3, 4, 5, 6, 7), (0, 2, 4, 1, 3, 5), (2, 24, 105), (5, 7)),
+        ((2, 3, 4, 5, 6, 7), (0, 2, 4, 5, 3, 1), (2, 24, 105), (5, 7)),
+        ((2, 4, 5, 6, 7, 3), (0, 1, 3, 2, 4, 5), (2, 4, 6, 105), (5, 7)),
+        ((2, 3, 4, 5, 6, 7), (0, 4, 2, 3, 5, 1), (2, 24, 105), None),  # columns before lines
+        ((2, 3, 4, 5, 6, 7), (0, 2, 4, 1, 3, 5), (2, 72, 35), None),  # each channel a row
+        ((2, 3, 4, 5, 6, 7), (0, 3, 5, 1, 2, 4), (2, 35, 72), None),  # places that lie apart
+        ((2, 3, 4, 5, 6, 7), (0, 2, 3, 4, 1, 5), (2, 120, 21), None),  # pieces of lines
+    ],
+)
+def test_patches_are_the_inner_parts_of_lines_and_columns_with_all_channels(shape, axes, rows, sizes):
+    map_shape = (2, 3, 20, 42) if shape[1] == 3 else (2, 20, 42, 3)
+
+    class Cuts(nn.Module):
+        def forward(self, x):
+            return x.reshape(shape).permute(axes).reshape(rows) * 2
+
+    flow = read_flow(xray.trace(Cuts(), torch.randn(map_shape)).passes[0])
+    (last,) = (
+        node for node in range(len(flow.steps)) if flow.op(node) == "reshape" and flow.output(node).shape == rows
+    )
+    found = find_patches(flow, last)
+
+    assert (None if found is None else found.sizes) == sizes
+
+
+class Within(Attention):
+    """Attention of rows that are laid out in as many sequences beside each other."""
+
+    def forward(self, x, memory, mask=None):
+        rows = x.flatten(0, 1)
+        return super().forward(rows, rows).unflatten(0, x.shape[:2])
+
+
+class Turns(nn.Module):
+    """Layers of a map: attention within windows of it, or to places that lie spread over it, then the other."""
+
+    def __init__(self, kinds):
+        super().__init__()
+        self.kinds = kinds
+        self.patches = nn.Conv2d(3, WIDTH, PATCH, stride=PATCH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Within(WIDTH, HEADS), norm="before") for _ in kinds)
+
+    def forward(self, image):
+        x = self.patches(image)
+        batch, _, high, wide = x.shape
+        for kind, layer in zip(self.kinds, self.layers, strict=True):
+            if kind == "window":
+                x = x.reshape(batch, WIDTH, high // PART, PART, wide // PART, PART).permute(0, 2, 4, 3, 5, 1)
+            else:
+                x = x.reshape(batch, WIDTH, PART, high // PART, PART, wide // PART).permute(0, 3, 5, 2, 4, 1)
+            x = layer(x.reshape(batch, -1, PART * PART, WIDTH))
+            x = x.reshape(batch, high // PART, wide // PART, PART, PART, WIDTH)
+            x = x.permute(0, 5, 1, 3, 2, 4) if kind == "window" else x.permute(0, 5, 3, 1, 4, 2)
+            x = x.reshape(batch, WIDTH, high, wide)
+        return x
+
+
+def turned(*kinds):
+    return xray.trace(Turns(kinds), torch.randn(2, 3, SIDE, SIDE))
+
+
+def test_windows_whose_places_lie_spread_are_told_so_and_others_are_not():
+    trace = turned("window", "grid", "window", "grid")
+    (tower,) = xray.anatomy(trace).towers
+    looks = [branch for branch in tower.branches if isinstance(branch, Looks)]
+
+    assert {(branch.window, branch.spread) for branch in looks} == {(PART**2, None), (PART**2, True)}
+    said = said_by(trace)
+    assert f"WINDOWS OF {PART**2}" in said
+    assert f"GRIDS OF {PART**2}" in said
+    assert "lie spread over all" in said
+
+
+def test_nothing_is_said_of_spread_places_where_windows_alone_are_cut():
+    said = said_by(turned("window", "window"))
+
+    assert "GRIDS" not in said
+    assert "spread" not in said
