@@ -76,6 +76,32 @@ class HalvesPart(TurnedPart):
         return torch.cat((-second, first), dim=-1)
 
 
+class ScaledPart(HalvesPart):
+    """Multiplies both products of a turn by a number before it adds them up (x-transformers: by 1)."""
+
+    by = 1.0
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k = (one * tables.cos() * self.by + self.swap_halves(one) * tables.sin() * self.by for one in (q, k))
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+class TwicePart(ScaledPart):
+    by = 2.0
+
+
+@pytest.mark.parametrize(("part", "positions"), [(ScaledPart, "rotary"), (TwicePart, None)])
+def test_products_of_a_turn_may_be_multiplied_by_one_before_they_are_added_up(part, positions):
+    model = Stilled(1.0, 0.1)
+    model.look = nn.ModuleList(part() for _ in range(2))
+    whole = anatomy(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)))
+
+    assert {one.positions for one in whole.towers[0].branches if isinstance(one, Attention)} == {positions}
+
+
 class ValuesPart(HalvesPart):
     """Turns values as it turns queries and keys (CLVP)."""
 

@@ -7,7 +7,7 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, LOOKUPS, SCALINGS, SHAPING, SIDE_BY_SIDE, SUMS, WAVES
 from xray.ir.records import TensorRecord
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, is_times_one
 
 Pairs = Literal["neighbours", "halves"]
 """Which two numbers of a head are turned together."""
@@ -39,11 +39,17 @@ def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
     found = []
     for node in own:
         if flow.op(node) in SUMS | {"sub", "sub_"}:
-            makers = [maker for maker in flow.makers[node] if maker is not None and maker in own]
+            makers = [past_one(flow, maker) for maker in flow.makers[node] if maker is not None and maker in own]
             factors = [maker for maker in makers if is_table_product(flow, maker, own)]
             if len(factors) == 2 and any(moves_itself(flow, factor, own) for factor in factors):
                 found += factors
     return found
+
+
+def past_one(flow: Flow, node: int) -> int:
+    """The step before multiplications by 1 that end at a step."""
+    before = flow.makers[node]
+    return past_one(flow, before[0]) if is_times_one(flow, node) and len(before) == 1 and before[0] is not None else node
 
 
 def list_products(flow: Flow, own: Collection[int]) -> list[int]:
