@@ -310,8 +310,13 @@ def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord |
         return None
     record, maker = list(flow.given(node))[-1]
     root = flow.carried_from(maker)
-    begins = flow.op(root) in ZEROS if root is not None else record.role != "parameter"
+    begins = flow.op(root) in ZEROS if root is not None else comes_in(flow, record, maker)
     return record if begins and root not in nodes else None
+
+
+def comes_in(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether numbers that no step of a pass made came in, be they moved then: the model does not hold them."""
+    return maker in list_fed(flow) if maker is not None else is_given(flow, record)
 
 
 def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
