@@ -422,3 +422,19 @@ def test_what_reads_one_of_several_tensors_says_which_of_them_it_is():
     assert next(value for (op, source), value in read.items() if op == "sum" and "lstm" in (source or "").lower()) == 1
     assert read["unsqueeze", "Model.split#0"] == 0
     assert read["sum", "Model.unsqueeze#0"] is None
+
+
+@pytest.mark.parametrize(
+    ("work", "op"),
+    [
+        (lambda x: 3 / x, "div"),
+        (lambda x: torch.div(3, x), "div"),
+        (lambda x: 3 // x, "floor_divide"),
+        (lambda x: 3 % x, "mod"),
+        (lambda x: 3**x, "pow"),
+    ],
+)
+def test_a_number_that_stands_before_a_tensor_is_what_the_operation_works_on(work, op):
+    step = record_and_compare(Model(work), torch.rand(2, 3) + 1).steps[-1]
+
+    assert (step.op, step.settings, [record.name for record in step.inputs]) == (op, {"input": 3}, ["other"])

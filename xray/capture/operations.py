@@ -109,6 +109,9 @@ ARGUMENTS = {
 }
 """The argument names of operations that are written in C and do not tell them."""
 
+TURNED_ROUND = frozenset(f"__r{name}__" for name in ("div", "truediv", "floordiv", "mod", "pow", "matmul"))
+"""Operators of which a tensor is the second operand, as in `1 / x`; not those that give the same either way round."""
+
 
 BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType)
 
@@ -188,6 +191,8 @@ def name_operands(name: str, func: Callable[..., Any]) -> tuple[str, ...]:
         return known
     if isinstance(func, BUILT_IN):  # written in C: there is no signature to ask for
         return ("input", "other")
+    if getattr(func, "__name__", "") in TURNED_ROUND:
+        return ("other", "input")
     schema = getattr(func, "_schema", None) or read_schema(func)
     if schema is None:
         return name_positional(func)

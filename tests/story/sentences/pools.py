@@ -223,6 +223,7 @@ MODELS = {
     "routing within groups": make_anatomy(FALSE, replace(EXPERTS, routing=replace(ROUTING, bend=None, groups=(2, 4)))),
     "recurrence": make_anatomy(Recurrence(None, None)),
     "recurrence by pieces": make_anatomy(Recurrence(None, None, by_pieces=True)),
+    "states of all places": make_anatomy(Recurrence(None, None, at_once=True)),
     "heads of a state": make_anatomy(Recurrence(None, None, heads=STATE_HEADS)),
     "what reads a state": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, value_heads=7))),
     "queries and keys of length 1": make_anatomy(Recurrence(None, None, heads=replace(STATE_HEADS, by_length=True))),
@@ -374,6 +375,7 @@ SAMPLING = {
 }
 OTHERS = {
     "state": Recurrence(None, None),
+    "states of all places": Recurrence(None, None, at_once=True),
     "state by pieces": Recurrence(None, None, by_pieces=True),
     "convolution": Convolution((3,), 1),
     "convolution that looks back": Convolution((4,), 35, causal=True),
@@ -498,6 +500,7 @@ OF_BRANCHES = {
     "station of neighbours": {"forward with a kernel"},
     "station of experts": set(MANY),
     "station of a state": {"state"},
+    "station of states of all places": {"states of all places"},
     "station of a state by pieces": {"state by pieces"},
     "station of a convolution": {"convolution"},
     "station of a convolution that looks back": {"convolution that looks back"},

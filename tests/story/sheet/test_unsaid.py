@@ -45,6 +45,9 @@ def list_texts(between):
     [
         (lambda x: x, ""),
         (lambda x: x * 1.0 + 0, ""),
+        (lambda x: x / 1.0 / torch.ones(50), ""),
+        (lambda x: 1.0 / x, "div"),
+        (lambda x: torch.ones(50) / x, "div"),
         (lambda x: x.transpose(0, 1).transpose(0, 1), ""),
         (lambda x: x.clamp(-1, 1), "clamp"),
         (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 2, sin"),
@@ -312,7 +315,7 @@ def test_a_last_norm_behind_which_a_cast_changes_nothing_leaves_the_tower():
         def __init__(self):
             super().__init__()
             self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Layer(nn.Identity()) for _ in range(2)))
-            self.scale = nn.Parameter(torch.ones(WIDTH))
+            self.scale = nn.Parameter(torch.ones(50))
 
         def forward(self, x):
             x = self.layers(x)

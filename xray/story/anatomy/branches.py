@@ -141,7 +141,8 @@ class Recurrence:
     `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
     `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none. `filled`
     is to how many pieces of how many rows what comes in is made longer by rows of 0; None where this is not proven.
-    `one_piece` tells that all rows lay in one piece here.
+    `one_piece` tells that all rows lay in one piece here. `at_once` tells that there is a state for each place, and all
+    lie in one tensor, of which parts are changed by other parts: no place hands one on (a scan in place, mambapy).
     """
 
     kind: Literal["state space", "linear attention", "gated"] | None
@@ -152,6 +153,7 @@ class Recurrence:
     kernel: tuple[int, ...] | None = None
     filled: tuple[int, int] | None = None
     one_piece: bool | None = None
+    at_once: bool = False
 
 
 @dataclass(frozen=True)

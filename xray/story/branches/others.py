@@ -1,7 +1,7 @@
 """Branches that are neither attention nor feed-forward: convolutions, and states handed on from place to place."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
@@ -28,6 +28,7 @@ from xray.story.states.operands import (
     list_outer_products,
     sums_outer_products,
 )
+from xray.story.states.scans import find_scan
 
 Kind = Literal["state space", "linear attention", "gated"] | None
 
@@ -264,6 +265,10 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
         return Recurrence(
             "state space" if ops["softplus"] and ops["conv1d"] else None, None, by_pieces=len(lengths) > 1
         )
+    scan, places = find_scan(flow, nodes), count_places(flow, nodes)
+    is_space = scan is not None and name_state(len(scan.whole.shape), ops) == "state space"
+    if scan is not None and is_space and places in scan.whole.shape and scan.turns + 1 < places:
+        return Recurrence("state space", scan.whole.shape, at_once=True)
     return None
 
 
@@ -310,8 +315,13 @@ def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord |
         return None
     record, maker = list(flow.given(node))[-1]
     root = flow.carried_from(maker)
-    begins = flow.op(root) in ZEROS if root is not None else record.role != "parameter"
+    begins = flow.op(root) in ZEROS if root is not None else comes_in(flow, record, maker)
     return record if begins and root not in nodes else None
+
+
+def comes_in(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether numbers that no step of a pass made came in, be they moved then: the model does not hold them."""
+    return maker in list_fed(flow) if maker is not None else is_given(flow, record)
 
 
 def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
@@ -365,10 +375,22 @@ def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
                 continue
             if any(is_comparison(flow, one) for one in flow.makers[maker]):
                 continue  # a mask of what counts, by which nothing decays (VITS)
-            for before in map(flow.carried_from, flow.makers[maker]):
+            for before in list_read_whole(flow, maker):
                 if before in length and flow.output(before).shape == flow.output(node).shape:
                     count = max(count, length[before] + 1)
         length[node] = count
         if count >= LEAST_TURNS and (best is None or size_of(count, node) >= size_of(length[best], best)):
             best = node
     return None if best is None else (best, length[best])
+
+
+def list_read_whole(flow: Flow, node: int) -> Iterator[int]:
+    """What made all that a step reads, moved as it may be.
+
+    Not what wrote a part of more numbers that others wrote too: other parts of these may be read (a scan in place).
+    """
+    for record, maker in flow.given(node):
+        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+            record, maker = next(flow.given(maker))
+        if maker is not None and record.shape == flow.output(maker).shape:
+            yield maker

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
     CURVES,
+    DIVISIONS,
     DROPOUTS,
     FINDINGS,
     MASKINGS,
@@ -142,9 +143,10 @@ def adds_learned_row(flow: Flow, place: int) -> bool:
 
 
 def is_times_one(flow: Flow, place: int) -> bool:
-    """Whether a step multiplies by 1, or by numbers that are all 1."""
+    """Whether a step multiplies by 1, or by numbers that are all 1, or divides by such; 1 divided by them is not it."""
     makers = [flow.carried_from(maker) for maker in flow.makers[place]] if flow.op(place) in SCALINGS else []
     is_one = flow.steps[place].settings.get("other") in (1, 1.0) if makers else False
+    makers = makers[1:] if flow.op(place) in DIVISIONS else makers
     return is_one or any(maker is not None and flow.op(maker) in ONES for maker in makers)
 
 

@@ -351,7 +351,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         fixed(
             "state",
             "what came before, in a shape that does not grow",
-            lambda part: isinstance(part, Recurrence),
+            lambda part: isinstance(part, Recurrence) and not part.at_once,
         ),
     ),
 }

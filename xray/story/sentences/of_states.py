@@ -33,7 +33,7 @@ def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
     """What is said of the states that go from place to place, or from one piece of the rows to the next."""
 
     def holds(branch: Branch) -> bool:
-        return isinstance(branch, Recurrence) and bool(branch.by_pieces) is by_pieces
+        return isinstance(branch, Recurrence) and bool(branch.by_pieces) is by_pieces and not branch.at_once
 
     where = of_some_layers(anatomy, holds).strip().capitalize()
     start = f"{where} a state" if where else "A state"
@@ -46,6 +46,18 @@ def describe_state(anatomy: Anatomy, *, by_pieces: bool) -> str:
 def is_one_piece(branch: Branch) -> bool:
     """Whether it is proven that the rows of a state all lie in one piece."""
     return isinstance(branch, Recurrence) and bool(branch.one_piece)
+
+
+def describe_states_at_once(anatomy: Anatomy) -> str:
+    """That there is a state for each place, of which many are worked out together."""
+
+    def holds(branch: Branch) -> bool:
+        return isinstance(branch, Recurrence) and branch.at_once
+
+    where = of_some_layers(anatomy, holds).strip().capitalize()
+    start = f"{where} each place" if where else "Each place"
+    told = "has a state of its own: multiples of some are added to others, many at a time"
+    return f"{start} {told}." if any(map(holds, branches(anatomy))) else ""
 
 
 def describe_state_heads(anatomy: Anatomy) -> str:
@@ -180,6 +192,7 @@ SOLVED: Sentence[Set[str]] = fixed("solved inside", "a triangular system is solv
 OF_STATES: tuple[Sentence[Anatomy], ...] = (
     Sentence("recurrence", partial(describe_state, by_pieces=False)),
     Sentence("recurrence by pieces", partial(describe_state, by_pieces=True)),
+    Sentence("states of all places", describe_states_at_once),
     Sentence("heads of a state", describe_state_heads),
     Sentence("what reads a state", describe_reading),
     Sentence("queries and keys of length 1", describe_unit_rows),

@@ -354,7 +354,12 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     fixed(
         "station of a state",
         "A state goes from place to place and is changed by each.",
-        lambda one: isinstance(one, Recurrence) and not one.by_pieces,
+        lambda one: isinstance(one, Recurrence) and not one.by_pieces and not one.at_once,
+    ),
+    fixed(
+        "station of states of all places",
+        "Each place has a state of its own; they are worked out together, of each other.",
+        lambda one: isinstance(one, Recurrence) and one.at_once,
     ),
     fixed(
         "station of a convolution that looks back",

@@ -18,8 +18,10 @@ from xray.story.recognition.norms import find_norm
 from xray.story.sentences.of_states import SOLVED
 from xray.story.states.operand_names import name_ways
 from xray.story.states.operands import list_changes
+from xray.story.states.scans import find_scan
 
 STATE_BY_PIECES = "STATE, HANDED FROM PIECE TO PIECE"
+STATES_AT_ONCE = "STATES OF ALL PLACES, WORKED OUT TOGETHER"
 GATE = "GATE"
 READ_OF_IT = "ROWS READ OF IT"
 READ_IN_TURNS = f"{READ_OF_IT}, TURN BY TURN"
@@ -57,6 +59,9 @@ def name_state_steps(flow: Flow, branch: Branch, nodes: Collection[int], end: in
     top = find_read(flow, nodes, end)
     gate = None if top is None else find_state_gate(flow, nodes, top)
     labels = dict(ways.labels) | ({} if gate is None else name_gate(flow, nodes, gate))
+    scan = find_scan(flow, nodes) if branch.at_once else None
+    if scan is not None:
+        return Named({**labels, scan.steps[0]: STATES_AT_ONCE}, {scan.steps[0]: scan.steps})
     top = top if gate is None else find_read(flow, nodes, gate.read)
     if top is not None and branch.by_pieces:
         top = leave_added(flow, nodes, top)

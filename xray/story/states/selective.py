@@ -8,6 +8,7 @@ from xray.ir.flow.remembering import once_each
 from xray.story.branches.others import longest_chain
 from xray.story.recognition.between import is_linear
 from xray.story.states.operands import PASSING
+from xray.story.states.scans import find_scan
 
 STEP, WRITTEN, READ, ROWS = "Δ", "B", "C", "x"
 BENT = "softplus"
@@ -107,8 +108,10 @@ def list_meetings(flow: Flow, split: int, found: Mapping[int, Parts]) -> set[Par
 
 def name_by_loop(flow: Flow, split: int, found: Mapping[int, Parts]) -> dict[int, str]:
     """B and C, where a state is changed turn by turn: what one part alone changes, and the other alone meets."""
-    chain = longest_chain(flow, [node for node in found if found[node]])
-    written = frozenset[int]() if chain is None else found[chain]
+    changing = [node for node in found if found[node]]
+    chain, scan = longest_chain(flow, changing), find_scan(flow, changing)
+    end = scan.end if chain is None and scan is not None else chain
+    written = frozenset[int]() if end is None else found[end]
     met = [parts - written for parts in list_meetings(flow, split, found) if len(parts & written) == 1]
     if len(written) != 1 or len(met) != 1:
         return {}

@@ -1,0 +1,46 @@
+"""What has no state that is handed on, and is not told as if it had: keys and values of all places at once."""
+
+import torch
+from torch import nn
+
+import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.branches.others import describe_recurrence
+
+WIDTH, HEADS, D_K, FEATURES, LENGTH = 15, 3, 5, 7, 11
+
+
+class Performer(nn.Module):
+    """Queries and keys times numbers drawn at random, which the model holds, and exp of these (Choromanski 2021)."""
+
+    def __init__(self):
+        super().__init__()
+        self.ask, self.key, self.value, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.register_buffer("drawn", torch.rand(FEATURES, D_K))
+
+    def cut(self, rows):
+        return rows.view(*rows.shape[:2], HEADS, D_K).transpose(1, 2)
+
+    def bend(self, rows):
+        drawn = self.drawn[None, None].expand(len(rows), HEADS, -1, -1)
+        return torch.einsum("...id,...jd->...ij", rows, drawn).exp()
+
+    def meet(self, query, key, value):
+        shares = 1.0 / torch.einsum("...nd,...d->...n", query, key.sum(dim=-2))
+        square = torch.einsum("...nd,...ne->...de", key, value)
+        return torch.einsum("...de,...nd,...n->...ne", square, query, shares)
+
+    def forward(self, x):
+        query, key, value = (self.cut(way(x)) for way in (self.ask, self.key, self.value))
+        found = self.meet(self.bend(query), self.bend(key), value)
+        return self.last(found.transpose(1, 2).reshape(x.shape))
+
+
+def read_state(model):
+    flow = read_flow(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
+    nodes = {node for node in range(1, len(flow.steps)) if flow.is_leaf(node)}
+    return describe_recurrence(flow, nodes)
+
+
+def test_numbers_that_a_model_holds_are_no_state():
+    assert read_state(Performer()) is None
