@@ -654,6 +654,27 @@ def test_a_product_with_the_table_of_words_says_so_and_gives_scores_for_each_row
     assert (node.label, node.extra, node.record.shape, node.record.axes[-1]) == told
 
 
+class TableAndBias(nn.Module):
+    """Layers of words, and scores by the table of the words with a bias that is added behind (ESM-2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.bias = nn.Embedding(11, 15), nn.Parameter(torch.zeros(11))
+        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return nn.functional.linear(x, self.words.weight) + self.bias
+
+
+def test_of_a_product_with_the_table_of_words_the_bias_alone_is_its_own():
+    (column,) = read_columns(xray.trace(TableAndBias().eval(), torch.arange(14).view(2, 7) % 11))
+
+    assert column.exit.nodes[-1].extra == "same weights as the table of the words, 11 parameters of its own"
+
+
 class Twice(Reader):
     """Two linear layers of the same rows, which are no words (AIMv2)."""
 

@@ -41,3 +41,41 @@ def test_of_two_tables_of_words_the_one_is_named_that_is_the_last_layer(shares, 
 
     assert [tower.vocab for tower in whole.towers] == [WORDS, WORDS]
     assert describe_tied(whole) == f"The table of {of} words is also the last layer: one set of numbers for both."
+
+
+class Wrapped(nn.Module):
+    """Some layers behind a table of words, and what makes scores of their rows, if it is given a size."""
+
+    def __init__(self, table, *layers, scores=None):
+        super().__init__()
+        self.words, self.layers = table, nn.ModuleList(layers)
+        self.head = None if scores is None else nn.Linear(WIDTH, scores, bias=False)
+
+    def forward(self, ids, seen=None):
+        told = self.words(ids)
+        for layer in self.layers:
+            told = layer(told, seen) if seen is not None else layer(told)
+        return told if self.head is None else self.head(told)
+
+
+class Both(nn.Module):
+    """Two towers, each in a block of its own, that look words up in one table; the last layer has its own weights."""
+
+    def __init__(self):
+        super().__init__()
+        table = nn.Embedding(WORDS, WIDTH)
+        self.read, self.write = (
+            Wrapped(table, *(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2)), scores=scores)
+            for scores in (None, WORDS)
+        )
+
+    def forward(self, ids, written):
+        return self.write(written, self.read(ids))
+
+
+def test_one_table_that_two_towers_look_words_up_in_ties_no_last_layer():
+    whole = xray.anatomy(xray.trace(Both().eval(), torch.arange(14).view(2, 7), torch.arange(10).view(2, 5)))
+
+    assert [tower.vocab for tower in whole.towers] == [WORDS, WORDS]
+    assert whole.head.tied is False
+    assert describe_tied(whole) == ""

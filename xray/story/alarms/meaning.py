@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SUMS, TIMES
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, all_of, given_values
-from xray.story.alarms.bench import Bench, mark_hidden
+from xray.story.alarms.bench import LOWEST, Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import fits, follow_mask, is_masked_by, list_side_makers, shape_of_path
 from xray.story.recognition.value_shapes import Values
@@ -27,6 +27,8 @@ def check_meaning(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Ala
     if not mask.is_for_keys:
         yield from check_numbers(flow, sites, mask, tainted)
         return
+    if mask.values is not None and (mask.values <= LOWEST).any():
+        return  # it was made to be added: 0 and 1 are none of its values
     tried: set[tuple[str, str]] = set()
     for site in sites:
         key = (shape_of_path(flow, site), site.kind)

@@ -8,7 +8,8 @@ from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import PLACING
 from xray.ir.trace import Step
-from xray.story.alarms.arguments import Mask, hides_nothing
+from xray.story.alarms.arguments import Mask, given_values, hides_nothing
+from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 
 MOST_NAMED = 4
@@ -51,7 +52,7 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
     if not fitting or hides_nothing(mask):
         return
     if not any(is_touched_by(flow, site, tainted, mask) for site in sites):
-        if not mask.places:
+        if not mask.places and not any(hides_the_same(flow, site, mask) for site in fitting):
             step = last_holder(flow, mask)
             text = (
                 f"{mask.label} is given to {step.path} and read by no attention: {count(fitting)} {see(fitting)} "
@@ -79,6 +80,31 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
             )
             yield alarm_at(flow.one_pass, first, "some layers", text, mask.name)
     yield from check_memory(flow, fitting, mask, masking)
+
+
+def hides_the_same(flow: Flow, site: Site, mask: Mask) -> bool:
+    """Whether what was made inside hides all that a mask of queries and keys does, or may.
+
+    torch asks a mask whether it is causal, and makes it anew for each attention if it is.
+    """
+    if mask.shape[-2:] != count_pairs(flow, site):
+        return False
+    scores = Bench(flow, given_values(flow)).add_to_scores(site)
+    if scores is None:
+        return is_joined(flow, site)
+    seen = (mark_hidden(scores) == 0).reshape(-1, *mask.shape[-2:]).any(axis=0)
+    if mask.values is None:
+        return not seen.all()
+    hidden = mark_hidden(mask.values) == 1
+    ways = (hidden,) if hidden.any() else (mask.values == 0, mask.values != 0)
+    return any(not (seen & way.reshape(-1, *seen.shape).any(axis=0)).any() for way in ways)
+
+
+def is_joined(flow: Flow, site: Site) -> bool:
+    """Whether anything with rows of its own joins the scores of an attention."""
+    spine, first = set(site.scored), 0 if flow.op(site.scores) == "baddbmm" else 1
+    joining = (record for place in site.scored[first:] for record, maker in flow.given(place) if maker not in spine)
+    return any(len(record.shape) > 1 for record in joining)
 
 
 def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:

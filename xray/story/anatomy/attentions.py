@@ -86,6 +86,8 @@ class Attention(Looking):
     """For how many places there is one key and value (SegFormer)."""
     ungathered: int | None = None
     """How many rows beside those places have a key and a value of their own all the same (CvT's class token)."""
+    mixed_keys: int | None = None
+    """Of how many learned mixes of all places there are a key and a value, where none is of a place (Linformer)."""
     other_rows: bool | None = None
     """That beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4)."""
     pieces: int | None = None

@@ -13,6 +13,7 @@ from xray.story.attention.runs import joins_own_norm, pads
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.lengths import read_mixing
 from xray.story.branches.operands import is_kept
 from xray.story.branches.rows import rolls_places
 from xray.story.charts.operation_labels import label_step
@@ -27,7 +28,9 @@ from xray.story.recognition.turning import is_rotary
 def name_part(flow: Flow, part: Part, letters: str) -> str:
     """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
     kind: str = part.kind
-    if kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
+    if mixes_places(flow, part):
+        kind = "places"
+    elif kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
         kind = "apart"
     elif len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
         kind = "kept"
@@ -38,6 +41,11 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
     elif moves_heads(flow, part):
         kind = "first" if is_turned(flow, part) else "cut"
     return f"{kind}{part.number}_{letters}"
+
+
+def mixes_places(flow: Flow, part: Part) -> bool:
+    """Whether a part mixes rows with each other by learned numbers, and leaves the numbers of each apart."""
+    return any(read_mixing(flow, node) is not None for node in part.nodes)
 
 
 def keeps_rows(flow: Flow, part: Part) -> bool:
@@ -86,6 +94,8 @@ def is_turned(flow: Flow, part: Part) -> bool:
 
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
+    if mixes_places(flow, part):
+        return f"PLACES MIXED {letters}"
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:

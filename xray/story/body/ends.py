@@ -1,12 +1,12 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, TURNS
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.trace import SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
 from xray.story.body.layers import name_holder
@@ -131,12 +131,18 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     root = shared_block(flow, head, table)
     if root is None:
         return None
-    parts = [one for one in flow.steps if one.parent == flow.steps[root].id]
-    counted = sum({one.path: one.params for one in parts}.values())
-    surplus = counted - flow.steps[root].params
+    parts = {one.path: one for one in flow.steps if one.parent == flow.steps[root].id}.values()
+    surplus = sum(one.params for one in parts) - flow.steps[root].params - count_again(flow, parts)
     if not surplus:
         return False
     return True if surplus >= flow.steps[table].params else None
+
+
+def count_again(flow: Flow, parts: Iterable[Step]) -> int:
+    """How many parameters of some parts are seen in another one too, as those of a table that two towers look into."""
+    held = [list_holders(flow, flow.places[one.id]) for one in parts]
+    whole = {path: params for own in held for path, params in own.items()}
+    return sum(sum(own.values()) for own in held) - sum(whole.values())
 
 
 def list_lookups(flow: Flow, towering: Towering) -> list[int]:

@@ -19,6 +19,7 @@ from xray.story.branches.lengths import (
     count_cut_window,
     count_gathered,
     count_kept_last,
+    count_mixed_keys,
     count_pieces,
     count_pooled,
     has_longer_keys,
@@ -154,6 +155,7 @@ def describe_attention(
         pooled=count_pooled(flow, site, key, region),
         gathered=gathered,
         ungathered=count_aside(flow, site) or None if gathered else None,
+        mixed_keys=count_mixed_keys(flow, key, value, region),
         other_rows=bool(key.others) or None,
         pieces=count_pieces(flow, sites, region) or scores.blocks,
         partial=(scores.is_partial and window is None and scores.blocks is None)

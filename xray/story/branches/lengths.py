@@ -8,13 +8,16 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import JOINS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.projections import data_input, is_projection
+from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import VISIBLE
+from xray.ir.turns import swaps_last_two
 from xray.story.branches.operands import Side
 from xray.story.branches.scores import Cells, mark_hidden, read_squares
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import Region, projections_in, width_out
+from xray.story.recognition.between import Region, is_linear, projections_in, width_out
 from xray.story.recognition.known_values import keep_hiding
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_rules import LOW
@@ -243,6 +246,43 @@ def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | N
     aside = count_aside(flow, site)
     times, rest = divmod(square[-2] - aside, square[-1] - aside) if square[-1] > aside else (0, 0)
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None
+
+
+def count_mixed_keys(flow: Flow, key: Side, value: Side, region: Region) -> int | None:
+    """Of how many learned mixes of all places a key and a value are; None where each is of a place (Linformer)."""
+    places = flow.output(region.end).shape[-2:-1]
+    mixes = [[mix for node in one.projections if (mix := read_mixing(flow, node))] for one in (key, value)]
+    if not key.is_own or any(len(found) != 1 or (found[0][0],) != places for found in mixes):
+        return None
+    counts = {found[0][1] for found in mixes}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def read_mixing(flow: Flow, node: int) -> tuple[int, int] | None:
+    """How many rows a step mixes by learned numbers, and to how many; None where it works on the numbers of each.
+
+    Proven where a linear layer made the rows: what it does not sum over are the numbers that that one gave each.
+    """
+    equation, number = read_equation(flow.steps[node]), data_input(flow, node)
+    if equation is None or number is None or not is_projection(flow, node):
+        return None
+    before, after, made = equation[number], equation[2], flow.makers[node][number]
+    begun, new = flow.carried_from(made), [letter for letter in after if letter not in before]
+    is_turned = any(swaps_last_two(flow.steps[one]) for one in list_turns(flow, made))
+    if begun is None or not is_linear(flow, begun) or is_turned or len(new) != 1 or len(before) < 2:
+        return None
+    given, shape = flow.steps[node].inputs[number].shape, flow.output(node).shape
+    is_mixed = before[-2] not in after and before[-1] in after and len(after) == len(shape)
+    return (given[-2], shape[after.index(new[0])]) if is_mixed else None
+
+
+def list_turns(flow: Flow, made: int | None) -> list[int]:
+    """The turns among the moves that end at a step."""
+    turns = []
+    while made is not None and flow.op(made) in CARRYING and flow.makers[made]:
+        turns += [made] * (flow.op(made) in TURNS)
+        made = flow.makers[made][0]
+    return turns
 
 
 def count_aside(flow: Flow, site: Site) -> int:

@@ -36,7 +36,7 @@ from xray.story.entrance.entry_labels import (
     label_entry,
     tell_fitting,
 )
-from xray.story.entrance.given import add_given
+from xray.story.entrance.given import add_given, list_asked
 from xray.story.entrance.inputs import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
@@ -73,6 +73,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     nodes |= list_copied(flow, start, towering.tower.streams)
     labels = label_joined_rows(flow, nodes)
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
+    labels |= {node: "1 WHERE A NUMBER STANDS, ELSE 0" for node in nodes if list_asked(flow, node)}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     summed = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1)
     labels |= {node: label for node in summed if (label := label_noise(flow, node))}

@@ -40,6 +40,7 @@ from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
 from xray.story.recognition.chosen_rows import is_drawn
+from xray.story.recognition.norms import INVERTING
 from xray.story.wording import ELLIPSIS, plural
 from xray.text import show_controls
 
@@ -205,6 +206,7 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
     boxes = {flow.places[step.id]: node.key for node in chart.nodes for step in node.steps if step.id in flow.places}
     lookups = (maker for node in entrance if flow.op(node) in LOOKUPS for _, maker in flow.taken(node))
     inside = {*entrance, *flow.behind(*lookups, within=lambda here: flow.output(here).role == "ids")}
+    inside |= {one for node in entrance for one in list_asked(flow, node)}
     todo = [
         node
         for node in inside
@@ -311,7 +313,24 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         return max(found, key=lambda one: count_given(one[0]), default=None)
     if reads == "vectors":
         return max(found, key=lambda one: (one[1].is_float, prod(one[1].shape)), default=None)
-    return found[0] if found else None
+    if not found or not list_asked(flow, found[0][2]):
+        return next(iter(found), None)
+    came_in = (one for one in found if one[1].is_float and comes_in(flow, *one[1:]))
+    return next(came_in, found[0])  # and not where numbers stand in it
+
+
+def comes_in(flow: Flow, record: TensorRecord, reader: int) -> bool:
+    """Whether no step made what another one reads."""
+    return any(one is record and maker is None for one, maker in flow.given(reader))
+
+
+def list_asked(flow: Flow, node: int) -> tuple[int, ...]:
+    """The steps that ask where a number stands, and the cast that makes 1 and 0 of that; or none (Chronos-Bolt)."""
+    inverted = flow.carried_from(flow.makers[node][0]) if flow.op(node) in CASTING and flow.makers[node] else None
+    asking = flow.makers[inverted][0] if inverted is not None and flow.op(inverted) in INVERTING else None
+    if inverted is None or asking is None or flow.op(asking) != "isnan" or not flow.output(node).is_float:
+        return ()
+    return (asking, inverted, node)
 
 
 def is_numbers(flow: Flow, record: TensorRecord, reader: int) -> bool:

@@ -8,7 +8,7 @@ from math import isclose, prod
 from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, TURNS
-from xray.ir.trace import Step
+from xray.ir.trace import SAME_WEIGHTS, Step
 from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
@@ -331,9 +331,15 @@ def tell_table(flow: Flow, node: Node) -> Node:
     turns = [one for one in flow.makers[first] if one is not None and flow.op(one) in TURNS]
     places = [flow.places[step.id] for step in node.steps]
     laid = find_laid(flow, max(places)) if is_cut_in_rows(flow, first) else max(places)
-    own = sum(count_given(flow.steps[one]) for one in places)
+    own = sum(count_own(flow.steps[one]) for one in places)
     steps = steps_at(flow, *dict.fromkeys((*places, *turns, laid)))
     return replace(node, extra=describe_own_beside(SAME_AS_WORDS, own), steps=steps, record=flow.output(laid))
+
+
+def count_own(step: Step) -> int:
+    """The weights that a step is given and no other step had before."""
+    shared = step.settings.get(SAME_WEIGHTS)
+    return count_given(step) - (shared if isinstance(shared, int) else 0)
 
 
 def name_words(node: Node) -> Node:

@@ -191,9 +191,9 @@ def filled(step: Step, given: list[Values]) -> Values | None:
 
 
 def written(step: Step, given: list[Values]) -> Values | None:
-    """`tensor` of one number."""
+    """`tensor` of one number, and `scalar_tensor`."""
     del given
-    value = number(step, "input")
+    value = next((v for name in ("input", "s") if (v := number(step, name)) is not None), None)
     return None if value is None or step.outputs[0].shape else np.asarray(value)
 
 

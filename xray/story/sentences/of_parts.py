@@ -234,6 +234,9 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
             lambda part: part.source not in ("self", None) and is_apart(part),
         ),
     ),
+    "places": (
+        of_attention("mixed places", "each row a learned mix of all places", lambda part: part.mixed_keys is not None),
+    ),
     "linear of several": (
         of_attention("one for several", "one linear layer makes several of them", lambda part: not is_apart(part)),
     ),

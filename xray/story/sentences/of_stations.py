@@ -249,6 +249,12 @@ def describe_gathered(branch: Branch) -> str:
     return f"Every place looks at all of them, by one key for every {branch.gathered}{own}."
 
 
+def describe_mixed_keys(branch: Branch) -> str:
+    if not isinstance(branch, Attention) or not branch.mixed_keys or branch.causal:
+        return ""
+    return f"Every place looks at {branch.mixed_keys:,} learned mixes of all places."
+
+
 def describe_pieces(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.pieces:
         return ""
@@ -313,6 +319,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places look back, never ahead.",
         lambda one: isinstance(one, Attention) and one.causal and one.partial,
     ),
+    Sentence("station of mixed keys", describe_mixed_keys),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
         "looks at more",

@@ -104,7 +104,23 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         within = tuple(joints[one] for one in sorted(joint.region.inner & nested))
         chain.joints.append(replace(joint, nested=within) if within else joint)
         ends[add] = chain
-    return chains
+    return [leave_projected_end(flow, chain) for chain in chains]
+
+
+def leave_projected_end(flow: Flow, chain: Chain) -> Chain:
+    """A chain without a last sum that makes rows of another width by linear layers alone, on both ways (Chronos-Bolt).
+
+    It makes of the stream what is handed out, where the stream comes by the sums before it as it is; but for the first,
+    which may make the rows that it begins with in the same way.
+    """
+    last = chain.joints[-1]
+    if len(chain.joints) < 3 or chain.skips or any(joint.past for joint in chain.joints[1:-1]):
+        return chain
+    ways = (last.past, last.region.inner)
+    by_rows = all(any(is_linear(flow, node) for node in way) for way in ways)
+    others = any(flow.op(node) in FINDINGS or is_product(flow, node) for way in ways for node in way)
+    is_as_wide = flow.output(last.add).shape[-1] == flow.output(chain.joints[-2].add).shape[-1]
+    return chain if is_as_wide or others or not by_rows else replace(chain, joints=chain.joints[:-1])
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:

@@ -1,0 +1,91 @@
+"""Masks that no attention reads raise an alarm, unless what was made in their stead hides the same."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.story.alarms.whole import audit
+
+BATCH, LENGTH, WIDTH = 2, 7, 8
+ROWS = torch.zeros(BATCH, LENGTH, WIDTH)
+FUTURE = nn.Transformer.generate_square_subsequent_mask(LENGTH)
+
+
+class Forgetful(nn.Module):
+    """torch's layers, called with the mask that it makes of the one it was given."""
+
+    def __init__(self, remake):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True)
+        self.layers, self.remake = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False), remake
+
+    def forward(self, rows, tgt_mask):
+        return self.layers(rows, mask=self.remake(tgt_mask))
+
+
+def raise_kinds(model, **given):
+    return [alarm.kind for alarm in audit(xray.trace(model, **given)).alarms]
+
+
+@pytest.mark.parametrize("trains", [True, False])
+@pytest.mark.parametrize("mask", [FUTURE, FUTURE.bool()], ids=["added", "of bools"])
+@pytest.mark.parametrize("sources", [LENGTH, 5])
+def test_a_mask_that_torch_makes_anew_as_causal_raises_nothing(trains, mask, sources):
+    model = nn.Transformer(WIDTH, 2, 1, 2, 16, batch_first=True).train(trains)
+
+    assert raise_kinds(model, src=torch.zeros(BATCH, sources, WIDTH), tgt=ROWS, tgt_mask=mask) == []
+
+
+def test_a_mask_that_torch_makes_anew_raises_nothing_on_meta():
+    model = nn.Transformer(WIDTH, 2, 1, 2, 16, batch_first=True).to("meta")
+
+    assert raise_kinds(model, src=ROWS.to("meta"), tgt=ROWS.to("meta"), tgt_mask=FUTURE) == []
+
+
+class Attending(nn.Module):
+    """torch's heads, which read the mask beside is_causal where weights are asked for."""
+
+    def __init__(self, weights, is_causal=True):
+        super().__init__()
+        self.attention, self.says = nn.MultiheadAttention(WIDTH, 2, batch_first=True), {"is_causal": is_causal}
+        self.says["need_weights"] = weights
+
+    def forward(self, rows, attn_mask):
+        return self.attention(rows, rows, rows, attn_mask=attn_mask, **self.says)[0]
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_causal_mask_beside_is_causal_raises_nothing(weights):
+    assert raise_kinds(Attending(weights).train(), rows=ROWS, attn_mask=FUTURE) == []
+
+
+@pytest.mark.parametrize("weights", [True, False])
+def test_a_mask_of_lowest_numbers_is_not_tried_as_0_and_1(weights):
+    far = torch.ones(LENGTH, LENGTH).triu(3).bool()
+    near = torch.zeros(LENGTH, LENGTH).masked_fill(far | far.T, -100.0)
+    model = Attending(weights, is_causal=False).train()
+
+    assert raise_kinds(model, rows=ROWS, attn_mask=near) == []
+
+
+@pytest.mark.parametrize("trains", [True, False])
+def test_a_mask_in_whose_stead_nothing_was_made_is_told(trains):
+    model = Forgetful(lambda mask: None).train(trains)
+
+    assert raise_kinds(model, rows=ROWS, tgt_mask=FUTURE) == ["unreached"]
+
+
+def test_a_large_mask_that_torch_makes_anew_raises_nothing():
+    long = 1031
+    model = nn.Transformer(WIDTH, 2, 1, 1, 16, batch_first=True).to("meta")
+    given = {name: torch.zeros(1, long, WIDTH, device="meta") for name in ("src", "tgt")}
+
+    assert raise_kinds(model, **given, tgt_mask=nn.Transformer.generate_square_subsequent_mask(long)) == []
+
+
+def test_a_mask_in_whose_stead_less_is_hidden_is_told():
+    narrow = FUTURE.isinf() | FUTURE.isinf().T.roll(-2, 1).tril(-3)
+    model = Forgetful(lambda mask: nn.Transformer.generate_square_subsequent_mask(LENGTH)).train()
+
+    assert raise_kinds(model, rows=ROWS, tgt_mask=narrow) == ["unreached"]
