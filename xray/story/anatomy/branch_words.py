@@ -164,6 +164,7 @@ def describe_heads(branch: Attention) -> str:
         branch.rolled and not branch.window and "rolled",
         branch.pooled and f"queries pooled {branch.pooled} to 1",
         branch.gathered and spell_gathered(branch.gathered),
+        branch.mixed_keys and count(branch.mixed_keys, "mixed key"),
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
         branch.keys_alone and "keys alone",

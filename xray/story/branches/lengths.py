@@ -6,9 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import JOINS, SIDE_BY_SIDE
+from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import VISIBLE
 from xray.story.branches.operands import Side
@@ -26,6 +27,8 @@ UNNAMED = ("other", "arg2", "arg3")
 """What the settings of an unfolding are called where they are given without their names."""
 LONGER = SIDE_BY_SIDE | PADDINGS
 """What makes a tensor longer."""
+HEADS_APART = range(3, 5)
+"""How many axes scores have: heads are one with the sequences, or an axis behind them."""
 CONFIGURED = "config.sliding_window"
 WINDOWS = ("sliding_window", CONFIGURED)
 CHUNKS = ("attention_chunk_size", "config.attention_chunk_size")
@@ -238,11 +241,41 @@ def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | N
     Rows that are beside those on both sides, as a class token, stay as they are (CvT).
     """
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
-    if not key.is_own or places is None or len(square) != 4 or not square[-1] or places != square[0] * square[-2]:
+    if not key.is_own or places is None or len(square) not in HEADS_APART or not square[-1]:
+        return None
+    sequences = square[0] if len(square) == max(HEADS_APART) else flow.output(region.end).shape[0]
+    if places != sequences * square[-2] or square[0] % sequences:
         return None
     aside = count_aside(flow, site)
     times, rest = divmod(square[-2] - aside, square[-1] - aside) if square[-1] > aside else (0, 0)
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None
+
+
+def count_mixed_keys(flow: Flow, site: Site, key: Side) -> int | None:
+    """How many keys there are, each made of several of the more places that ask; None where that is not proven.
+
+    A convolution, a pool or learned weights over places make these fewer on the way to the scores (Linformer).
+    """
+    asking, asked = count_pairs(flow, site)
+    if not key.is_own or not 0 < asked < asking or lies_in_columns(flow, site):
+        return None
+    return asked if any(makes_fewer(flow, node, asking, asked) for node in key.nodes) else None
+
+
+def makes_fewer(flow: Flow, node: int, before: int, after: int) -> bool:
+    """Whether a step mixes rows, so that so many become so many fewer, and leaves all other axes as they are."""
+    mixes = flow.op(node).startswith(POOLING) or is_projection(flow, node)
+    number = data_input(flow, node) if mixes else None
+    read, made = (() if number is None else flow.steps[node].inputs[number].shape), flow.output(node).shape
+    changed = [pair for pair in zip(read, made, strict=False) if len(set(pair)) > 1]
+    sizes = tuple(prod(one) for one in zip(*changed, strict=True))
+    return len(read) == len(made) and sizes == (before, after)
+
+
+def leaves_out_places(flow: Flow, site: Site, key: Side) -> bool:
+    """Whether a place cannot look at all others that ask as it does, as there are fewer keys than these are."""
+    asking, asked = count_pairs(flow, site)
+    return key.is_own and asked < asking and not lies_in_columns(flow, site)
 
 
 def count_aside(flow: Flow, site: Site) -> int:

@@ -248,6 +248,12 @@ def describe_gathered(branch: Branch) -> str:
     return f"Every place looks at all of them, by one key for every {branch.gathered}{own}."
 
 
+def describe_mixed_keys(branch: Branch) -> str:
+    """How many keys each place looks at, where places are mixed into fewer of them."""
+    count = branch.mixed_keys if isinstance(branch, Attention) else None
+    return f"Every place looks at {count:,} keys, each made of several places." if count else ""
+
+
 def describe_pieces(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.pieces:
         return ""
@@ -295,6 +301,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
+    Sentence("station of mixed keys", describe_mixed_keys),
     fixed(
         "station of keys chosen earlier",
         "Every place looks back, at the places that an earlier layer chose for it.",
