@@ -6,18 +6,21 @@ work on a part of the rows alone the others go a way of their own (InstructBLIP)
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import prod
+from typing import NamedTuple
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.regrouping import MAP, follow, list_moves
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group, Span
 from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.lengths import lay_last
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
 from xray.story.streams.chains import Chain
@@ -110,11 +113,14 @@ def find_table(flow: Flow, found: Branching) -> tuple[int, tuple[tuple[int, ...]
 
 
 def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
-    """How many places an attention puts side by side, and the shape of the stream; None where it asks other ones."""
+    """How many places an attention puts side by side, and the shape of the stream; None where it asks other ones.
+
+    The numbers of each place stand last in that shape, be they first in a map.
+    """
     branch, site = found.branch, found.site
     if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
         return None
-    square, stream = flow.output(site.scores).shape, flow.output(found.region.end).shape
+    square, stream = flow.output(site.scores).shape, lay_last(flow, found.region.end)
     if len(square) != len(("batch", "heads", "row", "row")) or square[-1] != square[-2] or branch.causal is not False:
         return None
     is_part = square[0] == 1 and prod(stream[:-1]) == stream[-2]
@@ -131,7 +137,9 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) 
         return list(stagings)
     way = list(walk_back(flow, start))
     window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
-    batch = count_batch(flow, way, reads)
+    batch, cut = count_batch(flow, way, reads), read_blocks(flow, way)
+    if cut is not None:
+        batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
 
     def tell(one: Branching) -> Branch:
         size, _ = read_square(flow, one) or (0, ())
@@ -178,6 +186,30 @@ def count_batch(flow: Flow, way: Sequence[int], reads: str | None) -> int | None
     given = max((record.shape for record in outer), key=prod, default=())
     is_whole = len(given) in IMAGE_OR_SIGNAL or (reads == "video" and len(given) == max(IMAGE_OR_SIGNAL) + 1)
     return min(batch, given[0]) if is_whole else batch
+
+
+class Blocks(NamedTuple):
+    """Into how many blocks moves cut each map, how many places each has, and whether these lie side by side in it."""
+
+    blocks: int
+    places: int
+    are_whole: bool
+
+
+def read_blocks(flow: Flow, way: Sequence[int]) -> Blocks | None:
+    """The blocks of maps, channels first, that become sequences on the way to a stream; None where none do (NesT)."""
+    near = takewhile(lambda place: flow.op(place) in WAY, way)
+    node = next((place for place in near if flow.op(place) in SHAPING), None)
+    before, after = ([], []) if node is None else follow(flow, list_moves(flow, node))
+    if len(before) != MAP or len(after) != MAP or before[1] != after[1]:
+        return None
+    cut = [axis for axis in before[2:] if len(axis) > 1]
+    inner = [piece for axis in after[2:] for piece in axis]
+    outer = [piece for axis in cut for piece in axis if piece not in inner]
+    if not outer or after[0] != [*before[0], *outer]:
+        return None
+    are_whole = all(axis[0] in outer and len(axis) == len(("block", "place")) for axis in cut)
+    return Blocks(prod(one.size for one in outer), prod(one.size for one in inner), are_whole)
 
 
 def is_cut(flow: Flow, way: Sequence[int]) -> bool:
