@@ -109,3 +109,44 @@ def test_places_of_a_block_that_lie_apart_in_the_map_look_at_those_of_their_sequ
 
     assert first == "Every place looks at every other of the 9 in its sequence."
     assert last == "Every place looks at every other."
+
+
+class CutInside(MapAttention):
+    """Attention that cuts a map into blocks of so many places a side itself, and puts them back (CrossFormer)."""
+
+    size, apart = 3, False
+
+    def look(self, x):
+        number = SIDE // self.size
+        if self.apart:
+            grid = x.reshape(-1, WIDTH, self.size, number, self.size, number).permute(0, 3, 5, 1, 2, 4)
+        else:
+            grid = x.reshape(-1, WIDTH, number, self.size, number, self.size).permute(0, 2, 4, 1, 3, 5)
+        found = super().look(grid.reshape(-1, WIDTH, self.size, self.size))
+        laid = found.reshape(-1, number, number, WIDTH, self.size, self.size)
+        laid = laid.permute(0, 3, 4, 1, 5, 2) if self.apart else laid.permute(0, 3, 1, 4, 2, 5)
+        return laid.reshape(-1, WIDTH, SIDE, SIDE)
+
+
+class CutApart(CutInside):
+    """Its blocks are of places that lie apart."""
+
+    size, apart = 2, True
+
+
+class Alone(CutInside):
+    """Each of its blocks is of one place."""
+
+    size = 1
+
+
+def test_places_of_a_map_that_is_cut_inside_a_sublayer_see_no_more_than_a_block():
+    kinds = (CutInside, CutApart, Alone, MapAttention)
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 2, 2), *(make() for kind in kinds for make in (kind, MapForward)))
+
+    assert read_stations(model) == [
+        "Every place looks at no more than 9 places, in 3 of 4 layers; at fewer in 2 of these.",
+        "Every place looks at no more than 4 places, in 2 of 4 layers; at fewer in 1 of these.",
+        "Every place looks at itself alone, in 1 of 4 layers.",
+        "Every place looks at every other.",
+    ]

@@ -51,13 +51,15 @@ class Asks(nn.Module):
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, x):
-        rows = self.norm(x)
+        return x + self.look(self.norm(x))
+
+    def look(self, rows):
         key, value = (layer(self.choose(rows)) for layer in (self.key, self.value))
         query, key, value = (
             one.view(2, -1, 3, 4).transpose(1, 2).flatten(0, 1) for one in (self.query(rows), key, value)
         )
         found = (torch.einsum("bid,bjd->bij", query, key) / 2).softmax(-1) @ value
-        return x + self.out(found.unflatten(0, (2, 3)).transpose(1, 2).flatten(2))
+        return self.out(found.unflatten(0, (2, 3)).transpose(1, 2).flatten(2))
 
 
 class AsksGathered(Asks):
@@ -106,3 +108,17 @@ def test_keys_that_learned_weights_mix_of_places_are_told():
 
 def test_no_place_looks_at_every_other_where_there_are_fewer_keys():
     assert station_of(AsksSome) == "Places look at those that they may see."
+
+
+class SomeAsk(Asks):
+    """Its first places alone look at each other; nothing is added to the others."""
+
+    def look(self, rows):
+        return nn.functional.pad(super().look(rows[:, :5]), (0, 0, 0, SIDE**2 - 5))
+
+    def choose(self, rows):
+        return rows
+
+
+def test_places_that_look_at_none_are_not_told_to_look_at_every_other():
+    assert station_of(SomeAsk) == "Places look at those that they may see."

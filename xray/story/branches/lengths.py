@@ -1,6 +1,7 @@
 """How many places ask at once, and how many are asked: windows, pieces of a packed row, pooled and gathered places."""
 
 from collections.abc import Collection, Sequence
+from itertools import combinations
 from math import prod
 from typing import NamedTuple
 
@@ -272,10 +273,19 @@ def makes_fewer(flow: Flow, node: int, before: int, after: int) -> bool:
     return len(read) == len(made) and sizes == (before, after)
 
 
-def leaves_out_places(flow: Flow, site: Site, key: Side) -> bool:
-    """Whether a place cannot look at all others that ask as it does, as there are fewer keys than these are."""
+def leaves_out_places(flow: Flow, site: Site, key: Side, region: Region) -> bool:
+    """Whether a place cannot look at all others, as there are fewer keys than places that ask, or not all ask at once.
+
+    As many as some neighbouring axes of the stream have in all may be whole sequences: which axes are places is not
+    known of every stream.
+    """
     asking, asked = count_pairs(flow, site)
-    return key.is_own and asked < asking and not lies_in_columns(flow, site)
+    if not key.is_own or lies_in_columns(flow, site):
+        return False
+    stream = flow.output(region.end).shape
+    pairs = combinations(range(len(stream) + 1), 2)
+    is_part = asking < prod(stream[1:-1]) and asking not in {prod(stream[first:last]) for first, last in pairs}
+    return asked < asking or is_part
 
 
 def count_aside(flow: Flow, site: Site) -> int:

@@ -89,7 +89,9 @@ def sees_fewer(branch: Branch, other: Branch) -> bool:
     """Whether the window of an attention is known to be smaller than that of another one, cut in the same way."""
     if not isinstance(branch, Attention) or not isinstance(other, Attention) or not branch.window or not other.window:
         return False
-    return branch.window < other.window and (branch.causal, branch.rolled) == (other.causal, other.rolled)
+    is_alone = branch.window == 1  # and has none before or behind itself
+    looks_alike = (branch.causal, branch.rolled) == (other.causal, other.rolled)
+    return branch.window < other.window and (looks_alike or is_alone)
 
 
 def has_window(branch: Branch) -> bool:
@@ -141,6 +143,8 @@ def describe_sampled(branch: Branch) -> str:
 def describe_windowed(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.window:
         return ""
+    if branch.window == 1:
+        return "Every place looks at itself alone."
     rolled = ", in windows cut elsewhere" if branch.rolled else ""
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
     sides = f": itself and {branch.each_side} on each side" if branch.each_side else ""
