@@ -1,5 +1,6 @@
 """Channels that look at each other: told where they are scored by what they are at all places, and nowhere else."""
 
+import pytest
 import torch
 from story.body.test_context import PLACES, WIDTH, Thinks
 from torch import nn
@@ -57,3 +58,36 @@ def test_places_that_look_at_each_other_are_no_channels():
     (group,) = xray.anatomy(trace).towers[0].groups
     assert [branch.part for stage in group.stages for branch in stage.branches] == ["attention", "feed_forward"]
     assert not any("channel" in text.lower() for text in texts)
+
+
+class OfMaps(nn.Module):
+    """Channels of maps that look at each other, in groups; the numbers of a place stand last, or before the places."""
+
+    def __init__(self, *, are_last):
+        super().__init__()
+        self.are_last = are_last
+        self.norm = nn.LayerNorm(WIDTH) if are_last else nn.BatchNorm2d(WIDTH)
+        self.ask, self.back = (
+            nn.Linear(WIDTH, wide) if are_last else nn.Conv2d(WIDTH, wide, 1) for wide in (3 * WIDTH, WIDTH)
+        )
+
+    def forward(self, x):
+        asked = self.ask(self.norm(x))
+        rows = (asked.flatten(1, 2).mT if self.are_last else asked.flatten(2)).unflatten(1, (3, GROUPS, -1))
+        query, key, value = rows.unbind(1)
+        found = ((query @ key.mT) * 0.3).softmax(dim=-1) @ value
+        laid = found.flatten(1, 2)
+        laid = laid.mT.unflatten(1, x.shape[1:3]) if self.are_last else laid.unflatten(2, x.shape[2:])
+        return x + self.back(laid)
+
+
+@pytest.mark.parametrize("are_last", [True, False])
+def test_channels_of_maps_that_look_at_each_other_are_told_so(are_last):
+    maps = torch.rand(2, 2, 7, 3) if are_last else torch.rand(2, 3, 2, 7)
+    begin = nn.Linear(3, WIDTH) if are_last else nn.Conv2d(3, WIDTH, 1)
+    trace = xray.trace(nn.Sequential(begin, *(OfMaps(are_last=are_last) for _ in range(2))).eval(), maps)
+    texts = read_texts(trace)
+
+    found = {branch for tower in xray.anatomy(trace).towers for branch in tower.branches}
+    assert found == {ChannelAttention(GROUPS, WIDTH // GROUPS)}
+    assert not any("Every place looks" in text or "√d_k" in text or "width of one head" in text for text in texts)

@@ -88,6 +88,8 @@ class Attention(Looking):
     """How many rows beside those places have a key and a value of their own all the same (CvT's class token)."""
     mixed_keys: int | None = None
     """Of how many learned mixes of all places there are a key and a value, where none is of a place (Linformer)."""
+    fewer_keys: int | None = None
+    """How many keys there are, each made of several places, where these are mixed into fewer (Twins)."""
     other_rows: bool | None = None
     """That beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4)."""
     pieces: int | None = None
@@ -95,8 +97,8 @@ class Attention(Looking):
     partial: bool | None = None
     """That some places do not see some others, in no way that has a name.
 
-    A mask hides them, the places of one image became several sequences (MobileViT), or the queries that scored best
-    alone ask (Informer).
+    A mask hides them, the places of one image became several sequences (MobileViT), there are fewer keys than places
+    that ask, or the queries that scored best alone ask (Informer).
     """
     coarse: int | None = None
     """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""

@@ -166,6 +166,7 @@ def describe_heads(branch: Attention) -> str:
         branch.pooled and f"queries pooled {branch.pooled} to 1",
         branch.gathered and spell_gathered(branch.gathered),
         branch.mixed_keys and f"keys of {branch.mixed_keys:,} mixes of all places",
+        branch.fewer_keys and f"{branch.fewer_keys:,} keys of several places each",
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
         branch.keys_alone and "keys alone",

@@ -6,19 +6,21 @@ work on a part of the rows alone the others go a way of their own (InstructBLIP)
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import prod
+from typing import NamedTuple
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.ir.flow.regrouping import MOVES, are_spread
+from xray.ir.flow.regrouping import MAP, MOVES, are_spread, follow, list_moves
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group, Span
 from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, find_any_norm, list_paths, read_branch
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.lengths import lay_last
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
 from xray.story.streams.chains import Chain
@@ -137,11 +139,14 @@ def find_table(flow: Flow, found: Branching) -> tuple[int, tuple[tuple[int, ...]
 
 
 def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:
-    """How many places an attention puts side by side, and the shape of the stream; None where it asks other ones."""
+    """How many places an attention puts side by side, and the shape of the stream; None where it asks other ones.
+
+    The numbers of each place stand last in that shape, be they first in a map.
+    """
     branch, site = found.branch, found.site
     if site is None or not isinstance(branch, Attention) or branch.source != "self" or branch.window is not None:
         return None
-    square, stream = flow.output(site.scores).shape, flow.output(found.region.end).shape
+    square, stream = flow.output(site.scores).shape, lay_last(flow, found.region.end)
     if len(square) != len(("batch", "heads", "row", "row")) or square[-1] != square[-2] or branch.causal is not False:
         return None
     is_part = square[0] == 1 and prod(stream[:-1]) == stream[-2]
@@ -158,7 +163,9 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) 
         return list(stagings)
     way = list(walk_back(flow, start))
     window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
-    batch = count_batch(flow, way, reads)
+    batch, cut = count_batch(flow, way, reads), read_blocks(flow, way)
+    if cut is not None:
+        batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
 
     def tell(one: Branching) -> Branch:
         size, _ = read_square(flow, one) or (0, ())
@@ -207,6 +214,30 @@ def count_batch(flow: Flow, way: Sequence[int], reads: str | None) -> int | None
     return min(batch, given[0]) if is_whole else batch
 
 
+class Blocks(NamedTuple):
+    """Into how many blocks moves cut each map, how many places each has, and whether these lie side by side in it."""
+
+    blocks: int
+    places: int
+    are_whole: bool
+
+
+def read_blocks(flow: Flow, way: Sequence[int]) -> Blocks | None:
+    """The blocks of maps, channels first, that become sequences on the way to a stream; None where none do (NesT)."""
+    near = takewhile(lambda place: flow.op(place) in WAY, way)
+    node = next((place for place in near if flow.op(place) in SHAPING), None)
+    before, after = ([], []) if node is None else follow(flow, list_moves(flow, node))
+    if len(before) != MAP or len(after) != MAP or before[1] != after[1]:
+        return None
+    cut = [axis for axis in before[2:] if len(axis) > 1]
+    inner = [piece for axis in after[2:] for piece in axis]
+    outer = [piece for axis in cut for piece in axis if piece not in inner]
+    if not outer or after[0] != [*before[0], *outer]:
+        return None
+    are_whole = all(axis[0] in outer and len(axis) == len(("block", "place")) for axis in cut)
+    return Blocks(prod(one.size for one in outer), prod(one.size for one in inner), are_whole)
+
+
 def is_cut(flow: Flow, way: Sequence[int]) -> bool:
     """Whether an axis of places is cut in two on a way, and one of the two then laid into one with the batch."""
     merged = False
@@ -235,13 +266,25 @@ def tell_rejoined(flow: Flow, layer: Layer, sites: Sequence[Site], towers: Mappi
         rows = find_rejoined(flow, end_of(layer), cut)
         if rows is None or any(site.softmax in rows.nodes for site in sites):
             continue
-        told = [*layer]
-        told[place] = replace(staging, taken=cut)
+        told = [*layer[:place], *map(tell_apart, layer[place:])]
+        told[place] = replace(told[place], taken=cut)
         last = told[-1]
         stage = replace(last.stage, others=read_others(flow, rows, sites, towers))
         told[-1] = replace(last, stage=stage, rejoined=rows)
         return tuple(told)
     return tell_taken(flow, layer)
+
+
+def tell_apart(staging: Staging) -> Staging:
+    """A stage that works on rows which were taken alone: they do not look at the others, which look at none."""
+
+    def tell(one: Branching) -> Branch:
+        branch = one.branch
+        if not isinstance(branch, Attention) or branch.source != "self" or branch.causal is not False:
+            return branch
+        return replace(branch, partial=True)
+
+    return change_branches(staging, tell)
 
 
 def read_turns(flow: Flow, layers: Sequence[Layer]) -> tuple[int, ...]:
@@ -291,7 +334,8 @@ def tell_taken(flow: Flow, layer: Layer) -> Layer:
         cut = None if cut is None or (cut == staging.joints[0].stream and reads_whole(flow, staging, cut)) else cut
         rows = None if cut is None else find_rejoined(flow, staging.joints[0].add, cut)
         if rows is not None and rows.way is None and staging.taken is None and staging.rejoined is None:
-            told = replace(staging, stage=replace(staging.stage, others=()), taken=cut, rejoined=rows)
+            own = tell_apart(staging)
+            told = replace(own, stage=replace(own.stage, others=()), taken=cut, rejoined=rows)
             layer = (*layer[:place], told, *layer[place + 1 :])
     return layer
 

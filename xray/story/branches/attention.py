@@ -17,12 +17,14 @@ from xray.story.branches.lengths import (
     count_aside,
     count_coarse,
     count_cut_window,
+    count_fewer_keys,
     count_gathered,
     count_kept_last,
     count_mixed_keys,
     count_pieces,
     count_pooled,
     has_longer_keys,
+    leaves_out_places,
     read_chunk_size,
     read_set_window,
     read_unfolded,
@@ -105,6 +107,8 @@ def describe_attention(
     experts = count_query_experts(flow, query, region)
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
+    mixed = count_mixed_keys(flow, key, value, region)
+    fewer = count_fewer_keys(flow, site, key) if is_open and not gathered and not mixed else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):
@@ -155,11 +159,14 @@ def describe_attention(
         pooled=count_pooled(flow, site, key, region),
         gathered=gathered,
         ungathered=count_aside(flow, site) or None if gathered else None,
-        mixed_keys=count_mixed_keys(flow, key, value, region),
+        mixed_keys=mixed,
+        fewer_keys=fewer,
         other_rows=bool(key.others) or None,
         pieces=count_pieces(flow, sites, region) or scores.blocks,
         partial=(scores.is_partial and window is None and scores.blocks is None)
         or chooses_queries(flow, query)
+        or (is_open and causal is False and not gathered and not mixed and not fewer)
+        and leaves_out_places(flow, site, key, region)
         or None,
         coarse=count_coarse(flow, site, region),
         keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,

@@ -30,6 +30,7 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
+from xray.story.branches.lengths import lay_last
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
 from xray.story.recognition.curved_sites import find_curved
@@ -207,19 +208,20 @@ def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:
 
 def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
     """Whether an attention scores channels by what they are at all places, or rows of the batch, and not places."""
-    shape, scores = flow.output(region.end).shape, flow.output(site.scores).shape
+    shape, scores = lay_last(flow, region.end), flow.output(site.scores).shape
     if len(scores) == 2 < len(shape) - 1 and shape[0] == scores[0] > 1:
         return True  # rows of the batch score each other, and no places (CSATv2)
-    if len(shape) != 3 or scores[-2] != scores[-1] or scores[-1] == shape[1]:
+    places = prod(shape[1:-1])
+    if len(shape) < len(("batch", "place", "width")) or scores[-2] != scores[-1] or scores[-1] == places:
         return False
-    return site.query.end.shape[-1] == shape[1] and shape[2] % scores[-1] == 0
+    return site.query.end.shape[-1] == places and shape[-1] % scores[-1] == 0
 
 
 def describe_channels(flow: Flow, site: Site, region: Region) -> ChannelAttention | None:
     """The facts of an attention of channels, where each group of them scores its own (XCiT); None for any other."""
-    shape, scores = flow.output(region.end).shape, flow.output(site.scores).shape
+    shape, scores = lay_last(flow, region.end), flow.output(site.scores).shape
     groups = shape[-1] // scores[-1]
-    is_grouped = len(shape) == 3 and prod(scores[:-2]) == shape[0] * groups
+    is_grouped = len(shape) >= len(("batch", "place", "width")) and prod(scores[:-2]) == shape[0] * groups
     return ChannelAttention(groups, scores[-1]) if is_grouped else None
 
 

@@ -1,12 +1,13 @@
 """How many places ask at once, and how many are asked: windows, pieces of a packed row, pooled and gathered places."""
 
 from collections.abc import Collection, Sequence
+from itertools import combinations
 from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
@@ -29,6 +30,8 @@ UNNAMED = ("other", "arg2", "arg3")
 """What the settings of an unfolding are called where they are given without their names."""
 LONGER = SIDE_BY_SIDE | PADDINGS
 """What makes a tensor longer."""
+HEADS_APART = range(3, 5)
+"""How many axes scores have: heads are one with the sequences, or an axis behind them."""
 CONFIGURED = "config.sliding_window"
 WINDOWS = ("sliding_window", CONFIGURED)
 CHUNKS = ("attention_chunk_size", "config.attention_chunk_size")
@@ -241,7 +244,10 @@ def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | N
     Rows that are beside those on both sides, as a class token, stay as they are (CvT).
     """
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
-    if not key.is_own or places is None or len(square) != 4 or not square[-1] or places != square[0] * square[-2]:
+    if not key.is_own or places is None or len(square) not in HEADS_APART or not square[-1]:
+        return None
+    sequences = square[0] if len(square) == max(HEADS_APART) else flow.output(region.end).shape[0]
+    if places != sequences * square[-2] or square[0] % sequences:
         return None
     aside = count_aside(flow, site)
     times, rest = divmod(square[-2] - aside, square[-1] - aside) if square[-1] > aside else (0, 0)
@@ -283,6 +289,42 @@ def list_turns(flow: Flow, made: int | None) -> list[int]:
         turns += [made] * (flow.op(made) in TURNS)
         made = flow.makers[made][0]
     return turns
+
+
+def count_fewer_keys(flow: Flow, site: Site, key: Side) -> int | None:
+    """How many keys there are, each made of several of the more places that ask; None where that is not proven.
+
+    A convolution, a pool or learned weights over places make these fewer on the way to the scores (Linformer).
+    """
+    asking, asked = count_pairs(flow, site)
+    if not key.is_own or not 0 < asked < asking or lies_in_columns(flow, site):
+        return None
+    return asked if any(makes_fewer(flow, node, asking, asked) for node in key.nodes) else None
+
+
+def makes_fewer(flow: Flow, node: int, before: int, after: int) -> bool:
+    """Whether a step mixes rows, so that so many become so many fewer, and leaves all other axes as they are."""
+    mixes = flow.op(node).startswith(POOLING) or is_projection(flow, node)
+    number = data_input(flow, node) if mixes else None
+    read, made = (() if number is None else flow.steps[node].inputs[number].shape), flow.output(node).shape
+    changed = [pair for pair in zip(read, made, strict=False) if len(set(pair)) > 1]
+    sizes = tuple(prod(one) for one in zip(*changed, strict=True))
+    return len(read) == len(made) and sizes == (before, after)
+
+
+def leaves_out_places(flow: Flow, site: Site, key: Side, region: Region) -> bool:
+    """Whether a place cannot look at all others, as there are fewer keys than places that ask, or not all ask at once.
+
+    As many as some neighbouring axes of the stream have in all may be whole sequences: which axes are places is not
+    known of every stream.
+    """
+    asking, asked = count_pairs(flow, site)
+    if not key.is_own or lies_in_columns(flow, site):
+        return False
+    stream = flow.output(region.end).shape
+    pairs = combinations(range(len(stream) + 1), 2)
+    is_part = asking < prod(stream[1:-1]) and asking not in {prod(stream[first:last]) for first, last in pairs}
+    return asked < asking or is_part
 
 
 def count_aside(flow: Flow, site: Site) -> int:

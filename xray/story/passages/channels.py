@@ -16,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     TURNS,
 )
+from xray.ir.flow.regrouping import Piece, lay_out
 from xray.ir.turns import read_turn
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.scored_parts import is_given
@@ -135,12 +136,14 @@ def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:
 
 
 def move(before: tuple[int, ...], after: tuple[int, ...], axis: int) -> int | None:
-    """Where an axis is when others are cut or joined: the last one stays it, the second one too, as it was."""
+    """Where an axis is when others are cut or joined, and it stays whole: be it as it was, last or second."""
     if axis == len(before) - 1 and after and after[-1] == before[-1]:
         return len(after) - 1
     if axis == 1 and len(after) > 1 and after[:2] == before[:2]:
         return 1
-    return None
+    axes = [[Piece(size)] for size in before]
+    laid = lay_out(axes, after) if before[axis] > 1 else None
+    return None if laid is None or axes[axis] not in laid else laid.index(axes[axis])
 
 
 def gates_channels(flow: Flow, place: int) -> bool:

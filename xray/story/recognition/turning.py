@@ -48,8 +48,8 @@ def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
 
 def past_one(flow: Flow, node: int) -> int:
     """The step before multiplications by 1 that end at a step."""
-    before = flow.makers[node]
-    return past_one(flow, before[0]) if is_times_one(flow, node) and len(before) == 1 and before[0] is not None else node
+    before = flow.makers[node][0] if is_times_one(flow, node) and len(flow.makers[node]) == 1 else None
+    return node if before is None else past_one(flow, before)
 
 
 def list_products(flow: Flow, own: Collection[int]) -> list[int]:

@@ -89,7 +89,9 @@ def sees_fewer(branch: Branch, other: Branch) -> bool:
     """Whether the window of an attention is known to be smaller than that of another one, cut in the same way."""
     if not isinstance(branch, Attention) or not isinstance(other, Attention) or not branch.window or not other.window:
         return False
-    return branch.window < other.window and (branch.causal, branch.rolled) == (other.causal, other.rolled)
+    is_alone = branch.window == 1  # and has none before or behind itself
+    looks_alike = (branch.causal, branch.rolled) == (other.causal, other.rolled)
+    return branch.window < other.window and (looks_alike or is_alone)
 
 
 def has_window(branch: Branch) -> bool:
@@ -141,6 +143,8 @@ def describe_sampled(branch: Branch) -> str:
 def describe_windowed(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.window:
         return ""
+    if branch.window == 1:
+        return "Every place looks at itself alone."
     rolled = ", in windows cut elsewhere" if branch.rolled else ""
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
     spread = ", spread over all" * bool(branch.spread)
@@ -255,6 +259,12 @@ def describe_mixed_keys(branch: Branch) -> str:
     return f"Every place looks at {branch.mixed_keys:,} learned mixes of all places."
 
 
+def describe_fewer_keys(branch: Branch) -> str:
+    """How many keys each place looks at, where places are mixed into fewer of them."""
+    count = branch.fewer_keys if isinstance(branch, Attention) else None
+    return f"Every place looks at {count:,} keys, each made of several places." if count else ""
+
+
 def describe_pieces(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.pieces:
         return ""
@@ -302,6 +312,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
+    Sentence("station of mixed keys", describe_mixed_keys),
     fixed(
         "station of keys chosen earlier",
         "Every place looks back, at the places that an earlier layer chose for it.",
@@ -319,7 +330,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places look back, never ahead.",
         lambda one: isinstance(one, Attention) and one.causal and one.partial,
     ),
-    Sentence("station of mixed keys", describe_mixed_keys),
+    Sentence("station of fewer keys", describe_fewer_keys),
     fixed("looks back", "Every place looks back, never ahead.", lambda one: isinstance(one, Attention) and one.causal),
     fixed(
         "looks at more",
