@@ -7,6 +7,7 @@ from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import read_columns
 
 BATCH, TIMES, PLACES = 2, 3, 5
@@ -93,3 +94,25 @@ def test_rows_that_go_another_way_are_not_told_so(given):
 
     assert ("ALL ROWS BUT THE FIRST" in in_time) != ("shifts" in given)
     assert any("MEAN OF" in one for one in in_space) != ("make_one" in given)
+
+
+class FirstRowsLook(nn.Module):
+    """The first rows look at each other, the others go by (RegionViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.look = nn.LayerNorm(WIDTH), Attention(WIDTH, 3)
+
+    def forward(self, x):
+        first, rest = x[:, :TIMES], x[:, TIMES:]
+        rows = self.norm(first)
+        return torch.cat((first + self.look(rows, rows), rest), 1)
+
+
+def test_no_place_is_told_to_look_at_every_other_where_some_rows_alone_are_taken():
+    layers = (part for _ in range(2) for part in (FirstRowsLook(), FeedForwardPart()))
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers).eval()
+    (tower,) = xray.anatomy(xray.trace(model, torch.rand(BATCH, TIMES + PLACES, 7))).towers
+
+    told = {describe_stage(tower, stage) for group in tower.groups for stage in group.stages}
+    assert told == {"Places look at those that they may see.", "Each place alone, wider and back."}

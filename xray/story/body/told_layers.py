@@ -240,13 +240,25 @@ def tell_rejoined(flow: Flow, layer: Layer, sites: Sequence[Site], towers: Mappi
         rows = find_rejoined(flow, end_of(layer), cut)
         if rows is None or any(site.softmax in rows.nodes for site in sites):
             continue
-        told = [*layer]
-        told[place] = replace(staging, taken=cut)
+        told = [*layer[:place], *map(tell_apart, layer[place:])]
+        told[place] = replace(told[place], taken=cut)
         last = told[-1]
         stage = replace(last.stage, others=read_others(flow, rows, sites, towers))
         told[-1] = replace(last, stage=stage, rejoined=rows)
         return tuple(told)
     return tell_taken(flow, layer)
+
+
+def tell_apart(staging: Staging) -> Staging:
+    """A stage that works on rows which were taken alone: they do not look at the others, which look at none."""
+
+    def tell(one: Branching) -> Branch:
+        branch = one.branch
+        if not isinstance(branch, Attention) or branch.source != "self" or branch.causal is not False:
+            return branch
+        return branch if branch.window else replace(branch, partial=True)
+
+    return change_branches(staging, tell)
 
 
 def read_turns(flow: Flow, layers: Sequence[Layer]) -> tuple[int, ...]:
@@ -296,7 +308,8 @@ def tell_taken(flow: Flow, layer: Layer) -> Layer:
         cut = None if cut is None or (cut == staging.joints[0].stream and reads_whole(flow, staging, cut)) else cut
         rows = None if cut is None else find_rejoined(flow, staging.joints[0].add, cut)
         if rows is not None and rows.way is None and staging.taken is None and staging.rejoined is None:
-            told = replace(staging, stage=replace(staging.stage, others=()), taken=cut, rejoined=rows)
+            own = tell_apart(staging)
+            told = replace(own, stage=replace(own.stage, others=()), taken=cut, rejoined=rows)
             layer = (*layer[:place], told, *layer[place + 1 :])
     return layer
 
