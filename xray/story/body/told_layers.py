@@ -282,7 +282,7 @@ def tell_apart(staging: Staging) -> Staging:
         branch = one.branch
         if not isinstance(branch, Attention) or branch.source != "self" or branch.causal is not False:
             return branch
-        return replace(branch, partial=True)
+        return branch if branch.window else replace(branch, partial=True)
 
     return change_branches(staging, tell)
 
