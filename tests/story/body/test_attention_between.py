@@ -47,8 +47,8 @@ class Wider(FeedForwardPart):
 class Stages(nn.Module):
     def __init__(self, **between):
         super().__init__()
-        between = Fewer(**between)
-        self.parts = nn.Sequential(nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), between, Wider(), Wider())
+        before = (nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart())
+        self.parts = nn.Sequential(*before, Fewer(**between), Wider(), Wider())
 
     def forward(self, image):
         return self.parts(image)
