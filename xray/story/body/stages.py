@@ -292,6 +292,8 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
         return norm.origin is None or strip_plain(flow, norm.origin) not in region.inner
     if norm.origin is None or stream in (norm.origin, strip_plain(flow, norm.origin)):
         return norm.origin is not None
+    if norm.origin in region.inner and strip_plain(flow, norm.origin) == strip_plain(flow, stream):
+        return True  # a stream may itself begin as laid out anew (XCiT)
     beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
     return any(stream in (maker, strip_plain(flow, maker)) for maker in beside)
 
