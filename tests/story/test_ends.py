@@ -54,6 +54,7 @@ def labels_of(ids=((1, 2, 3), (4, 5, 6)), **options):
         (lambda x: x.mean(dim=1), "LINEAR OF A MEAN OF ROWS"),
         (lambda x: x[:, :1].mean(dim=1), "LINEAR OF THE ONLY ROW"),
         (lambda x: x.mT[..., None].mean(dim=(2, 3)), "LINEAR OF A MEAN OF PLACES"),
+        (lambda x: x[:, :1].mT[..., None].mean(dim=(2, 3)), "LINEAR OF THE FIRST ROW"),
         (lambda x: x, "LINEAR"),
         (lambda x: x[:, 1:], "LINEAR"),
         (lambda x: x[0], "LINEAR"),
@@ -62,6 +63,11 @@ def labels_of(ids=((1, 2, 3), (4, 5, 6)), **options):
 )
 def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
+
+
+def test_a_mean_of_one_place_has_no_box():
+    labels = labels_of(out=lambda x: x[:, :1].mT[..., None].mean(dim=(2, 3)))
+    assert not [label for label in labels if "MEAN" in label]
 
 
 class PicksById(Ends):

@@ -20,18 +20,20 @@ PLACES, LEFT, WIDER, HEAD = 10, 5, 14, 7
 class Fewer(nn.Module):
     """Every other place looks at all of them; what they find is cut into no sum, or added to what they were."""
 
-    def __init__(self, *, skip, heads=HEADS):
+    def __init__(self, *, skip, heads=HEADS, looks_up=False):
         super().__init__()
         self.heads = heads
         self.q, self.kv = nn.Linear(WIDTH, heads * HEAD), nn.Linear(WIDTH, 2 * heads * HEAD)
         self.out, self.past = nn.Linear(heads * HEAD, WIDER), nn.Linear(WIDTH, WIDER) if skip else None
         self.biases = nn.Parameter(torch.rand(heads, PLACES))
+        self.table = nn.Embedding(PLACES, heads) if looks_up else None
         self.register_buffer("apart", (torch.arange(0, PLACES, 2)[:, None] - torch.arange(PLACES)).abs())
 
     def forward(self, x):
         q = self.q(x[:, ::2]).unflatten(-1, (self.heads, HEAD)).transpose(1, 2)
         k, v = self.kv(x).unflatten(-1, (self.heads, 2 * HEAD)).transpose(1, 2).chunk(2, dim=-1)
-        found = (q @ k.transpose(-1, -2) + self.biases[:, self.apart]).softmax(dim=-1) @ v
+        near = self.biases[:, self.apart] if self.table is None else self.table(self.apart).permute(2, 0, 1)[None] / 3
+        found = (q @ k.transpose(-1, -2) + near).softmax(dim=-1) @ v
         made = self.out(nn.functional.hardswish(found.transpose(1, 2).flatten(2)))
         return made if self.past is None else made + self.past(x[:, ::2])
 
@@ -43,10 +45,10 @@ class Wider(FeedForwardPart):
 
 
 class Stages(nn.Module):
-    def __init__(self, *, skip, heads=HEADS):
+    def __init__(self, **between):
         super().__init__()
-        between = Fewer(skip=skip, heads=heads)
-        self.parts = nn.Sequential(nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), between, Wider(), Wider())
+        before = (nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart())
+        self.parts = nn.Sequential(*before, Fewer(**between), Wider(), Wider())
 
     def forward(self, image):
         return self.parts(image)
@@ -95,3 +97,12 @@ def test_attention_with_a_way_past_it_is_no_box_between_layers():
     flow, towering = read_tower(skip=True)
     charts = [chart_bridge(flow, towering, (one.before,)) for one in towering.tower.bridges]
     assert not [node for chart in charts if chart is not None for node in chart.nodes if "LOOK AT" in node.label]
+
+
+def test_biases_that_are_looked_up_for_scores_are_no_words_and_begin_no_tower():
+    trace = xray.trace(Stages(skip=False, looks_up=True).eval(), torch.randn(BATCH, PLACES, 7))
+
+    (towering,) = read_pass(trace.passes[0]).towers
+
+    assert (towering.tower.reads, towering.tower.vocab, towering.tower.layers) == ("image", None, 3)
+    assert [one.joined for one in towering.tower.bridges] == [2]

@@ -159,3 +159,24 @@ def test_each_box_is_led_from_what_it_reads_where_branches_stand_beside_each_oth
     assert list_unproven(read_columns(trace)) == []
     assert {target for source, target in led if source == "LINEAR O"} == {"LAYER NORM"}
     assert {source for source, target in led if target == "ADDED UP"} >= {"ADD", "+ THE STREAM", "× 0.7071"}
+
+
+class Whole(nn.Module):
+    """Two sublayers of one kind read the stream, each behind its own norm, and what they give is added up from 0 on."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.one, self.other = kind(), kind()
+
+    def forward(self, x):
+        return x + sum(part(x) - x for part in (self.one, self.other))
+
+
+def test_sublayers_of_one_kind_with_a_norm_each_stand_side_by_side():
+    parts = [Whole(kind) for _ in range(2) for kind in (AttentionPart, FeedForwardPart)]
+    (tower,) = read(Reader(*parts), rows()).towers
+    looking, thinking = tower.groups[0].stages
+
+    assert (looking.parallel, [one.part for one in looking.branches]) == (True, ["attention"] * 2)
+    assert (thinking.parallel, [one.part for one in thinking.branches]) == (True, ["feed_forward"] * 2)
+    assert [group.count for group in tower.groups] == [2]

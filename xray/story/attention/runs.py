@@ -13,6 +13,7 @@ from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import is_by_place, is_cut, turns_pairs
+from xray.story.recognition.value_shapes import number
 
 Kind = Literal[
     "lay",
@@ -117,7 +118,7 @@ def parts_rows(flow: Flow, cut: int, end: int) -> bool:
 
 
 def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> Kind | None:
-    """What some steps do; None if they only move numbers without giving them another shape.
+    """What some steps do; None if they only move numbers without giving them another shape, or add the number 0.
 
     A linear layer that reads nothing of what the `earlier` ones of the way made stands beside that way.
     """
@@ -153,7 +154,7 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
         return None
     if is_scale(flow, last):
         return "scale"
-    if op in SUMS and any(is_one_row(record) for record in step.inputs):
+    if op in SUMS and (number(step) == 0 or any(is_one_row(record) for record in step.inputs)):
         return None
     return "rotate" if op in SCALINGS | SUMS else "bend"
 

@@ -37,6 +37,7 @@ from xray.story.charts.chart import (
 from xray.story.experts.chosen_heads import count_chosen_in
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.norms import find_norm, name_norm
 from xray.story.recognition.turning import is_by_place
 from xray.story.sentences.of_parts import CHOSEN
 from xray.story.streams.asides import list_carried_readers
@@ -155,7 +156,8 @@ def draw_shared(
 ) -> tuple[int, dict[str, str]]:
     """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node.
 
-    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net).
+    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net), nor does a norm
+    normalise them then (CrossViT).
     """
     tops: dict[str, str] = {}
     row, sides = 0, ways.sides
@@ -165,6 +167,7 @@ def draw_shared(
     for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
         last: str | None = None
         start = row if letters == "kv" else 0
+        behind = own | set("kv" if letters == "qkv" and any(part.kind == "linear" for part in both) else "")
         cuts = [part for part in parts if branch.window and cuts_windows(flow, part, branch.window)]
         for number, part in enumerate(parts):
             key = name_part(flow, part, letters)
@@ -174,8 +177,10 @@ def draw_shared(
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == "CUT ANEW" and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
-            elif label.startswith("ONE LINEAR FOR") and own.issuperset(letters):
+            elif label.startswith("ONE LINEAR FOR") and behind.issuperset(letters):
                 label = f"LINEAR BEFORE {', '.join(letters.upper())}"
+            elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
+                label = label_norm_before(flow, part, label)
             elif factor := name_scaling(flow, part):
                 label = f"{', '.join(letters.upper())} {factor}"
             extra = describe_params(flow, *part.nodes)
@@ -193,6 +198,13 @@ def draw_shared(
             tops |= dict.fromkeys(letters, last)
             row = start + len(parts)
     return row, tops
+
+
+def label_norm_before(flow: Flow, part: Part, label: str) -> str:
+    """What the norm of a part is called before linear layers that make queries, keys and values: its kind alone."""
+    norm = next((one for node in reversed(part.nodes) if (one := find_norm(flow, node)) is not None), None)
+    kind = None if norm is None else name_norm(flow, norm)
+    return f"{kind.upper()} NORM" if kind in ("layer", "rms") else label
 
 
 def reads_any(flow: Flow, part: Part, nodes: Collection[int]) -> bool:

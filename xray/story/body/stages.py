@@ -186,7 +186,8 @@ def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
             own = [part.inner - other.inner for part, other in zip(parts, reversed(parts), strict=True)]
             if len(parts) == 2 and all(does_mix(flow, nodes) for nodes in own):
                 kinds = [name_kind(flow, nodes, sites) for nodes in own]
-                if "experts" not in kinds and kinds[0] != kinds[1]:
+                is_apart = kinds[0] != kinds[1] or are_whole(flow, parts)
+                if "experts" not in kinds and is_apart:
                     return [piece for part in parts for piece in split_parallel(flow, part, sites)]
             if len(parts) == 2 and any(
                 record.role == "parameter" or len(record.shape) < 2 for record in flow.steps[here].inputs
@@ -198,6 +199,12 @@ def split_parallel(flow: Flow, region: Region, sites: Sequence[Site]) -> list[Re
             return [region]
         here = next((maker for maker in flow.makers[here] if maker is not None and maker in region.inner), None)
     return [region]
+
+
+def are_whole(flow: Flow, parts: Sequence[Region]) -> bool:
+    """Whether parts share nothing and begin with a norm each: sublayers of one kind side by side, no terms of one."""
+    shared = frozenset[int].intersection(*(part.inner for part in parts))
+    return not shared and all(opening_norms(flow, part, part.start) for part in parts)
 
 
 def name_kind(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> str:
@@ -285,6 +292,8 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
         return norm.origin is None or strip_plain(flow, norm.origin) not in region.inner
     if norm.origin is None or stream in (norm.origin, strip_plain(flow, norm.origin)):
         return norm.origin is not None
+    if norm.origin in region.inner and strip_plain(flow, norm.origin) == strip_plain(flow, stream):
+        return True  # a stream may itself begin as laid out anew (XCiT)
     beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
     return any(stream in (maker, strip_plain(flow, maker)) for maker in beside)
 

@@ -35,7 +35,7 @@ from xray.story.passages.joined_rows import label_joined_rows, label_learned_row
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import name_norm
-from xray.story.sentences.of_parts import BEGUN_WITH, describe_elsewhere, describe_source
+from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND, describe_elsewhere, describe_source
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
@@ -320,6 +320,8 @@ def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int
         extra = describe_params(flow, rows.join, *sorted(rows.nodes))
         steps = steps_at(flow, rows.join, *sorted(rows.nodes))
         said = (BEGUN_WITH.format(rows=rows.count),) if rows.begun else ()
+        if rows.left_by is not None:
+            said = (LEFT_BEHIND.format(rows=rows.count, layer=ends[rows.left_by] + 1),)
         return chart_alone(Node(name_beside(layer), label, 0, BROAD, steps, out, extra, told=said))
     nodes = {node for node in rows.nodes if flow.is_leaf(node)}
     labels = {node: told for node in nodes if (told := label_learned_sum(flow, node))}

@@ -34,6 +34,7 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
         return chart_added(flow, towering.added, layers)
     if found.rows is not None:
         ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
+        ends |= {end_of(one): number for number, one in enumerate(towering.layers)}
         return chart_put_beside(flow, found.rows, layer, ends)
     bend = find_drawn_bend(flow, towering, layer - 1)
     nodes = found.nodes - {bend}  # it is drawn in its layer

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, SUMS, TURNS
+from xray.ir.flow.operation_kinds import CLAMPS, SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import (
@@ -36,7 +36,7 @@ from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
 from xray.story.branches.caps import label_scale
-from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces
+from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -68,6 +68,7 @@ from xray.story.sentences.of_parts import BY_ATTENTION, LED_IN, MADE_OF, describ
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
+from xray.story.streams.put_beside import lie_end_to_end
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural
 
@@ -251,6 +252,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         begun = [one for one in begins if one is not None]
         led = list_led_in(flow, found)
         labels = dict.fromkeys(list_added_behind(flow, found), ADDED_UP) | dict(named.labels) | label_turns(flow, found)
+        labels |= label_rows_beside(flow, found)
         operations = chart_operations(
             flow, own | led, found.region.end, labels, folded=named.folded, begins=begun, most=named.most
         )
@@ -277,6 +279,21 @@ def label_turns(flow: Flow, found: Branching) -> dict[int, str]:
     """What the steps are called that lay places last, and first again; none in a branch that does not mix places."""
     turns = (node for node in found.region.inner if flow.op(node) in TURNS and flow.output(node).is_float)
     return dict.fromkeys(turns, AXES_SWAPPED) if isinstance(found.branch, PlaceMixing) else {}
+
+
+def label_rows_beside(flow: Flow, found: Branching) -> dict[int, str]:
+    """What the steps of a branch that is not known are called that put rows made elsewhere to its own (CaIT)."""
+    inner, reading = found.region.inner, list_reading_data(flow)
+    apart = reading - inner - {found.region.start} if isinstance(found.branch, Unknown) else frozenset[int]()
+    joins = {node for node in inner if flow.op(node) in SIDE_BY_SIDE and len(flow.steps[node].inputs) == 2}
+    given = {node: [record.shape for record in flow.steps[node].inputs] for node in joins}
+    return {
+        node: f"END TO END: {spell_lengths(flow, node)}"
+        for node, shapes in given.items()
+        if {maker in apart for maker in flow.makers[node]} == {True, False} and not inner.isdisjoint(flow.makers[node])
+        if len(shapes[0]) == len(("batch", "row", "width"))
+        if lie_end_to_end(1, shapes[0], shapes[1], flow.output(node).shape)
+    }
 
 
 def chart_whole(flow: Flow, staging: Staging, found: Branching) -> Chart:

@@ -27,6 +27,7 @@ from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
     find_lone_rows,
     judge_training,
+    list_biases,
     list_tables_beside,
     looks_up_ids,
     looks_up_places,
@@ -83,7 +84,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     if start is None:
         return Entrance(frozenset(), "vectors", (), None)
     nodes = walk_back(flow, start, stops) | steps_between(flow, start, first)
-    tables = [node for node in sorted(nodes) if flow.op(node) in LOOKUPS and len(flow.output(node).shape) >= 2]
+    looked_up = (node for node in sorted(nodes - list_biases(flow)) if flow.op(node) in LOOKUPS)
+    tables = [node for node in looked_up if len(flow.output(node).shape) >= 2]
     columns = {node: (one, own) for one in find_id_columns(flow, nodes) for node, own in one.list_read()}
     counted = [node for node in tables if node not in columns or not columns[node][0].is_given]
     places = [node for node in counted if looks_up_places(flow, node)]

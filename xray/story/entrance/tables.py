@@ -3,8 +3,10 @@
 from collections.abc import Collection
 from math import prod
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SCALINGS, SCORING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import SAME_WEIGHTS_AS
 
@@ -144,6 +146,22 @@ def is_row_of_places(flow: Flow, record: TensorRecord, rows: int) -> bool:
     given = [one.shape for one in flow.one_pass.arguments]
     is_held = record.shape in ((count,), (1, count)) and record.shape not in given and not record.is_float
     return is_held and 0 <= rows - count <= MOST_BEFORE < count
+
+
+@once
+def list_biases(flow: Flow) -> frozenset[int]:
+    """The lookups whose rows go nowhere but into scores: a table of biases begins no stream (LeViT)."""
+    scored = frozenset[int]().union(*(site.scored for site in list_sites(flow)))
+
+    def goes_into_scores(node: int) -> bool:
+        way = list(flow.ahead(node, within=lambda here: here not in scored and (here == node or is_between(here))))
+        readers = {reader for here in way for reader in flow.readers.get(here, ())}
+        return bool(readers) and readers <= scored.union(way)
+
+    def is_between(here: int) -> bool:
+        return flow.op(here) in SCORING | REPEATS or not flow.is_leaf(here)
+
+    return frozenset(node for node in range(len(flow.steps)) if flow.op(node) in LOOKUPS and goes_into_scores(node))
 
 
 def looks_up_ids(flow: Flow, node: int) -> bool:

@@ -13,12 +13,14 @@ from xray.story.body.towers import Towering
 from xray.story.branches.operands import find_normed_before, read_sides
 from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.charts.operations_chart import are_alike
+from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import TAKING
 from xray.story.passages.pools import label_pool
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import name_row_of_id
 from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
+from xray.story.streams.rejoined_rows import takes_rows_alone
 
 ALL = "ALL ROWS"
 PICTURE = len(("batch", "channels", "height", "width"))
@@ -26,14 +28,17 @@ PICTURE = len(("batch", "channels", "height", "width"))
 
 def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
     """Which of a stream's rows are handed on to a step, and the steps that do it; no name where that is not known."""
+    idle: list[int] = []
     while here is not None and here > end:
-        told = name_rows(flow, here)
+        told = name_rows(flow, here) or name_only_row(flow, here)
         if told:
-            return told, (here,)
+            return told, (here, *idle)
         weighed = find_weighed_mean(flow, here)
         if weighed:
-            return "A WEIGHED MEAN OF ROWS", weighed
-        if flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
+            return "A WEIGHED MEAN OF ROWS", (*weighed, *idle)
+        if is_of_one_place(flow, here):
+            idle.append(here)
+        elif flow.op(here) not in CARRYING | DROPOUTS or not flow.makers[here]:
             break
         here = flow.makers[here][0]
     return (ALL if here == end else ""), ()
@@ -79,7 +84,8 @@ def name_rows(flow: Flow, node: int) -> str:
     step = flow.steps[node]
     before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
     if step.op in POOLINGS and len(before) == PICTURE:
-        return "A MEAN OF PLACES" if after in (before[:2], (*before[:2], 1, 1)) else ""
+        is_mean = after in (before[:2], (*before[:2], 1, 1)) and not is_of_one_place(flow, node)
+        return "A MEAN OF PLACES" if is_mean else ""
     if step.op in POOLINGS and len(before) == 3 and after == before[:2] and are_laid_maps(flow, flow.makers[node][0]):
         return "A MEAN OF PLACES"
     if step.op in POOLINGS and len(before) == 3:
@@ -92,6 +98,17 @@ def name_rows(flow: Flow, node: int) -> str:
     place = find_row(flow, node)
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "") or name_row_of_id(flow, node)
     return told or "ONE ROW OF EACH" * bool(place)
+
+
+def is_of_one_place(flow: Flow, node: int) -> bool:
+    """Whether a step takes the mean of maps of one place each: it only moves numbers (RegionViT)."""
+    before = next((record.shape for record in flow.steps[node].inputs), ())
+    return flow.op(node) in POOLINGS and len(before) == PICTURE and before[2:] == (1, 1)
+
+
+def name_only_row(flow: Flow, node: int) -> str:
+    """Which row of each sequence a step takes alone that leaves it its axis; "" for any other."""
+    return label_cut_rows(flow, node) if takes_rows_alone(flow, node) and flow.output(node).shape[1] == 1 else ""
 
 
 def find_row(flow: Flow, node: int) -> str:

@@ -69,8 +69,9 @@ def find_bridges(
     """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats any.
 
     Factors and norms alone are none, nor is what holds several attentions or one with a way past it, or more than can
-    be drawn. Rows that are left out change nothing, nor do others that are put beside them, but where any of those is
-    learned, or came before the layers. Before the first layers of `turns`, in which stacks run again, all is one.
+    be drawn. Rows that are left out change nothing, but where the next layer begins with the others as they are, nor do
+    rows that are put beside them, but where any of those is learned, came before the layers, or had been left out.
+    Before the first layers of `turns`, in which stacks run again, all is one.
     """
     found: list[Bridging] = []
     sums = {joint.add for layer in layers for one in layer for joint in one.joints}
@@ -86,7 +87,9 @@ def find_bridges(
         is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         is_other = is_other or pools_rows(flow, before, start, leaves) or number in turns
-        rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream)
+        is_other = is_other or takes_rows_alone(flow, start)
+        ends = [end_of(layer) for layer in layers[:number]]
+        rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends)
         if rows is not None:
             bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
             found.append(Bridging(bridge, nodes | rows.nodes, before, start, rows=rows))
@@ -95,7 +98,7 @@ def find_bridges(
             heads = None if site is None else count_heads_at(flow, site)
             nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
             is_added = find_residual(flow, before, start) is not None
-            counts = find_counts(flow, [end_of(layer) for layer in layers[:number]], leaves)
+            counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
             bridge = Bridge(number, joined, d_in, d_out, heads=heads, added=is_added, counted=counted)
             cut = find_cut(flow, before, leaves)

@@ -18,12 +18,11 @@ GIVEN_IN_ORDER = {"kernel_size": ("arg1", "other"), "stride": ("arg2",), "paddin
 
 
 def is_pool(flow: Flow, node: int) -> bool:
-    """Whether a step is a pool, or takes the mean of rows, or of all places of a map."""
+    """Whether a step is a pool, or takes the mean of rows, or of all places of a map, of more than one."""
     if not flow.steps[node].outputs or not flow.steps[node].inputs or prod(flow.output(node).shape) < 2:
         return False
-    return bool(name_way(flow, node)) or (
-        flow.op(node) == "mean" and (takes_rows_together(flow, node) or bool(list_means(flow, node)))
-    )
+    is_mean = flow.op(node) == "mean" and prod(flow.output(node).shape) < prod(flow.steps[node].inputs[0].shape)
+    return bool(name_way(flow, node)) or (is_mean and (takes_rows_together(flow, node) or bool(list_means(flow, node))))
 
 
 def list_means(flow: Flow, node: int) -> tuple[int, ...]:

@@ -15,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
     MASKINGS,
     NORMS,
     SCALINGS,
+    SIDE_BY_SIDE,
     STATISTICS,
     SUMS,
 )
@@ -183,7 +184,8 @@ def strip_plain(flow: Flow, place: int | None) -> int | None:
     """The step whose numbers are only moved, renamed, dropped or scaled until here, shifted before that at most."""
     is_scaled = False
     while place is not None and flow.makers[place]:
-        if flow.op(place) in CARRYING | DROPOUTS | CLAMPS and not picks_best(flow, place):
+        is_alone = flow.op(place) in SIDE_BY_SIDE and len(flow.steps[place].inputs) == 1
+        if is_alone or (flow.op(place) in CARRYING | DROPOUTS | CLAMPS and not picks_best(flow, place)):
             place = flow.makers[place][0]
         elif ends_norm(flow, place):
             return place

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, TURNS
 from xray.story.streams.chains import Chain
 from xray.story.streams.joints import Joint
+from xray.story.streams.rejoined_rows import find_rejoined, takes_rows_alone
 from xray.story.streams.scaled_streams import find_before_both
 from xray.story.streams.shortcuts import SHORTENING, is_learned
 
@@ -16,7 +17,8 @@ def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
     """The chains of a tower, each begun behind the moves and pools that its first branch shares with the way past it.
 
     So a layer begins with what it reads: the rows whose axes were swapped before all layers (FSMT), the map that was
-    made smaller between two (Informer, Funnel), or before the first (ResNet). What each layer does anew is its own.
+    made smaller between two (Informer, Funnel), or before the first (ResNet), rows that go on alone (CrossViT). What
+    each layer does anew is its own.
     """
     joints = [joint for chain in chains for joint in chain.joints]
     sums = {joint.add for joint in joints}
@@ -26,6 +28,9 @@ def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
 
     def is_once(stream: int | None, moves: Sequence[int]) -> bool:
         turns, drops = any(flow.op(node) in TURNS for node in moves), drops_axis(flow, moves)
+        if cuts := [node for node in moves if takes_rows_alone(flow, node)]:
+            ends = [joint.add for joint in joints if joint.stream == stream]
+            return stream != first and not any(find_rejoined(flow, end, cuts[0]) for end in ends)
         if stream == first:
             return (turns or not drops) and others.isdisjoint(where_of(flow, node) for node in moves)
         return (turns or drops) and stream is not None and stream not in sums and is_worked_on(flow, stream)
@@ -84,22 +89,23 @@ def list_long(flow: Flow, node: int) -> tuple[int, ...]:
 
 
 def follow(flow: Flow, here: int | None, within: Collection[int], sums: Collection[int]) -> Iterator[int]:
-    """The steps behind one, as long as each is a move or a pool and the only one that reads the one before."""
+    """The steps behind one, as long as each is a move, a pool or a cut and the only one that reads the one before."""
     while here is not None:
         readers = [reader for reader in flow.readers.get(here, ()) if reader in within]
-        if len(readers) != 1 or readers[0] in sums or not keeps_all(flow, readers[0]):
+        if len(readers) != 1 or readers[0] in sums or not goes_on(flow, readers[0]):
             return
         here = readers[0]
         yield here
 
 
-def keeps_all(flow: Flow, node: int) -> bool:
-    """Whether a step moves all numbers that it is given, or pools neighbours."""
+def goes_on(flow: Flow, node: int) -> bool:
+    """Whether a step moves all numbers that it is given, pools neighbours, or takes some rows out."""
     step = flow.steps[node]
     if len(step.outputs) != 1 or not step.inputs:
         return False
     is_whole = prod(step.inputs[0].shape) == prod(step.outputs[0].shape)
-    return flow.op(node) in SHORTENING or (flow.op(node) in CARRYING and is_whole)
+    is_move = flow.op(node) in CARRYING and is_whole
+    return is_move or flow.op(node) in SHORTENING or takes_rows_alone(flow, node)
 
 
 def where_of(flow: Flow, node: int) -> tuple[str, str | None]:

@@ -8,6 +8,7 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, SUMS
+from xray.story.entrance.tables import list_biases
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import picks_best
@@ -194,8 +195,10 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n).
     """
 
+    tables = {node for node, step in enumerate(flow.steps) if step.op in LOOKUPS} - list_biases(flow)
+
     def is_end(here: int) -> bool:
-        return here in ends or flow.op(here) in LOOKUPS or picks_best(flow, here)
+        return here in ends or here in tables or picks_best(flow, here)
 
     behind = list(flow.behind(start, most=FAR_BEHIND, ends=is_end))
     found = [here for here in behind if here in ends]
@@ -207,7 +210,7 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     last = max(found)
     if start is not None and leaves_one_row(flow, last, start):
         return None  # it begins anew (X-CLIP)
-    looked_up = {here for here in behind if here not in ends and flow.op(here) in LOOKUPS}
+    looked_up = {here for here in behind if here not in ends and here in tables}
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
 
 

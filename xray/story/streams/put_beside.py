@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
+from xray.story.streams.rejoined_rows import takes_rows_alone
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,9 @@ class RowsBeside:
     """Rows put beside a stream: `join` puts `count` to those of the stream, `nodes` make them, the last is the `end`.
 
     `source` takes the former rows of which they are made; None where they are made of learned numbers alone, and where
-    they have `begun` the stream: it was made of what the `end` gives (OneFormer's task). Rows lie along the `axis`.
+    they have `begun` the stream: it was made of what the `end` gives (OneFormer's task). So where the `end` took them
+    out of what an earlier layer gave, the step `left_by`, and the stream went on without (CrossViT). Rows lie along the
+    `axis`.
     """
 
     join: int
@@ -25,13 +28,16 @@ class RowsBeside:
     source: int | None = None
     begun: bool = False
     axis: int = 1
+    left_by: int | None = None
 
 
-def find_rows_beside(flow: Flow, before: int, join: int, sums: Collection[int], start: int | None) -> RowsBeside | None:
+def find_rows_beside(
+    flow: Flow, before: int, join: int, sums: Collection[int], start: int | None, ends: Collection[int] = ()
+) -> RowsBeside | None:
     """The rows that a step puts to all that a layer ended with, where learned numbers take part; None for any other.
 
     They are made of no data but rows of the same stream, as an earlier one of its `sums` gave them. Others are what a
-    step gave of which the `start` of the stream was made.
+    step gave of which the `start` of the stream was made, or were left out of what earlier layers ended with, `ends`.
     """
     given = list(flow.given(join)) if flow.op(join) in SIDE_BY_SIDE else []
     whole, made = flow.output(before).shape, flow.output(join)
@@ -45,6 +51,8 @@ def find_rows_beside(flow: Flow, before: int, join: int, sums: Collection[int], 
     former = flow.carried_from(maker)
     if former is not None and former < before and start is not None and former in flow.behind(start):
         return RowsBeside(join, rows.shape[axis], frozenset(), former, begun=True, axis=axis)
+    if takes_rows_alone(flow, maker) and (left_by := flow.makers[maker][0]) in ends:
+        return RowsBeside(join, rows.shape[axis], frozenset(), maker, axis=axis, left_by=left_by)
     nodes = frozenset(flow.behind(maker, within=lambda node: node > before))
     sources = {one for node in nodes for one in flow.makers[node] if one is not None and one not in nodes}
     is_learned = any(
