@@ -10,7 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.passages.added_places import count_learned, learned_source
+from xray.story.passages.added_places import before_zeroed, count_learned, learned_source
 from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
@@ -233,9 +233,10 @@ def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
 
     They may be a part of a parameter, or repeated; of a table in which rows are looked up all count (Whisper's places).
     What is resized is not counted: that may happen to one many times. Nor is what comes out of blocks that are
-    `counted` as a whole.
+    `counted` as a whole. A copy in which some numbers were set to 0 counts whole (the bias of Swin 2, of keys 0).
     """
     given = list(flow.given(place)) if flow.op(place) not in CARRYING | REPEATS else []
+    given = [before_zeroed(flow, record, maker) for record, maker in given]
     given = [(record, maker) for record, maker in given if not is_made_in(flow, maker, counted)]
     sources = [learned_source(flow, record, maker, CARRYING | REPEATS) for record, maker in given]
     return sum(
