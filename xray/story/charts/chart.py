@@ -210,22 +210,21 @@ def describe_params(flow: Flow, *places: int) -> str:
 def count_params(flow: Flow, *places: int) -> int:
     """How many parameters some steps have together, each module counted once; those, too, that no module holds.
 
-    So learned rows that one of them lays out for a module among them (the row that looks at all others in VideoPrism).
+    So learned rows that a module among others works on (the row that looks at all others in VideoPrism, CoCa's).
     """
     whole = {place: find_whole(flow, place, set(places)) for place in places}
-    outermost = [one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())]
+    outermost = {one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())}
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
-    apart = (
-        place
-        for place, one in whole.items()
-        if not flow.steps[one].params or (one == place and one in outermost and asks(flow, place, places))
-    )
+    apart = {place for place, one in whole.items() if not flow.steps[one].params}
+    apart |= {one for one in outermost if len(outermost) > 1 and asks(flow, one, places)}
     return counted + sum(count_read(flow, place, outermost) for place in apart)
 
 
 def asks(flow: Flow, place: int, places: Collection[int]) -> bool:
-    """Whether a step is a linear layer that works on what one of these steps lays out."""
-    return is_linear(flow, place) and not set(places).isdisjoint(flow.makers[place])
+    """Whether a module works on learned rows as they are, or a linear layer on what one of some steps lays out."""
+    given = flow.steps[place].inputs if flow.steps[place].params else ()
+    is_given = len(given) == 1 and given[0].role == "parameter"
+    return is_given or (is_linear(flow, place) and not set(places).isdisjoint(flow.makers[place]))
 
 
 def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
