@@ -261,11 +261,12 @@ def test_shares_that_differ_from_layer_to_layer_are_told():
 
     # timm's swin_transformer.py: drop_path grows evenly from 0 to 0.1 over twelve layers
     several = [group for group in tower.groups if group.count > 1]
-    assert [group.dropouts for group in several] == [
+    assert [group.drop_paths for group in several] == [
         pytest.approx((group.layers[0] / 110, group.layers[-1] / 110), abs=0.001) for group in several
     ]
     assert several
-    assert {group.dropouts for group in tower.groups if group.count == 1} == {None}
+    assert {group.drop_paths for group in tower.groups if group.count == 1} == {None}
+    assert {group.dropouts for group in tower.groups} == {None}
 
 
 def test_a_u_net_is_one_tower():

@@ -4,6 +4,7 @@ import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.story.body.reading import read_pass
@@ -154,6 +155,34 @@ def test_a_learned_row_is_counted_in_the_box_in_which_it_looks_at_others():
         f"ONE LEARNED ROW LOOKS AT {PLACES}",
         f"{4 * WIDTH * (WIDTH + 1) + WIDTH:,} parameters",
     )
+
+
+class Retyped(nn.LayerNorm):
+    """A norm that gives its rows the type that they had (OpenCLIP)."""
+
+    def forward(self, x):
+        return functional.layer_norm(x, self.normalized_shape, self.weight, self.bias, self.eps).to(x.dtype)
+
+
+class Normed(Asking):
+    """Learned rows that go through a norm before they look at others (CoCa)."""
+
+    def __init__(self, norm):
+        super().__init__()
+        self.norm = norm(WIDTH)
+
+    def forward(self, seen):
+        query, key, value = self.q(self.norm(self.rows)).expand(len(seen), -1, -1), self.k(seen), self.v(seen)
+        return self.out((query @ key.transpose(1, 2) / WIDTH**0.5).softmax(-1) @ value)
+
+
+@pytest.mark.parametrize("norm", [nn.LayerNorm, Retyped])
+def test_learned_rows_are_counted_where_they_look_at_others_be_it_behind_a_norm(norm):
+    model = nn.Sequential(nn.Linear(7, WIDTH), AttentionPart(), FeedForwardPart(), AttentionPart(), Normed(norm))
+    reading = read_pass(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)).passes[0])
+    box = chart_exit(reading.flow, reading.towers[0], ()).nodes[0]
+
+    assert box.extra == f"{sum(one.numel() for one in model[-1].parameters()):,} parameters"
 
 
 class Held(nn.Module):

@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.roles.listing import list_roles
 from xray.story.sentences.of_parts import DROPPED_FIRST
 from xray.story.sheet.columns import read_columns
 
@@ -83,3 +84,46 @@ def test_a_dropout_before_a_head_stands_in_its_box():
     _, leaving = list_told(Looks(nn.Identity()), FeedForwardPart(), head=(nn.Dropout(0.2), nn.Linear(WIDTH, 17)))
 
     assert [told for _, *told in leaving] == [[DROPPED_FIRST.format(dropout="dropout 0.2, idle")]]
+
+
+class Parted(Dropping):
+    """A feed-forward of which a share of samples is given nothing while it learns, and a share of its numbers is 0."""
+
+    def __init__(self, path, share):
+        super().__init__()
+        self.out, self.drop_path = nn.Dropout(share), DropPath(path)
+
+    def forward(self, x):
+        return x + self.drop_path(self.out(self.down(self.up(x).relu())))
+
+
+class DropPath(nn.Module):
+    def __init__(self, drop_prob):
+        super().__init__()
+        self.drop_prob = drop_prob
+
+    def forward(self, x):
+        return x * torch.empty(len(x), 1, 1).bernoulli_(1 - self.drop_prob) if self.training else x
+
+
+@pytest.mark.parametrize(
+    ("path", "share", "told"),
+    [
+        (0.1, 0.0, "dropout 0, drop path 0.1, idle"),
+        (0.1, 0.3, "dropout 0.3, idle, drop path 0.1, idle"),
+        (0.0, 0.3, "dropout 0.3, idle"),
+    ],
+)
+def test_a_share_of_whole_branches_is_called_a_drop_path(path, share, told):
+    model = nn.Sequential(nn.Linear(7, WIDTH), Looks(nn.Identity()), Parted(path, share)).eval()
+
+    assert [node.extra for node in draw(model, torch.rand(BATCH, PLACES, 7)) if node.key == "add"][-1] == told
+
+
+def test_layers_that_differ_in_drop_paths_alone_are_told_so():
+    layers = nn.Sequential(*(nn.Sequential(Looks(nn.Identity()), Parted(number / 10, 0.3)) for number in range(3)))
+    trace = xray.trace(nn.Sequential(nn.Linear(7, WIDTH), layers).eval(), torch.rand(BATCH, PLACES, 7))
+    ((group,),) = (tower.groups for tower in xray.anatomy(trace).towers)
+
+    assert (group.dropouts, group.drop_paths) == (None, (0.0, 0.2))
+    assert list_roles(trace)["forward"]["1.1.1.drop_path#0"] == "drop path after feed-forward"

@@ -1,5 +1,6 @@
 """Moves that belong to a box: those that a linear layer makes for itself, and rows left off as heads are joined."""
 
+import pytest
 import torch
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from torch import nn
@@ -21,6 +22,27 @@ class Flattening(nn.Module):
     def forward(self, x):
         made = torch.addmm(self.bias, x.view(-1, x.shape[-1]), self.weight)
         return made.view(*x.shape[:-1], -1)
+
+
+class AddingApart(nn.Module):
+    """A linear layer as torch runs one of rows that lie apart: a product, laid out again, and the bias added behind."""
+
+    def __init__(self, wide, out):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.randn(out, wide)), nn.Parameter(torch.randn(out))
+
+    def forward(self, x):
+        rows = x.view(-1, x.shape[-1])
+        return torch.mm(rows, self.weight.t()).view(*x.shape[:-1], -1) + self.bias
+
+
+class WithoutKeys(AddingApart):
+    """A linear layer whose bias is copied, and set to 0 for keys, before it is added (Swin 2)."""
+
+    def forward(self, x):
+        bias = self.bias.clone()
+        bias[len(bias) // 3 : len(bias) // 3 * 2].zero_()
+        return functional.linear(x, self.weight, bias)
 
 
 class Attention(nn.Module):
@@ -51,6 +73,14 @@ class Forward(nn.Module):
         return x + self.back(functional.gelu(self.out(self.norm(x))))
 
 
+class ForwardApart(Forward):
+    """The same of layers whose bias is added behind them."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.back = AddingApart(WIDTH, OUT), AddingApart(OUT, WIDTH)
+
+
 def read_nodes(*parts):
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(5, WIDTH), *parts).eval()
@@ -66,6 +96,27 @@ def test_a_linear_layer_shows_the_rows_that_it_lays_out_again():
     assert nodes["LINEAR"] == nodes["LINEAR O"] == nodes["CONCAT HEADS"] == (BATCH, PLACES, WIDTH)
     assert nodes["ONE LINEAR FOR Q, K, V"] == (BATCH, PLACES, 3 * WIDTH)
     assert "CUT ANEW" not in nodes
+
+
+@pytest.mark.parametrize("linear", [AddingApart, WithoutKeys])
+def test_a_bias_is_counted_where_the_linear_layer_is_that_it_belongs_to(linear):
+    (made,) = (
+        node for node in read_nodes(Attention(linear), Attention(linear)) if node.label == "ONE LINEAR FOR Q, K, V"
+    )
+
+    assert made.extra == f"{3 * WIDTH * (WIDTH + 1):,} parameters"
+
+
+def test_a_bias_that_is_added_behind_a_layer_stands_in_its_box():
+    nodes = read_nodes(*(part for _ in range(2) for part in (Attention(AddingApart), ForwardApart())))
+    told = {node.label: (node.extra, node.record.shape) for node in nodes}
+    made = [node for node in nodes if node.label in ("ONE LINEAR FOR Q, K, V", "LINEAR O", "LINEAR")]
+
+    assert [[step.op for step in node.steps] for node in made] == [["add", "view", "mm", "view"]] * 3
+    assert told["ONE LINEAR FOR Q, K, V"][1] == (BATCH, PLACES, 3 * WIDTH)
+    assert told["LINEAR O"] == (f"{WIDTH * (WIDTH + 1)} parameters", (BATCH, PLACES, WIDTH))
+    assert told["LINEAR"] == (f"{WIDTH * (OUT + 1)} parameters", (BATCH, PLACES, WIDTH))
+    assert not {"CUT ANEW", "CUT ANEW + A BIAS"} & told.keys()
 
 
 def test_no_step_of_such_a_layer_stands_in_two_boxes():

@@ -730,6 +730,8 @@ GROUPS = {
     "run again": Group((2, 3), (), 35, weights_of=(0, 1)),
     "dropped more and more": Group((0, 1), (), 35, dropouts=(0.0, 0.1)),
     "dropped elsewhere": Group((0, 1), (), 35, dropouts=(0.1, 0.1)),
+    "branches dropped more and more": Group((0, 1), (), 35, drop_paths=(0.0, 0.1)),
+    "branches dropped elsewhere": Group((0, 1), (), 35, drop_paths=(0.1, 0.1)),
     "not known": Group((0, 1), (), 35),
 }
 OF_GROUPS = {
@@ -737,6 +739,7 @@ OF_GROUPS = {
     "sets of weights": {"run twice"},
     "weights of layers before": {"run again"},
     "dropouts that differ": {"dropped more and more", "dropped elsewhere"},
+    "drop paths that differ": {"branches dropped more and more", "branches dropped elsewhere"},
 }
 LEFT = {
     "nothing": (),

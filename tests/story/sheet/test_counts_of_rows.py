@@ -16,6 +16,32 @@ from xray.story.sheet.shares import list_kinds, list_shares
 WIDTH, LAYERS = 15, 3
 
 
+class Twice(nn.Module):
+    """A learned row before the places of each frame, and another before what was found of all frames (ViViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay, self.first, self.second = nn.Linear(11, WIDTH), *(nn.Parameter(torch.rand(1, 1, WIDTH)) for _ in "12")
+        self.inside, self.across = (
+            nn.Sequential(*(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(LAYERS))) for _ in "12"
+        )
+        self.norm = nn.LayerNorm(WIDTH)
+
+    def forward(self, x):
+        rows = self.lay(x)
+        first = self.first.reshape(-1)[None, None].expand(*x.shape[:2], -1).reshape(*x.shape[:2], 1, WIDTH)
+        rows = self.inside(torch.cat((first, rows), 2).flatten(0, 1))
+        rows = self.norm(rows).unflatten(0, x.shape[:2])[:, :, 0]
+        second = self.second.reshape(-1)[None].expand(len(x), -1).reshape(len(x), 1, WIDTH)
+        return self.across(torch.cat((second, rows), 1))
+
+
+def test_a_learned_row_of_the_entrance_is_counted_there_though_one_of_no_box_has_its_name():
+    bars = bars_of(poster_of(Twice(), torch.rand(2, 5, 7, 11)))
+
+    assert (bars["entrance"], bars["all else"]) == (12 * WIDTH + WIDTH, WIDTH + 2 * WIDTH)
+
+
 class Ahead(nn.Module):
     """Attention and a feed-forward side by side behind one norm, with another feed-forward behind its own norm."""
 

@@ -66,7 +66,9 @@ CASTING = frozenset(
 """They change the type or the place of numbers, not what they mean."""
 
 CARRYING = SHAPING | CASTING
-DROPOUTS = frozenset(
+DROP_PATHS = frozenset({"stochastic_depth", "drop_path"})
+"""They drop all that a branch gives, of some samples or of all of a batch."""
+DROPOUTS = DROP_PATHS | frozenset(
     [
         "dropout",
         "dropout_",
@@ -75,8 +77,6 @@ DROPOUTS = frozenset(
         "feature_dropout",
         "dropout1d",
         "stable_dropout",
-        "stochastic_depth",
-        "drop_path",
     ]
 )
 SUMS = frozenset({"add", "add_"})

@@ -79,7 +79,8 @@ class Group:
     """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights.
 
     Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
-    the highest share that is dropped in them, where layers differ in nothing but that. `shared_in_part` says that each
+    the highest share that is dropped in them, where layers differ in nothing but that; `drop_paths` the same of whole
+    branches, of which all is dropped or nothing. `shared_in_part` says that each
     has some weights of its own and uses others that are one and the same for several, of which there are `shared_sets`.
     `weights_of` are the layers of a stack that runs again here with the very same weights.
     """
@@ -90,6 +91,7 @@ class Group:
     shared: bool | None = None
     weight_sets: int | None = None
     dropouts: tuple[float, float] | None = None
+    drop_paths: tuple[float, float] | None = None
     shared_in_part: bool | None = None
     shared_sets: int | None = None
     weights_of: tuple[int, ...] | None = None

@@ -156,7 +156,8 @@ def describe_layers(group: Group) -> str:
     every = f" every {steps.copy().pop()}" if len(steps) == 1 and steps != {1} else ""
     dots = "–" if steps == {1} or every else "…"
     sets = f", {group.weight_sets} sets of weights" if group.weight_sets else ", shared" if group.shared else ""
-    dropped = f", dropout {group.dropouts[0]:.3g}–{group.dropouts[1]:.3g}" if group.dropouts else ""
+    shares = (("dropout", group.dropouts), ("drop path", group.drop_paths))
+    dropped = "".join(f", {what} {share[0]:.3g}–{share[1]:.3g}" for what, share in shares if share)
     return f"{first}{dots}{last}{every} ×{group.count}{sets}{dropped}"
 
 

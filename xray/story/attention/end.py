@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CLAMPS,
     CURVES,
     FINDINGS,
+    PRODUCTS,
     REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -52,6 +53,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import find_gathering
 from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.turning import is_cut, is_rotary
@@ -96,19 +98,21 @@ def draw_end(
         heads = min(branch.heads or 1, MOST_ARROWS) if box.key in ("concat", "turned") else 1
         edges.append(Edge(last, box.key, heads))
         last, row = box.key, row + 1
+    is_bare = gathered is None and site.output is not None and flow.op(site.output) in PRODUCTS
+    bias = list_bias(flow, site.output) if site.output is not None and is_bare else ()
     if site.output is not None:
         made = site.output if gathered is None else gathered
         own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
         name_of_all = "LINEAR O" if gathered is None else "CHOSEN EXPERTS' LINEAR O"
         added = list_added_row(flow, made)
         name_of_all = f"{'CLAMP + ' * bool(clamped)}{name_of_all}{' + A BIAS' * bool(added)}"
-        steps = steps_at(flow, *dict.fromkeys((*added, made, *own, *clamped)))
-        extra = describe_params(flow, *(own or [site.output]), *added)
-        nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(made), extra))
+        steps = steps_at(flow, *dict.fromkeys((*bias, *added, made, *own, *clamped)))
+        extra = describe_params(flow, *(own or [site.output]), *added, *bias)
+        nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(*bias or (made,)), extra))
         edges.append(Edge(last, "output"))
         last, row = "output", row + 1
     output = site.output if gathered is None else gathered
-    start = output if output is not None else joined[-1] if joined else site.weighted_sum
+    start = bias[0] if bias else output if output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)
     for count, part in enumerate(cut_tail(flow, tail.inner) if tail is not None else []):
         is_joined = part.kind in ("beside", "join") and tail is not None and takes_in(flow, part, tail)

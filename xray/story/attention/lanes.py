@@ -14,9 +14,10 @@ from xray.story.body.stages import Branching, find_any_norm, opening_norms
 from xray.story.branches.caps import read_factor
 from xray.story.branches.operands import Side
 from xray.story.branches.rows import SWAPS
+from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.norm_factors import list_own_gate
-from xray.story.recognition.between import Region
+from xray.story.recognition.between import Region, is_linear
 
 RANK: tuple[Kind, ...] = get_args(Kind)
 """Which part of two comes first where the ways of queries, keys and values leave it open."""
@@ -55,7 +56,10 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         is_same = kind == "heads" and before is not None and before.shape == record.shape
         if is_same and not found:
             continue
-        if found and kind == "heads" and lays_back(found[-1], record):
+        if (linear := find_biased(flow, found, run)) is not None:
+            layer = [node for part in found[linear:] for node in part.nodes]
+            found[linear:] = [Part("linear", (*layer, *run), record)]
+        elif found and kind == "heads" and lays_back(found[-1], record):
             found[-1] = Part("rotate", (*found[-1].nodes, *run), record)
         elif found and (kind is None or is_same or (kind == found[-1].kind and joins_before(flow, kind, run))):
             found[-1] = Part(found[-1].kind, (*found[-1].nodes, *run), record)
@@ -70,6 +74,15 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
         counts[part.kind] = counts.get(part.kind, 0) + 1
     return numbered
+
+
+def find_biased(flow: Flow, parts: Sequence[Part], run: Sequence[int]) -> int | None:
+    """Which of the last two parts is the linear layer whose bias some steps add; None if none is."""
+    for place in range(len(parts) - 1, max(len(parts) - 3, -1), -1):
+        linears = [node for node in parts[place].nodes if is_linear(flow, node)]
+        if linears and tuple(run) == list_bias(flow, linears[-1]):
+            return place
+    return None
 
 
 def joins_before(flow: Flow, kind: Kind, run: Sequence[int]) -> bool:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import DROP_PATHS, DROPOUTS, SUMS
 from xray.ir.records import MaskFacts
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.attentions import Looking
@@ -210,7 +210,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
     widths: dict[tuple[object, ...], int | None] = {}
     held: dict[tuple[object, ...], list[frozenset[str]]] = {}
     own: dict[tuple[object, ...], list[frozenset[str]]] = {}
-    dropped: dict[tuple[object, ...], set[tuple[float, ...]]] = {}
+    dropped: dict[tuple[object, ...], set[tuple[tuple[float, ...], tuple[float, ...]]]] = {}
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
         width = width_of(flow, layer)
@@ -224,7 +224,9 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         held.setdefault(key, []).append(learned_paths(flow, layer))
         beside = frozenset[int]().union(*(one.region.beside for staging in layer for one in staging.branches))
         own.setdefault(key, []).append(learned_paths(flow, layer, beside))
-        dropped.setdefault(key, set()).add(list_dropouts(flow, layer))
+        dropped.setdefault(key, set()).add(
+            (list_shares(flow, layer, DROPOUTS - DROP_PATHS), list_shares(flow, layer, DROP_PATHS))
+        )
     again = find_return(list(groups.values()))
     if again is not None:
         return group_layers(flow, layers, (*breaks, again))
@@ -236,7 +238,8 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             widths[key],
             is_shared(held[key]) if len(numbers) > 1 else None,
             count_weight_sets(held[key]),
-            spread_of(dropped[key]),
+            spread_of({shares for shares, _ in dropped[key]}),
+            spread_of({shares for _, shares in dropped[key]}),
             in_part[key],
             count_shared_sets(own[key]) if in_part[key] else None,
         )
@@ -320,11 +323,11 @@ def find_mask(flow: Flow, site: Site) -> Mask:
     return recorded or ("unknown" if any(part.kind == "mask" for part in parts) else "none")
 
 
-def list_dropouts(flow: Flow, layer: Layer) -> tuple[float, ...]:
-    """The shares that the dropouts of a layer drop, in order, be it that none of them is at work now."""
+def list_shares(flow: Flow, layer: Layer, kinds: Collection[str]) -> tuple[float, ...]:
+    """The shares that dropouts of some kinds drop in a layer, in order, be it that none of them is at work now."""
     nodes = {node for staging in layer for node in staging.nodes}
     nodes |= {one for node in nodes for one in flow.handed.get(node, ())}
-    settings = [flow.steps[node].settings for node in sorted(nodes) if flow.op(node) in DROPOUTS]
+    settings = [flow.steps[node].settings for node in sorted(nodes) if flow.op(node) in kinds]
     shares = (one.get("p", one.get("drop_prob")) for one in settings)
     return tuple(float(one) for one in shares if isinstance(one, int | float))
 

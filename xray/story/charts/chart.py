@@ -10,7 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.passages.added_places import count_learned, learned_source
+from xray.story.passages.added_places import before_zeroed, count_learned, learned_source
 from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.norms import Norm
 from xray.story.sentences.of_parts import Part, describe_box
@@ -210,22 +210,21 @@ def describe_params(flow: Flow, *places: int) -> str:
 def count_params(flow: Flow, *places: int) -> int:
     """How many parameters some steps have together, each module counted once; those, too, that no module holds.
 
-    So learned rows that one of them lays out for a module among them (the row that looks at all others in VideoPrism).
+    So learned rows that a module among others works on (the row that looks at all others in VideoPrism, CoCa's).
     """
     whole = {place: find_whole(flow, place, set(places)) for place in places}
-    outermost = [one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())]
+    outermost = {one for one in whole.values() if not any(other < one < flow.ends[other] for other in whole.values())}
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
-    apart = (
-        place
-        for place, one in whole.items()
-        if not flow.steps[one].params or (one == place and one in outermost and asks(flow, place, places))
-    )
+    apart = {place for place, one in whole.items() if not flow.steps[one].params}
+    apart |= {one for one in outermost if len(outermost) > 1 and asks(flow, one, places)}
     return counted + sum(count_read(flow, place, outermost) for place in apart)
 
 
 def asks(flow: Flow, place: int, places: Collection[int]) -> bool:
-    """Whether a step is a linear layer that works on what one of these steps lays out."""
-    return is_linear(flow, place) and not set(places).isdisjoint(flow.makers[place])
+    """Whether a module works on learned rows as they are, or a linear layer on what one of some steps lays out."""
+    given = flow.steps[place].inputs if flow.steps[place].params else ()
+    is_given = len(given) == 1 and given[0].role == "parameter"
+    return is_given or (is_linear(flow, place) and not set(places).isdisjoint(flow.makers[place]))
 
 
 def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
@@ -233,9 +232,10 @@ def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
 
     They may be a part of a parameter, or repeated; of a table in which rows are looked up all count (Whisper's places).
     What is resized is not counted: that may happen to one many times. Nor is what comes out of blocks that are
-    `counted` as a whole.
+    `counted` as a whole. A copy in which some numbers were set to 0 counts whole (the bias of Swin 2, of keys 0).
     """
     given = list(flow.given(place)) if flow.op(place) not in CARRYING | REPEATS else []
+    given = [before_zeroed(flow, record, maker) for record, maker in given]
     given = [(record, maker) for record, maker in given if not is_made_in(flow, maker, counted)]
     sources = [learned_source(flow, record, maker, CARRYING | REPEATS) for record, maker in given]
     return sum(

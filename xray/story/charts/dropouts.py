@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.flow.operation_kinds import CARRYING, DROP_PATHS, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
 from xray.story.sentences.of_parts import DROPPED_FIRST
@@ -66,17 +66,29 @@ def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
 def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
     """How much is dropped; where nothing changed, that it did nothing.
 
-    A function that is told to drop none while nothing is learned may be told more while something is (NLLB).
+    A function that is told to drop none while nothing is learned may be told more while something is (NLLB). Of all
+    that a branch gives a share may be dropped besides: where that is none, nothing is said of it.
     """
-    for step in steps:
-        share = read_share(step)
-        if share is not None and (share or step.settings.get("training") is not False):
-            idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
-            return f"dropout {share:g}" + (", idle" if idle and share else "")
-    return ""
+    paths = [step for step in steps if step.op in DROP_PATHS and read_share(step)]
+    values = [step for step in steps if step.op not in DROP_PATHS and tells_share(step)]
+    return ", ".join(describe_share(flow, step) for step in (*values[:1], *paths[:1]))
+
+
+def tells_share(step: Step) -> bool:
+    """Whether the share that a step drops is recorded, and is no 0 that stands there since nothing is learned."""
+    share = read_share(step)
+    return share is not None and (bool(share) or step.settings.get("training") is not False)
+
+
+def describe_share(flow: Flow, step: Step) -> str:
+    """What share one step drops, and whether it did nothing now."""
+    share, what = read_share(step) or 0, "drop path" if step.op in DROP_PATHS else "dropout"
+    idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
+    return f"{what} {share:.3g}" + (", idle" if idle and share else "")
 
 
 def read_share(step: Step) -> float | None:
-    """The share of its numbers that a dropout drops, as it is recorded; None where it is not, or whole branches are."""
-    share = step.settings.get("p", step.settings.get("drop_prob")) if step.op.endswith("dropout") else None
+    """The share of numbers, or of whole branches, that a step drops, as it is recorded; None where it is not."""
+    is_known = step.op.endswith("dropout") or step.op in DROP_PATHS
+    share = step.settings.get("p", step.settings.get("drop_prob")) if is_known else None
     return float(share) if isinstance(share, int | float) else None

@@ -29,6 +29,7 @@ from xray.story.charts.operations_chart import chart_operations
 from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
 from xray.story.passages.bridges import ROWS_BESIDE
+from xray.story.passages.learned_steps import list_bias
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
@@ -158,12 +159,9 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         drawn.append(draw_inner_norm(flow, inner, row))
         edges.append(Edge(top, "inner"))
         top, row = "inner", row + 1
-    counted = describe_params(flow, last)
-    drawn.append(
-        Node(
-            "contract", f"LINEAR{name_groups(flow, last)}", row, BROAD, steps_at(flow, last), flow.output(last), counted
-        )
-    )
+    label, back = f"LINEAR{name_groups(flow, last)}", (*list_bias(flow, last), last)
+    made, counted = flow.output(back[0]), describe_params(flow, *back)
+    drawn.append(Node("contract", label, row, BROAD, steps_at(flow, *back), made, counted))
     edges.append(Edge(top, "contract"))
     chart = Chart(tuple(name_clamps(flow, node, nodes) for node in drawn), tuple(edges), feet, "contract")
     return draw_chosen(flow, chart, wide[0], last)

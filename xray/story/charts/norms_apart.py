@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import data_input
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, describe_params
 from xray.story.charts.operations_chart import spread
+from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.ordered_rows import RESHAPES
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
@@ -54,17 +55,29 @@ def hold_moves(flow: Flow, chart: Chart) -> Chart:
     """The chart in which linear layers stand for the moves that lay all rows in one and out again (GPT-2)."""
     for key in [node.key for node in chart.nodes if node.steps]:
         node = next((node for node in chart.nodes if node.key == key), None)
-        moves = None if node is None else find_moves(flow, flow.places.get(node.steps[0].id))
-        if node is None or moves is None:
+        linear = None if node is None else find_layer(flow, node)
+        moves = find_moves(flow, linear)
+        if node is None or linear is None or moves is None:
             continue
         taken = {flow.steps[move].id for move in moves}
         gone = {one.key for one in chart.nodes if one.steps and {step.id for step in one.steps} <= taken}
         own = tuple(step for step in node.steps if step.id not in taken)
         before, behind = moves
         held = replace(node, steps=(flow.steps[behind], *own, flow.steps[before]), record=flow.output(behind))
+        if own[0] is not flow.steps[linear]:  # but its bias, that is added behind the moves
+            held = replace(
+                held, steps=tuple(sorted(held.steps, key=lambda step: -flow.places[step.id])), record=node.record
+            )
         nodes = (held if one.key == key else before_move(flow, one, before, taken) for one in chart.nodes)
         chart = without_boxes(replace(chart, nodes=tuple(nodes)), gone)
     return chart
+
+
+def find_layer(flow: Flow, node: Node) -> int | None:
+    """The linear layer that a box ends with, be it that its bias is added behind it."""
+    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    biased = [place for place in places if is_linear(flow, place) and list_bias(flow, place) == (*places[:1],)]
+    return next(iter(biased or places), None)
 
 
 def find_moves(flow: Flow, linear: int | None) -> tuple[int, int] | None:

@@ -58,6 +58,17 @@ def list_held_alone(
     return tuple(Untold(path, params) for path, params in counts.items())
 
 
+def list_read_too(told: Sequence[tuple[Flow, Collection[int]]], paths: Collection[str]) -> set[str]:
+    """Those of some paths at which a step of no module reads learned numbers for a step that is told, be it another."""
+    return {
+        step.path
+        for flow, nodes in told
+        for place, step in enumerate(flow.steps)
+        if step.path in paths and flow.is_leaf(place) and not step.params
+        if count_parameters(step) and not list_met(flow, place).isdisjoint(nodes)
+    }
+
+
 def list_held_apart(
     flow: Flow, nodes: Collection[int], unused: Mapping[str, int], boxless: Collection[int]
 ) -> tuple[list[Step], frozenset[str]]:

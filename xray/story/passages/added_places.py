@@ -14,6 +14,7 @@ from xray.ir.flow.operation_kinds import (
     PLACING,
     REPEATS,
     SCALINGS,
+    SHAPING,
     SIDE_BY_SIDE,
     SUMS,
     WAVES,
@@ -315,6 +316,16 @@ def learned_source(
             return None
         record, maker = next(flow.given(maker))
     return record if record.role == "parameter" else None
+
+
+def before_zeroed(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[TensorRecord, int | None]:
+    """A tensor as it was before steps set parts of it to 0, and the step that made it then."""
+    while maker is not None and flow.op(maker) == "zero_" and (cut := flow.makers[maker][0]) is not None:
+        before, earlier = next(flow.given(cut), (None, None))
+        if before is None or before.shape != record.shape or flow.op(cut) not in SHAPING:
+            break
+        record, maker = before, earlier
+    return record, maker
 
 
 def takes_alike(flow: Flow, node: int) -> bool:

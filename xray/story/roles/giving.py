@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SHAPING, SUMS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, DROP_PATHS, DROPOUTS, SHAPING, SUMS, TURNS
 from xray.ir.flow.projections import data_input
 from xray.story.roles.blocks import find_common, find_covering
 
@@ -63,7 +63,8 @@ class Given:
         handed = {node for place in places for node in self.flow.handed.get(place, ())}
         for node in sorted({*places, *handed}):
             if self.flow.op(node) in DROPOUTS:
-                self.name(node, words)
+                is_whole = self.flow.op(node) in DROP_PATHS
+                self.name(node, words.replace("dropout", "drop path", 1) if is_whole else words)
 
     def finish(self) -> dict[str, str]:
         """All roles."""

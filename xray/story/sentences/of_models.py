@@ -270,10 +270,18 @@ def describe_turns(anatomy: Anatomy) -> str:
 
 
 def describe_dropouts(group: Group) -> str:
-    if group.dropouts is None:
+    return describe_spread("dropout", group.dropouts)
+
+
+def describe_drop_paths(group: Group) -> str:
+    return describe_spread("drop path", group.drop_paths)
+
+
+def describe_spread(what: str, shares: tuple[float, float] | None) -> str:
+    if shares is None:
         return ""
-    low, high = group.dropouts
-    return f"dropout {low:.3g} to {high:.3g}" if low < high else "dropout not alike"
+    low, high = shares
+    return f"{what} {low:.3g} to {high:.3g}" if low < high else f"{what} not alike"
 
 
 def describe_parallel(anatomy: Anatomy) -> str:
@@ -423,5 +431,6 @@ OF_GROUPS: tuple[Sentence[Group], ...] = (
     Sentence("sets of weights", describe_weight_sets),
     Sentence("weights of layers before", describe_again),
     Sentence("dropouts that differ", describe_dropouts),
+    Sentence("drop paths that differ", describe_drop_paths),
 )
 """What is said above the frame of a group of layers."""

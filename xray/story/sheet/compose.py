@@ -25,7 +25,14 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import count_of_no_data, count_unsaid, find_boxless, list_held_alone, list_undrawn
+from xray.story.facts.unsaid import (
+    count_of_no_data,
+    count_unsaid,
+    find_boxless,
+    list_held_alone,
+    list_read_too,
+    list_undrawn,
+)
 from xray.story.facts.unused import drop_unused, find_unused, list_read_alone, name_kind
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
@@ -230,6 +237,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     unused = find_unused(trace) or {}
     around = drop_unused(trace, list_around(columns, unused))
+    undrawn = {one.path for one in whole.untold}
     return Told(
         trace,
         replace(whole, untold=(*whole.untold, *around)),
@@ -239,7 +247,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
             columns,
             count_params(trace),
             unused,
-            [one.path for one in whole.untold],
+            undrawn - list_read_too(list_told(columns), undrawn),
             ran={step.path for step in trace.steps} | list_read_alone(trace, unused),
             has_head=whole.head is not None and whole.head.kind != "none",
         ),

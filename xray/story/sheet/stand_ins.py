@@ -16,6 +16,8 @@ from xray.story.sentences.of_parts import BOXES_AS_AT, WITHOUT
 from xray.story.wording import join_words
 
 COUNTS = re.compile(r"[\d,.]+")
+DROPPED = re.compile(r"(^|, )drop path [\d.]+(, idle)?")
+"""What share of whole branches is dropped: it grows from layer to layer, and boxes may be alike but for it."""
 SUMMED = re.compile(r"(?<=^SUM OF )[\d,]+$")
 """How many places are added up: a size, as others that labels do not tell."""
 PLACE = re.compile(r"\d+$")
@@ -104,7 +106,7 @@ def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
     )
     kind = name_stage(replace(staging, stage=replace(staging.stage, branches=tuple(seen))))
     is_masked = any(node.surface == "mask" for node in chart.nodes)
-    said = tuple((read_label(node), COUNTS.sub("", node.extra), node.told) for node in chart.nodes)
+    said = tuple((read_label(node), COUNTS.sub("", DROPPED.sub("", node.extra)), node.told) for node in chart.nodes)
     at = {node.key: place for place, node in enumerate(chart.nodes)}
     ways = frozenset((at[edge.source], at[edge.target]) for edge in chart.edges if {edge.source, edge.target} <= {*at})
     return Boxes(
