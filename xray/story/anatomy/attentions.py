@@ -125,6 +125,8 @@ class Attention(Looking):
     """That the rows of this pass are too few for any (GLM-5.3)."""
     listed: int | None = None
     """How many keys a list names for each place at most that a mask shows alone (Qwen4)."""
+    kept_scores: int | None = None
+    """How many of its scores each row keeps, the highest, where lower ones are hidden before softmax."""
     query_experts: int | None = None
     query_chosen: int | None = None
     """How many experts make the queries of a place, and among how many a router chooses them (JetMoe)."""

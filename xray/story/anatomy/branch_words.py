@@ -308,6 +308,7 @@ def describe_attention(branch: Attention) -> str:
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
         branch.mixed_anew and f"{branch.mixed_anew:,} places mixed beside the heads, by weights made of each",
         branch.cap and f"scores capped at {branch.cap:g}",
+        branch.kept_scores and f"the {branch.kept_scores:,} highest scores of each row kept",
         branch.kept_apart and f"scores of what the roll brought together less {branch.kept_apart:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),

@@ -8,7 +8,8 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, 
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
 
-Kind = Literal["scale", "bias", "mask", "softmax"]
+Kind = Literal["scale", "bias", "mask", "own", "softmax"]
+"""What a part does; "own" hides some scores by what they are themselves."""
 MOST_BEHIND = 40
 NO_WEIGHT = -1e4
 """What is added to a score for a key that is not to be seen, or less."""
@@ -90,7 +91,7 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         others = [
             Operand(record, maker)
             for record, maker in flow.given(node)
-            if maker not in spine and len(record.shape) > 1 and record.role != "parameter"
+            if maker not in spine and record.role != "parameter" and len(record.shape) > (step.op not in MASKINGS)
         ]
         if others and all(is_nothing(flow, one.maker) for one in others) and step.op in SUMS | {"mask_scores"}:
             fixed.append(node)
@@ -105,7 +106,9 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             if step.op == "mask_scores" and mask.record.dtype != "bool":
                 parts += read_addend(flow, node, mask)
             elif made_of_scores(flow, mask.maker, spine):
-                fixed.append(node)
+                is_of_rows = mask.record.shape[-1] == 1  # such as have no visible key
+                parts += [] if is_of_rows else [Scored("own", (node,))]
+                fixed += [node] if is_of_rows else []
             else:
                 parts.append(peel(flow, node, mask))
         elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:

@@ -403,6 +403,16 @@ def describe_added_of_values(anatomy: Anatomy) -> str:
     )
 
 
+def describe_kept_scores(anatomy: Anatomy) -> str:
+    many = sorted({branch.kept_scores for branch in attentions(anatomy) if branch.kept_scores})
+    return of_some(
+        anatomy,
+        lambda branch: branch.kept_scores,
+        f"each place keeps the {' or '.join(f'{one:,}' for one in many)} highest of its scores in each head; the others"
+        " are hidden before softmax.",
+    )
+
+
 def describe_convolved(anatomy: Anatomy) -> str:
     many = sorted({branch.convolved for branch in attentions(anatomy) if branch.convolved})
     told = f"a convolution over {' or '.join(f'{one:,}' for one in many)} places mixes the values of each head too"
