@@ -179,6 +179,7 @@ MODELS = {
     "latent": make_anatomy(replace(FALSE, latent=Latent(None, 11))),
     "norm of queries and keys": make_anatomy(replace(FALSE, qk_norm=True, qk_norm_over="head")),
     "scores that are not scaled": make_anatomy(replace(FALSE, unscaled=True)),
+    "earlier scores": make_anatomy(replace(FALSE, earlier_scores="before")),
     "highest scores": make_anatomy(replace(FALSE, kept_scores=8)),
     "score cap": make_anatomy(replace(FALSE, cap=50.0)),
     "inner norms": make_anatomy(replace(FALSE, inner_norm="rms")),

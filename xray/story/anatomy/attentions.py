@@ -107,6 +107,8 @@ class Attention(Looking):
     """
     earlier_keys: bool | None = None
     """That keys and values are those that an earlier layer made for itself (Gemma 3n)."""
+    earlier_scores: Literal["before", "earlier"] | None = None
+    """That scores of the attention before are added to its own, or of an earlier one (RealFormer)."""
     longer_keys: bool | None = None
     """That keys and values are of rows that the stream had before these became fewer (Funnel)."""
     chosen_keys: bool | None = None

@@ -31,6 +31,7 @@ NORMS = {
     "instance": "instance norm",
 }
 OVER = {"head": ", head by head", "width": ", over all heads"}
+EARLIER_SCORES = {"before": "scores of the attention before", "earlier": "scores of an earlier attention"}
 ACTIVATIONS = {
     "relu": "ReLU",
     "relu squared": "ReLU²",
@@ -317,6 +318,7 @@ def describe_attention(branch: Attention) -> str:
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",
+        branch.earlier_scores and f"{EARLIER_SCORES[branch.earlier_scores]} added",
         branch.longer_keys and "keys of the rows before they became fewer",
         branch.sinks and "sinks",
         branch.gate and f"gated{f' by {branch.gate_curve}' * bool(branch.gate_curve)}",

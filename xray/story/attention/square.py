@@ -59,7 +59,11 @@ CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask", "own")
 ZEROED = "0 WHERE HIDDEN"
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
-OTHER_SCORES = "+ SCORES OF ANOTHER ATTENTION"
+OTHER_SCORES = {
+    None: "+ SCORES OF ANOTHER ATTENTION",
+    "before": "+ SCORES OF THE ATTENTION BEFORE",
+    "earlier": "+ SCORES OF AN EARLIER ATTENTION",
+}
 
 
 def draw_square(
@@ -296,7 +300,7 @@ def score_node(
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
-    label = OTHER_SCORES if others else label
+    label = OTHER_SCORES[branch.earlier_scores] if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []

@@ -11,7 +11,7 @@ from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
 from xray.story.branches.caps import are_unscaled, name_taken_off, read_added_of_values
-from xray.story.branches.distinctions import are_twins
+from xray.story.branches.distinctions import are_twins, name_earlier_scores
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_aside,
@@ -175,6 +175,7 @@ def describe_attention(
         query_experts=None if experts is None else experts[1],
         query_chosen=None if experts is None else experts[0],
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
+        earlier_scores=name_earlier_scores(flow, site, region),
         longer_keys=(source == "self" and has_longer_keys(flow, site, (query, key, value), region)) or None,
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,

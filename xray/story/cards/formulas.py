@@ -171,8 +171,9 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
         kind = node.key.rstrip("0123456789").replace("kinds", "bias")
-        kind = "other scores" if node.label == OTHER_SCORES else kind
-        if kind == "mask" or (kind in ("bias", "other scores") and kind not in found):
+        if node.label in OTHER_SCORES.values():
+            kind = "other scores" if node.label == OTHER_SCORES[None] else "earlier scores"
+        if kind == "mask" or (kind in ("bias", "other scores", "earlier scores") and kind not in found):
             found.append(kind)
         elif kind == "factor":
             found.append((node.label.removeprefix("SCORES "),))

@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
+from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 
 Kind = Literal["scale", "bias", "mask", "own", "softmax"]
 """What a part does; "own" hides some scores by what they are themselves."""
@@ -183,9 +184,10 @@ def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     """What is added to the scores: a mask, a bias for positions, or both in one tensor.
 
     A bool that is added makes 1 of yes and 0 of no: it hides nothing, be it added to a bias first (Phi-4 multimodal).
+    Scores of another attention are no mask, be they masked.
     """
     operand = leave_off_bools(flow, operand)
-    if is_of_bools(flow, operand):
+    if is_of_bools(flow, operand) or find_other_scores(flow, keep_scored(flow).get(node), operand.maker) is not None:
         return [Scored("bias", (node,), operand)]
     behind = list_behind(flow, operand.maker)
     bias = find_bias(flow, operand, behind)

@@ -5,7 +5,14 @@ from math import isfinite
 from typing import TypeVar
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Positions
-from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base, spell_of_values
+from xray.story.anatomy.branch_words import (
+    ACTIVATIONS,
+    EARLIER_SCORES,
+    NORMS,
+    describe_points,
+    spell_base,
+    spell_of_values,
+)
 from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
@@ -401,6 +408,12 @@ def describe_added_of_values(anatomy: Anatomy) -> str:
         lambda branch: branch.added_of_values,
         f"a number for each head, made of a key's value, is added to its scores{formula}.",
     )
+
+
+def describe_earlier_scores(anatomy: Anatomy) -> str:
+    found = sorted({branch.earlier_scores for branch in attentions(anatomy) if branch.earlier_scores})
+    told = " or ".join(EARLIER_SCORES[one] for one in found)
+    return of_some(anatomy, lambda branch: branch.earlier_scores, f"{told} are added to the own ones.")
 
 
 def describe_kept_scores(anatomy: Anatomy) -> str:
