@@ -132,6 +132,8 @@ class Attention(Looking):
     query_experts: int | None = None
     query_chosen: int | None = None
     """How many experts make the queries of a place, and among how many a router chooses them (JetMoe)."""
+    sloped: int | None = None
+    """How many heads have a slope of "alibi" places, where the others have none."""
     turned: int | None = None
     """How many numbers of a head are turned by its place, where not all are (GPT-NeoX)."""
     turned_by_head: bool | None = None

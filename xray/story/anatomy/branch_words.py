@@ -296,6 +296,7 @@ def describe_attention(branch: Attention) -> str:
         branch.turned_by_learned and "the first rows turned by learned angles",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
+        branch.sloped and f"slopes in {branch.sloped} heads alone",
         branch.place_numbers
         and f"places of {branch.place_numbers} numbers{', here all the same' * bool(branch.numbers_alike)}",
         branch.numbers_unlike and "unlike ones for the two of a pair",

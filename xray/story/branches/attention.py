@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
-from xray.story.branches.caps import are_unscaled, name_taken_off, read_added_of_values
+from xray.story.branches.caps import are_unscaled, count_sloped, name_taken_off, read_added_of_values
 from xray.story.branches.distinctions import are_twins, name_earlier_scores
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
@@ -128,6 +128,7 @@ def describe_attention(
         added_of_values=read_added_of_values(flow, site, value, heads),
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         places_of=name_far_apart(flow, site) if positions == "relative" else None,
+        sloped=count_sloped(flow, site, heads) if positions == "alibi" else None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=place_numbers,

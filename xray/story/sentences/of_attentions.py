@@ -153,7 +153,12 @@ def spell_values(found: Mapping[str, Collection[str]]) -> str:
 
 def describe_alibi(anatomy: Anatomy) -> str:
     some = tell_where_places(anatomy, "alibi")
-    return "" if some is None else f"ALiBi{some}: a slope for each head makes what is far away count less."
+    found = {(one.sloped, one.heads) for one in attentions(anatomy) if one.positions == "alibi"}
+    sloped, heads = found.pop() if len(found) == 1 else (None, None)
+    which = (
+        f"{sloped} of the {heads} heads" if sloped else "some heads" if any(one for one, _ in found) else "each head"
+    )
+    return "" if some is None else f"ALiBi{some}: a slope for {which} makes what is far away count less."
 
 
 def describe_relative(anatomy: Anatomy) -> str:
