@@ -256,6 +256,7 @@ MODELS = {
     "kernel": make_anatomy(replace(FALSE, kernel="scaled_dot_product_attention")),
     "queries and keys of places before": make_anatomy(replace(FALSE, mixed_before=2)),
     "rows mixed with those before": make_anatomy(replace(FALSE, mixed_back=("keys", "values"))),
+    "rows of the place before": make_anatomy(replace(FALSE, shifted=(3, 7))),
     "values of the place before": make_anatomy(replace(FALSE, values_before=(3, 7))),
     "convolved values": make_anatomy(replace(FALSE, convolved=5)),
     "numbers of values in scores": make_anatomy(replace(FALSE, added_of_values=("linear", "exp"))),

@@ -185,6 +185,8 @@ class Attention(Looking):
     """How many places before their own convolutions mix into queries and keys."""
     mixed_back: tuple[str, ...] = ()
     """Which rows, by name, convolutions mix with those just before them (Inkling)."""
+    shifted: tuple[int, int] | None = None
+    """How many numbers, of how many, of each row that all three are made of are those of the place before."""
     values_before: tuple[int, int] | None = None
     """The parts of values, of how many, that are made of the place before (ZAYA)."""
     rotary_base: float | None = None

@@ -47,7 +47,14 @@ from xray.story.branches.others import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.rows import looks_at_another_row, name_far_apart, read_kept_apart, rolls_places, swaps_places
+from xray.story.branches.rows import (
+    count_shifted,
+    looks_at_another_row,
+    name_far_apart,
+    read_kept_apart,
+    rolls_places,
+    swaps_places,
+)
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
@@ -187,6 +194,7 @@ def describe_attention(
         mixed_anew=count_mixed_anew(flow, site, region),
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
+        shifted=count_shifted(flow, (query, key, value)),
         values_before=count_before(flow, value.nodes),
         rotary_base=read_rotary(flow, query, key, "base") if positions == "rotary" else None,
         rotary_slowed=read_rotary(flow, query, key, "slowed") if positions == "rotary" else None,

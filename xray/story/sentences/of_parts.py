@@ -226,7 +226,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "three views",
             "three views of each place: what it looks for, what it offers, what it says",
-            lambda part: part.source == "self" and is_apart(part),
+            lambda part: part.source == "self" and is_apart(part) and not part.shifted,
         ),
         of_attention(
             "two sources",
