@@ -10,8 +10,9 @@ from torch.nn.functional import softplus
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.cards.formulas import list_formulas, write_operand
+from xray.story.cards.formulas import list_formulas, wrap_formula, write_operand
 from xray.story.charts.chart import WHOLE, Node
+from xray.story.layout import Run
 from xray.story.sentences.of_attentions import describe_alibi
 from xray.story.sheet.columns import read_columns
 
@@ -153,6 +154,27 @@ def test_queries_stand_for_the_sum_where_something_is_added_behind_learned_numbe
     boxes = [("linear0_q", "LINEAR Q"), ("scale0_q", "Q × LEARNED NUMBERS"), *above]
 
     assert write_operand("Q", [Node(key, label, row, WHOLE) for row, (key, label) in enumerate(boxes)]) == told
+
+
+@pytest.mark.parametrize("order", [("norm0_q", "scale0_q"), ("scale0_q", "norm0_q")])
+def test_queries_stand_for_what_norm_and_learned_numbers_make_of_them(order):
+    labels = {"norm0_q": "NORM Q", "scale0_q": "Q × LEARNED NUMBERS"}
+    boxes = [("linear0_q", "LINEAR Q"), *((key, labels[key]) for key in order)]
+
+    assert write_operand("Q", [Node(key, label, row, WHOLE) for row, (key, label) in enumerate(boxes)]) == "Q"
+
+
+def test_a_formula_wider_than_its_card_is_broken_before_its_terms():
+    line = (
+        Run("softmax( Q·K", 9),
+        Run("T", 9, shift="sup"),
+        Run(" / √d", 9),
+        Run("k", 9, shift="sub"),
+        Run(" + mask", 9),
+    )
+
+    told = ["".join(run.text for run in one) for one in wrap_formula(line, 17, lambda text, *_: len(text))]
+    assert told == ["softmax( Q·KT", " / √dk + mask"]
 
 
 class LetThrough(ScaledLast):
