@@ -7,7 +7,9 @@ from torch import nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
 
 
@@ -66,3 +68,38 @@ def test_values_of_their_own_place_are_not_told_otherwise():
 
     assert branch.values_before is None
     assert not any("place before" in one and "values" in one for one in told)
+
+
+class Shifted(nn.Module):
+    """Queries, keys and values are made of rows of which a part is that of the place before (x-transformers)."""
+
+    def __init__(self, shift=1):
+        super().__init__()
+        self.norm, self.shift = nn.LayerNorm(WIDTH), shift
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        own, before = self.norm(x).split([WIDTH - 5, 5], dim=-1)
+        both = torch.cat([own, pad(before, (0, 0, self.shift, -self.shift))], dim=-1)
+        query, key, value = (
+            way(both).reshape(*x.shape[:2], HEADS, -1).transpose(1, 2) for way in (self.query, self.key, self.value)
+        )
+        return x + self.out(scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize("shift", [1, 0])
+def test_rows_that_are_in_part_of_the_place_before_are_called_so_and_are_no_views_of_one_place(shift):
+    model = Reader(Shifted(shift), FeedForwardPart(), Shifted(shift), FeedForwardPart())
+    trace = xray.trace(model, rows())
+    found = xray.anatomy(trace)
+    lines = ["".join(run.text for run in line) for box in compose_poster(trace, text_width).boxes for line in box.lines]
+
+    (branch,) = {one for one in found.towers[0].branches if isinstance(one, Attention)}
+    assert branch.shifted == ((5, WIDTH) if shift else None)
+    assert ("SIDE BY SIDE, 5 OF THE PLACE BEFORE" in lines) == bool(shift)
+    assert any("three views of each place" in line for line in lines) != bool(shift)
+    assert not any(line.startswith("SIDE BY SIDE Q") for line in lines)
+    told = (
+        f"5 of the {WIDTH} numbers of which a place's queries, keys and values are made are those of the place before"
+    )
+    assert any(told in one for one in list_sentences(found)) == bool(shift)

@@ -10,8 +10,10 @@ from torch.nn.functional import softplus
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.cards.formulas import list_formulas, write_operand
+from xray.story.cards.formulas import list_formulas, wrap_formula, write_operand
 from xray.story.charts.chart import WHOLE, Node
+from xray.story.layout import Run
+from xray.story.sentences.of_attentions import describe_alibi
 from xray.story.sheet.columns import read_columns
 
 
@@ -154,6 +156,27 @@ def test_queries_stand_for_the_sum_where_something_is_added_behind_learned_numbe
     assert write_operand("Q", [Node(key, label, row, WHOLE) for row, (key, label) in enumerate(boxes)]) == told
 
 
+@pytest.mark.parametrize("order", [("norm0_q", "scale0_q"), ("scale0_q", "norm0_q")])
+def test_queries_stand_for_what_norm_and_learned_numbers_make_of_them(order):
+    labels = {"norm0_q": "NORM Q", "scale0_q": "Q × LEARNED NUMBERS"}
+    boxes = [("linear0_q", "LINEAR Q"), *((key, labels[key]) for key in order)]
+
+    assert write_operand("Q", [Node(key, label, row, WHOLE) for row, (key, label) in enumerate(boxes)]) == "Q"
+
+
+def test_a_formula_wider_than_its_card_is_broken_before_its_terms():
+    line = (
+        Run("softmax( Q·K", 9),
+        Run("T", 9, shift="sup"),
+        Run(" / √d", 9),
+        Run("k", 9, shift="sub"),
+        Run(" + mask", 9),
+    )
+
+    told = ["".join(run.text for run in one) for one in wrap_formula(line, 17, lambda text, *_: len(text))]
+    assert told == ["softmax( Q·KT", " / √dk + mask"]
+
+
 class LetThrough(ScaledLast):
     """The same numbers by distance for all rows, each place lets a share of them through (WavLM)."""
 
@@ -215,6 +238,31 @@ def test_slopes_that_a_product_adds_are_no_mask_and_its_factor_is_told():
         "MASK",
     ]
     assert "".join(run.text for run in line) == "softmax( Q·KT / √dk + bias + mask ) · V"
+
+
+class SomeSloped(nn.Module):
+    """All heads have a slope but the last, to whose scores 0 is added (x-transformers)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = torch.arange(x.shape[1])
+        far = -(places[None, :] - places[:, None]).abs()
+        slopes = 0.5 ** torch.arange(1, HEADS)[:, None, None] * far
+        scores = query @ key.transpose(-1, -2) + functional.pad(slopes, (0, 0, 0, 0, 0, 1))
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_heads_without_a_slope_are_told_from_those_that_have_one():
+    found = xray.anatomy(xray.trace(nn.Sequential(SomeSloped(), SomeSloped()).eval(), torch.rand(2, 5, WIDTH)))
+
+    (branch,) = found.towers[0].branches
+    assert (branch.positions, branch.sloped) == ("alibi", HEADS - 1)
+    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads makes what is far away count less."
+    assert describe_alibi(found) == told
 
 
 class Rooted(nn.Module):

@@ -113,6 +113,8 @@ class Attention(Looking):
     """
     earlier_keys: bool | None = None
     """That keys and values are those that an earlier layer made for itself (Gemma 3n)."""
+    earlier_scores: Literal["before", "earlier"] | None = None
+    """That scores of the attention before are added to its own, or of an earlier one (RealFormer)."""
     longer_keys: bool | None = None
     """That keys and values are of rows that the stream had before these became fewer (Funnel)."""
     chosen_keys: bool | None = None
@@ -131,9 +133,13 @@ class Attention(Looking):
     """That the rows of this pass are too few for any (GLM-5.3)."""
     listed: int | None = None
     """How many keys a list names for each place at most that a mask shows alone (Qwen4)."""
+    kept_scores: int | None = None
+    """How many of its scores each row keeps, the highest, where lower ones are hidden before softmax."""
     query_experts: int | None = None
     query_chosen: int | None = None
     """How many experts make the queries of a place, and among how many a router chooses them (JetMoe)."""
+    sloped: int | None = None
+    """How many heads have a slope of "alibi" places, where the others have none."""
     turned: int | None = None
     """How many numbers of a head are turned by its place, where not all are (GPT-NeoX)."""
     turned_by_head: bool | None = None
@@ -185,6 +191,8 @@ class Attention(Looking):
     """How many places before their own convolutions mix into queries and keys."""
     mixed_back: tuple[str, ...] = ()
     """Which rows, by name, convolutions mix with those just before them (Inkling)."""
+    shifted: tuple[int, int] | None = None
+    """How many numbers, of how many, of each row that all three are made of are those of the place before."""
     values_before: tuple[int, int] | None = None
     """The parts of values, of how many, that are made of the place before (ZAYA)."""
     rotary_base: float | None = None

@@ -31,6 +31,7 @@ NORMS = {
     "instance": "instance norm",
 }
 OVER = {"head": ", head by head", "width": ", over all heads"}
+EARLIER_SCORES = {"before": "scores of the attention before", "earlier": "scores of an earlier attention"}
 ACTIVATIONS = {
     "relu": "ReLU",
     "relu squared": "ReLU²",
@@ -298,6 +299,7 @@ def describe_attention(branch: Attention) -> str:
         branch.turned_by_learned and "the first rows turned by learned angles",
         branch.queries_by_place and f"queries times a number of each {branch.queries_by_place}",
         branch.beside_unturned and "keys beside not turned",
+        branch.sloped and f"slopes in {branch.sloped} heads alone",
         branch.place_numbers
         and f"places of {branch.place_numbers} numbers{', here all the same' * bool(branch.numbers_alike)}",
         branch.numbers_unlike and "unlike ones for the two of a pair",
@@ -311,6 +313,7 @@ def describe_attention(branch: Attention) -> str:
         branch.convolved and f"values convolved over {branch.convolved:,} places, and added",
         branch.mixed_anew and f"{branch.mixed_anew:,} places mixed beside the heads, by weights made of each",
         branch.cap and f"scores capped at {branch.cap:g}",
+        branch.kept_scores and f"the {branch.kept_scores:,} highest scores of each row kept",
         branch.kept_apart and f"scores of what the roll brought together less {branch.kept_apart:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),
@@ -319,6 +322,7 @@ def describe_attention(branch: Attention) -> str:
         branch.chosen_kept and f"{branch.chosen_kept:,} more kept for the choice",
         branch.query_experts and f"queries of {branch.query_chosen or 'some'} of {branch.query_experts:,} experts",
         branch.earlier_keys and "keys and values of an earlier layer",
+        branch.earlier_scores and f"{EARLIER_SCORES[branch.earlier_scores]} added",
         branch.longer_keys and "keys of the rows before they became fewer",
         branch.sinks and "sinks",
         branch.gate and f"gated{f' by {branch.gate_curve}' * bool(branch.gate_curve)}",

@@ -5,11 +5,11 @@ from math import isclose, isfinite, prod, sqrt
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DIVISIONS, REPEATS, SCALINGS, SUMS
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.branches.before_last import name_gate_curve
-from xray.story.charts.chart import describe_params
+from xray.story.charts.chart import Node, Place, describe_params, steps_at
 from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.known_values import values_of
 from xray.story.recognition.lengths import divides_by_length
@@ -17,6 +17,9 @@ from xray.story.recognition.scored_parts import Scored
 from xray.story.wording import spell_factor
 
 MOST_BEHIND = 300
+SQUARE: Place = (0.46, 0.9)
+"""Where the boxes of scores stand."""
+HIGHEST = frozenset({"max", "amax"})
 MULTIPLIED, ALONG_V = "MULTIPLIED", "× V ÷ ITS LENGTH"
 UNKNOWN_FACTOR = "· scaled"
 LEARNED_FACTOR = "· learned"
@@ -82,6 +85,21 @@ def read_number(flow: Flow, node: int) -> float | None:
     given = [maker for record, maker in flow.given(node) if record.shape == () and record.role != "parameter"]
     found = values_of(flow, given[0]) if len(given) == 1 and len(flow.steps[node].inputs) == 2 else None
     return None if found is None or not isfinite(float(found)) else float(found)
+
+
+def is_factor(flow: Flow, part: Scored, site: Site, capped: Collection[int]) -> bool:
+    """Whether a part multiplies all scores by a number that is not one, and caps nothing."""
+    return part.kind == "scale" and set(capped).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
+
+
+def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> Node:
+    """A factor behind what is added to the scores (XLNet)."""
+    before = flow.carried_from(flow.makers[part.nodes[0]][0])
+    is_less = before is not None and flow.op(before) in DIFFERENCES
+    taken = flow.carried_from(flow.makers[before][-1]) if before is not None and is_less else None
+    less = " − THEIR HIGHEST," if taken is not None and flow.op(taken) in HIGHEST else ""
+    label = f"SCORES{less} {name_factors(flow, site, [part])}"
+    return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
 
 
 def name_gate(flow: Flow, gate: int) -> str:

@@ -15,7 +15,7 @@ from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.operands import is_kept
-from xray.story.branches.rows import rolls_places
+from xray.story.branches.rows import count_of_before, rolls_places
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
@@ -92,6 +92,11 @@ def is_turned(flow: Flow, part: Part) -> bool:
     return any(flow.op(node) in TURNS for node in part.nodes)
 
 
+def count_layers_reading(flow: Flow, part: Part) -> int:
+    """How many linear layers read what a part makes: it is of none of them then, if there are several."""
+    return sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ()))
+
+
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if mixes_places(flow, part):
@@ -129,6 +134,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "beside" and joins_layers(flow, part):
         return f"LINEAR BESIDE {letters}"
+    if part.kind == "beside" and not narrow and count_layers_reading(flow, part) > 1:
+        before = count_of_before(flow, part.nodes[-1])
+        return f"SIDE BY SIDE, {before:,} OF THE PLACE BEFORE" if before else "SIDE BY SIDE"
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
@@ -155,7 +163,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return f"CONV {'×'.join(map(str, kernel))} {letters}"
         if is_pool(flow, part.nodes[-1]):
             return f"{label_step(flow, part.nodes[-1])} {letters}"
-        shared = sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ())) > 1
+        shared = count_layers_reading(flow, part) > 1
         return f"{label_activation(name_bend(flow.steps[part.nodes[-1]]))} {'' if shared else letters}".strip()
     words = {
         "heads": "HEADS",

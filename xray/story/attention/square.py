@@ -2,16 +2,15 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from functools import partial
 from math import prod
 
 from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SHAPING
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
-from xray.story.attention.factors import name_factors, read_alpha
+from xray.story.attention.factors import HIGHEST, SQUARE, factor_node, is_factor, name_factors, read_alpha
 from xray.story.attention.lanes import Part
 from xray.story.attention.made_beside import (
     Beside,
@@ -55,15 +54,16 @@ from xray.story.sentences.of_parts import (
 )
 from xray.story.wording import plural
 
-SQUARE: Place = (0.46, 0.9)
-
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
-ADDED = ("bias", "mask")
+ADDED = ("bias", "mask", "own")
 ZEROED = "0 WHERE HIDDEN"
-OTHER_SCORES = "+ SCORES OF ANOTHER ATTENTION"
-
-HIGHEST = frozenset({"max", "amax"})
+HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
+OTHER_SCORES = {
+    None: "+ SCORES OF ANOTHER ATTENTION",
+    "before": "+ SCORES OF THE ATTENTION BEFORE",
+    "earlier": "+ SCORES OF AN EARLIER ATTENTION",
+}
 
 
 def draw_square(
@@ -143,10 +143,14 @@ def draw_square(
         led, is_begun = beside.lead_in(flow, made, source)
         edges += led
         feet += [source] if is_begun else []
-        make = factor_node if part.kind == "scale" else partial(score_node, branch=branch, made=made, hiding=hiding)
         held = [node for node in own if node < min(part.nodes)]
         own = [node for node in own if node not in held]
-        made_node = make(flow, part, site, key=key, row=row)
+        if part.kind == "scale":
+            made_node = factor_node(flow, part, site, key=key, row=row)
+        elif part.kind == "own":
+            made_node = own_node(flow, part, site, branch=branch, key=key, row=row)
+        else:
+            made_node = score_node(flow, part, site, branch=branch, made=made, hiding=hiding, key=key, row=row)
         nodes.append(replace(made_node, steps=(*made_node.steps, *steps_at(flow, *held))))
         edges.append(Edge(last, key))
         last, row = key, row + 1
@@ -227,19 +231,13 @@ def hides_by_product(flow: Flow, part: Scored, parts: Collection[Scored]) -> boo
     return any(one is not None and mask.maker in list_behind(flow, one.maker) for one in added)
 
 
-def is_factor(flow: Flow, part: Scored, site: Site, capped: Collection[int]) -> bool:
-    """Whether a part multiplies all scores by a number that is not one, and caps nothing."""
-    return part.kind == "scale" and set(capped).isdisjoint(part.nodes) and bool(name_factors(flow, site, [part]))
-
-
-def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> Node:
-    """A factor behind what is added to the scores (XLNet)."""
-    before = flow.carried_from(flow.makers[part.nodes[0]][0])
-    is_less = before is not None and flow.op(before) in DIFFERENCES
-    taken = flow.carried_from(flow.makers[before][-1]) if before is not None and is_less else None
-    less = " − THEIR HIGHEST," if taken is not None and flow.op(taken) in HIGHEST else ""
-    label = f"SCORES{less} {name_factors(flow, site, [part])}"
-    return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
+def own_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: str, row: int) -> Node:
+    """What hides scores by what they are themselves, with what works out which of them."""
+    own = {*site.scored}
+    made = sorted({*flow.behind(*part.nodes, within=lambda node: node not in own or node in part.nodes)} - own)
+    steps = steps_at(flow, *part.nodes, *(node for node in reversed(made) if flow.is_leaf(node)))
+    label = HIGHEST_KEPT.format(many=branch.kept_scores) if branch.kept_scores else REPLACED
+    return Node(key, label, row, SQUARE, steps, flow.output(part.nodes[-1]))
 
 
 def joined_node(flow: Flow, site: Site, join: int, made: Sequence[int], *, key: str, row: int) -> Node:
@@ -302,7 +300,7 @@ def score_node(
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
-    label = OTHER_SCORES if others else label
+    label = OTHER_SCORES[branch.earlier_scores] if others else label
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []

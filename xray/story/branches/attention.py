@@ -10,8 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
-from xray.story.branches.caps import are_unscaled, name_taken_off, read_added_of_values
-from xray.story.branches.distinctions import are_twins
+from xray.story.branches.caps import are_unscaled, count_sloped, name_taken_off, read_added_of_values
+from xray.story.branches.distinctions import are_twins, name_earlier_scores
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_aside,
@@ -50,12 +50,20 @@ from xray.story.branches.others import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.rows import looks_at_another_row, name_far_apart, read_kept_apart, rolls_places, swaps_places
+from xray.story.branches.rows import (
+    count_shifted,
+    looks_at_another_row,
+    name_far_apart,
+    read_kept_apart,
+    rolls_places,
+    swaps_places,
+)
 from xray.story.branches.scores import read_own_future, read_scores
 from xray.story.branches.visible import (
     chooses_all,
     chooses_none,
     count_kept_for,
+    count_kept_scores,
     count_listed,
     find_choice,
     read_most_chosen,
@@ -132,6 +140,7 @@ def describe_attention(
         added_of_values=read_added_of_values(flow, site, value, heads),
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         places_of=name_far_apart(flow, site) if positions == "relative" else None,
+        sloped=count_sloped(flow, site, heads) if positions == "alibi" else None,
         turned=count_turned(flow, query, key) if turned and not by_head else None,
         turned_by_head=by_head or None,
         place_numbers=place_numbers,
@@ -179,9 +188,11 @@ def describe_attention(
         all_chosen=(choice is not None and chooses_all(flow, choice)) or None,
         none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
         listed=count_listed(flow, site) if choice is None else None,
+        kept_scores=count_kept_scores(flow, site),
         query_experts=None if experts is None else experts[1],
         query_chosen=None if experts is None else experts[0],
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,
+        earlier_scores=name_earlier_scores(flow, site, region),
         longer_keys=(source == "self" and has_longer_keys(flow, site, (query, key, value), region)) or None,
         beside_unturned=(positions == "rotary" and leaves_unturned(flow, key, region)) or None,
         each_side=None if window is None else scores.each_side,
@@ -192,6 +203,7 @@ def describe_attention(
         mixed_anew=count_mixed_anew(flow, site, region),
         mixed_before=before,
         mixed_back=list_mixed_back(flow, site, (query, key, value), region) if before is None else (),
+        shifted=count_shifted(flow, (query, key, value)),
         values_before=count_before(flow, value.nodes),
         rotary_base=read_rotary(flow, query, key, "base") if positions == "rotary" else None,
         rotary_slowed=read_rotary(flow, query, key, "slowed") if positions == "rotary" else None,

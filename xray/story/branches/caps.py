@@ -81,6 +81,20 @@ def read_added_of_values(flow: Flow, site: Site, value: Side, heads: int | None)
     return ("linear", *reversed(told)) if is_own and for_each_key else None
 
 
+def count_sloped(flow: Flow, site: Site, heads: int | None) -> int | None:
+    """To the scores of how many heads something is added, where one number is put in for the others; else None."""
+    biases = [one.operand for one in read_scored(flow, site.scored) if one.kind == "bias"]
+    here = biases[0].maker if len(biases) == 1 and biases[0] is not None else None
+    while here is not None and flow.op(here) in CARRYING | {"pad"} and flow.makers[here]:
+        step = flow.steps[here]
+        before, after = step.inputs[0].shape, flow.output(here).shape
+        is_of_heads = len(before) == len(after) > 2 and (*before[:-3], heads, *before[-2:]) == after != before
+        if step.op == "pad" and before != after:
+            return before[-3] if is_of_heads and step.settings.get("mode", "constant") == "constant" else None
+        here = flow.makers[here][0]
+    return None
+
+
 def name_bend(step: Step) -> str:
     """What an operation is called that bends by itself, with the numbers of a softplus that are not those of most."""
     name = step.op.strip("_")

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from math import prod
+from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
@@ -34,6 +35,7 @@ from xray.story.branches.lengths import lay_last
 from xray.story.branches.others import describe_convolution
 from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
 from xray.story.recognition.curved_sites import find_curved
+from xray.story.recognition.earlier_keys import find_other_scores
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
 
@@ -226,10 +228,22 @@ def describe_channels(flow: Flow, site: Site, region: Region) -> ChannelAttentio
 
 
 def list_other_scores(flow: Flow, site: Site, steps: Collection[int]) -> list[int]:
-    """The scores of other attentions that some steps add to those of one, be they scaled (LiLT)."""
-    others = {one.scores for one in list_sites(flow)} - {site.scores}
-    added = (maker for node in steps for maker in flow.makers[node] if maker not in site.scored)
-    return [scores for maker in added if (scores := flow.carried_from(maker, CARRYING | SCALINGS)) in others]
+    """The scores of other attentions that some steps add to those of one, be they masked or scaled (LiLT)."""
+    added = (find_other_scores(flow, site.scores, maker) for node in steps for maker in flow.makers[node])
+    return [scores for scores in added if scores is not None]
+
+
+def name_earlier_scores(flow: Flow, site: Site, region: Region) -> Literal["before", "earlier"] | None:
+    """Which scores are added to those of an attention that one made before its stream: of the last such, or of another.
+
+    None where none are, and where the stream does not hang on the other attention (LiLT).
+    """
+    others = {*list_other_scores(flow, site, site.scored)}
+    behind = {*flow.behind(region.start)} if others else set()
+    made = [one.scores for one in list_sites(flow) if one.weighted_sum in behind]
+    if not others or not others.issubset(made):
+        return None
+    return "before" if others == {made[-1]} else "earlier"
 
 
 def are_twins(flow: Flow, one: Site, other: Site) -> bool:

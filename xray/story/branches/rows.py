@@ -1,6 +1,6 @@
 """Rows that are swapped or rolled, keys of another row of the batch, and what tells how far apart two rows are."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import isqrt, prod
 
 import numpy as np
@@ -8,12 +8,14 @@ from numpy.typing import NDArray
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, LOOKUPS, SHAPING, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, LOOKUPS, SHAPING, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
 from xray.story.branches.operands import Side
 from xray.story.entrance.inputs import name_argument
+from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, list_reading_data
 from xray.story.recognition.known_values import values_of
 from xray.story.recognition.scored_parts import read_scored
@@ -31,6 +33,30 @@ def looks_at_another_row(flow: Flow, query: Side, key: Side, value: Side, region
     """Whether keys and values are of rows of the batch that were swapped or picked as those of the queries were not."""
     asked, offered, said = (list_moves(flow, side, region) for side in (query, key, value))
     return bool((offered & said) - asked)
+
+
+def count_shifted(flow: Flow, sides: Sequence[Side]) -> tuple[int, int] | None:
+    """How many numbers, of how many, are of the place before in rows that queries, keys and values are made of."""
+    layers = [side.projections[0] if side.projections else None for side in sides]
+    numbers = [None if layer is None else data_input(flow, layer) for layer in layers]
+    read = {
+        None if layer is None or number is None else flow.carried_from(flow.makers[layer][number])
+        for layer, number in zip(layers, numbers, strict=True)
+    }
+    rows = read.pop() if len(read) == 1 else None
+    before = 0 if rows is None else count_of_before(flow, rows)
+    return (before, flow.output(rows).shape[-1]) if rows is not None and before else None
+
+
+def count_of_before(flow: Flow, rows: int) -> int:
+    """How many numbers of each row that a step puts together are those of the place before."""
+    is_wider = flow.op(rows) in SIDE_BY_SIDE and flow.output(rows).shape[-1] > flow.steps[rows].inputs[0].shape[-1]
+    given = flow.given(rows) if is_wider else ()
+    return sum(
+        record.shape[-1]
+        for record, maker in given
+        if (made := flow.carried_from(maker)) is not None and shifts_places(flow, made)
+    )
 
 
 def list_moves(flow: Flow, side: Side, region: Region) -> set[int]:

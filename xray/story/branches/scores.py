@@ -13,7 +13,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.caps import find_cap
-from xray.story.branches.visible import count_blocks, count_written, hides_from_some
+from xray.story.branches.visible import count_blocks, count_kept_scores, count_written, hides_from_some
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
@@ -76,6 +76,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if window is None:
         window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
     blocks = None if sees_both is None else count_blocks(sees_both)
+    own = [part for part in parts if part.kind == "own"]
+    causal = causal or (None if own and count_kept_scores(flow, site) is None else causal)
     if hiding is None and not causal:
         blocks = next((n for one in joining if (n := count_written(flow, one.maker)) is not None), None)
         causal = causal if blocks is None else False
@@ -87,7 +89,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
         blocks,
-        hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(joining),
+        bool(own)
+        or (hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(joining)),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
 

@@ -2,15 +2,17 @@
 
 import re
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, SIDE_BY_SIDE, ZEROS
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.softmax_axis import read_axis
 from xray.story.branches.operands import is_kept, prod_of_row
-from xray.story.recognition.scored_parts import Scored, read_scored
+from xray.story.recognition.scored_parts import FILLS, NEGATIONS, Scored, read_scored
 from xray.story.recognition.value_rules import LOW
 from xray.story.recognition.value_shapes import Values, number
 
@@ -27,6 +29,10 @@ PUT_BESIDE = CARRYING | CLAMPS | NUMBERING | SIDE_BY_SIDE | {"masked_fill", "mas
 WRITING = frozenset({"scatter", "scatter_", "scatter_add", "scatter_add_"})
 BOTH_SHOWN = frozenset({"and", "and_", "logical_and", "bitwise_and", "mul"})
 """What shows of two masks what both show."""
+EITHER_HIDDEN = frozenset({"or", "or_", "logical_or", "bitwise_or"})
+FILLED_IN = ("value", "other", "arg2")
+LAST = re.compile(r"\.\.\., -1:?(, None)?")
+"""The index of the last of each row."""
 
 
 @dataclass(frozen=True)
@@ -128,6 +134,71 @@ def count_kept_for(flow: Flow, choice: Choice) -> int | None:
     return sum(prod_of_row(flow, node) for node in set(behind) if is_kept(flow, node)) or None
 
 
+def count_kept_scores(flow: Flow, site: Site) -> int | None:
+    """How many of its scores each row keeps, its highest ones, where lower ones are hidden; None if no such.
+
+    None too where something else hides scores by what they are.
+    """
+    own = [part.nodes[0] for part in read_scored(flow, site.scored) if part.kind == "own"]
+    if len(own) != 1 or has_keys_first(flow, site) or read_axis(flow.steps[site.softmax]) != -1:
+        return None
+    masks = [maker for record, maker in flow.given(own[0]) if record.dtype == "bool"]
+    scores = [flow.carried_from(maker) for record, maker in flow.given(own[0]) if record.is_float]
+    low = next((one for name in FILLED_IN if (one := number(flow.steps[own[0]], name)) is not None), 0)
+    if len(masks) != 1 or len(scores) != 1 or low > LOW:
+        return None
+    return count_above(flow, masks[0], scores[0], hides=flow.op(own[0]) in FILLS)
+
+
+def count_above(flow: Flow, here: int | None, scores: int | None, *, hides: bool) -> int | None:
+    """How many of each row of scores a bool leaves, the highest: those no lower than the lowest of so many.
+
+    It may leave off such as are hidden already, too.
+    """
+    here = flow.carried_from(here)
+    while here is not None and flow.op(here) in NEGATIONS:
+        here, hides = flow.carried_from(flow.makers[here][0]), not hides
+    if here is None or scores is None:
+        return None
+    if flow.op(here) in (EITHER_HIDDEN if hides else BOTH_SHOWN):
+        sides = [one for one in map(flow.carried_from, flow.makers[here]) if one is not None]
+        left = [one for one in sides if not is_bound(flow, one, scores, hides=hides)]
+        return count_above(flow, left[0], scores, hides=hides) if len(left) == 1 < len(sides) else None
+    makers = [flow.carried_from(maker) for maker in flow.makers[here]]
+    if flow.op(here) != ("lt" if hides else "ge") or len(makers) != 2 or makers[0] != scores:
+        return None
+    return count_highest(flow, flow.makers[here][1], scores)
+
+
+def is_bound(flow: Flow, node: int, scores: int, *, hides: bool) -> bool:
+    """Whether a bool tells which scores are hidden already, or which are not: they are as low, or higher."""
+    is_compared = flow.op(node) in (("le", "lt") if hides else ("gt", "ge")) and len(flow.makers[node]) == 1
+    bound = number(flow.steps[node]) if is_compared else None
+    return bound is not None and bound <= LOW and flow.carried_from(flow.makers[node][0]) == scores
+
+
+def count_highest(flow: Flow, here: int | None, scores: int) -> int | None:
+    """Of how many of the highest numbers of each row of scores a tensor holds the lowest; None if it is no such."""
+    taken = False
+    while here is not None and flow.op(here) in CARRYING and flow.makers[here]:
+        step = flow.steps[here]
+        asked = [
+            step.settings.get(name, step.settings.get(word)) for name, word in (("dim", "other"), ("index", "arg2"))
+        ]
+        is_last = flow.op(here) == "select" and asked == [-1, -1]
+        is_last |= flow.op(here) == "index" and LAST.fullmatch(str(step.settings.get("index", ""))) is not None
+        if not is_last and flow.op(here) not in CASTING and prod(flow.output(here).shape) != prod(step.inputs[0].shape):
+            return None
+        taken |= is_last
+        here = flow.makers[here][0]
+    if here is None or not taken or flow.op(here) != CHOSEN or flow.carried_from(flow.makers[here][0]) != scores:
+        return None
+    settings, rows = flow.steps[here].settings, flow.steps[here].inputs[0].shape
+    is_along = settings.get("dim", -1) in (-1, len(rows) - 1)
+    is_plain = settings.get("largest", True) is True and settings.get("sorted", True) is True
+    return flow.output(here).shape[-1] if is_along and is_plain else None
+
+
 def count_listed(flow: Flow, site: Site) -> int | None:
     """How many keys a list names at most for each place, where a mask shows these alone; None without such a list.
 
@@ -161,7 +232,7 @@ def find_hiding(flow: Flow, part: Scored) -> int | None:
     if part.kind == "mask" or maker is None:
         return maker
     is_filled = flow.op(maker) in ("masked_fill", "masked_fill_") and len(flow.makers[maker]) > 1
-    low = next((one for name in ("value", "other", "arg2") if (one := number(flow.steps[maker], name)) is not None), 0)
+    low = next((one for name in FILLED_IN if (one := number(flow.steps[maker], name)) is not None), 0)
     return flow.makers[maker][1] if is_filled and low <= LOW else None
 
 

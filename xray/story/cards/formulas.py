@@ -10,7 +10,7 @@ from xray.story.attention.square import OTHER_SCORES
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
-from xray.story.layout import Line, Run, line_width
+from xray.story.layout import Line, Measure, Run, line_width
 from xray.story.passages.learned_steps import LEARNED
 from xray.story.sentences.of_parts import HELD_CAP, describe_box
 from xray.story.shapes import digits, hue, read_shape
@@ -31,8 +31,8 @@ def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
     def draw(y: float) -> float:
         x, low = told.left + 14, y
         for name, line in lines:
-            block = (words(name, NOTE, "quiet"), line)
-            wide = max(canvas.text_width(name, NOTE), line_width(line, canvas.measure))
+            block = (words(name, NOTE, "quiet"), *wrap_formula(line, told.width - 24, canvas.measure))
+            wide = max(line_width(one, canvas.measure) for one in block)
             if x > told.left + 14 and (not told.has_masks_beside or x + wide > told.left + told.width - 10):
                 x, y = told.left + 14, low
             box = canvas.note(x, y, block, "card")
@@ -40,6 +40,17 @@ def draw_formulas(told: Told, canvas: Canvas, top: float) -> float:
         return low
 
     return draw_card(told, canvas, top, "IN FORMULAS", draw)
+
+
+def wrap_formula(line: Line, width: float, measure: Measure) -> tuple[Line, ...]:
+    """A formula in lines that are no wider than that, broken before its terms alone."""
+    found: list[Line] = [()]
+    for place, run in enumerate(line):
+        end = next((one for one in range(place + 1, len(line)) if line[one].text.startswith(" ")), len(line))
+        if found[-1] and run.text.startswith(" ") and line_width((*found[-1], *line[place:end]), measure) > width:
+            found.append(())
+        found[-1] = (*found[-1], run)
+    return tuple(found)
 
 
 def list_lines(told: Told) -> list[tuple[str, Line]]:
@@ -124,6 +135,8 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     factors = [term for term in later if not isinstance(term, str)]
     if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors:
         return ()  # such as the two around a tanh (Gemma 4's ear)
+    if "own" in keys and not is_own_last(nodes):
+        return ()
     q, k = (write_operand(letter, nodes) for letter in "QK")
     begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
     runs = [Run(f"{begin}{'( ' * len(factors)}{cap and f'{cap}·tanh( '}{q}·{k}", LABEL)]
@@ -132,9 +145,17 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     runs += [Run(f" / {cap} )", LABEL)] if cap else []
     for term in later:
         runs += [Run(f" + {term}", LABEL)] if isinstance(term, str) else [Run(" )", LABEL), *write_factor(*term)]
+    if "own" in keys:
+        runs += [Run(f" , {branch.kept_scores:,} highest" if branch.kept_scores else " , some replaced", LABEL)]
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
     return (*runs, Run(f" {end} · V × share" if is_behind else f" {end} · V", LABEL))
+
+
+def is_own_last(nodes: Sequence[Node]) -> bool:
+    """Whether nothing is added to scores, or multiplies them, behind what hides some by what they are themselves."""
+    rows = {node.key.rstrip("0123456789"): node.row for node in nodes}
+    return all(rows.get(key, -1) < rows["own"] for key in ("mask", "bias", "kinds", "factor", "cap"))
 
 
 def is_zeroed(nodes: Sequence[Node]) -> bool:
@@ -145,12 +166,15 @@ def is_zeroed(nodes: Sequence[Node]) -> bool:
 def write_operand(letter: str, nodes: Sequence[Node]) -> str:
     """Queries or keys, in brackets with what stays theirs in the product: learned numbers, one for each channel.
 
-    Where something is added to them behind that, the letter stands for the sum (Chameleon).
+    Where something is added to them behind that, the letter stands for the sum (Chameleon); where they are normalised,
+    for what they are then, as it does where these numbers are those of the norm (x-transformers).
     """
     lane = [node for node in nodes if node.key.endswith(f"_{letter.lower()}")]
     scaled = [node for node in lane if is_scaled(node, nodes) and LEARNED in name_scaling(node)]
     top = max((node.row for node in lane if node.label.startswith("+ ")), default=-1)
-    told = "".join(name_scaling(node).lower() for node in scaled if node.row > top)
+    made = max((node.row for node in lane if node.key.startswith("linear")), default=-1)
+    is_normed = any(node.key.startswith("norm") and node.row > made for node in lane)
+    told = "".join(name_scaling(node).lower() for node in scaled if node.row > top and not is_normed)
     return f"({letter}{told})" if told else letter
 
 
@@ -162,8 +186,9 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
         kind = node.key.rstrip("0123456789").replace("kinds", "bias")
-        kind = "other scores" if node.label == OTHER_SCORES else kind
-        if kind == "mask" or (kind in ("bias", "other scores") and kind not in found):
+        if node.label in OTHER_SCORES.values():
+            kind = "other scores" if node.label == OTHER_SCORES[None] else "earlier scores"
+        if kind == "mask" or (kind in ("bias", "other scores", "earlier scores") and kind not in found):
             found.append(kind)
         elif kind == "factor":
             found.append((node.label.removeprefix("SCORES "),))

@@ -1,10 +1,10 @@
-"""Keys and values that an earlier layer made, and that a later one reads again (YOCO, Gemma 3n)."""
+"""Keys and values that an earlier layer made, and that a later one reads again (YOCO, Gemma 3n); its scores, too."""
 
 from collections.abc import Iterator
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS
 from xray.ir.flow.remembering import once
 
 MOST_MOVES = 12
@@ -33,6 +33,21 @@ def keep_readers(flow: Flow) -> dict[int, list[int]]:
                     for here in carried(flow, maker):
                         found.setdefault(here, []).append(site.scores)
     return found
+
+
+def find_other_scores(flow: Flow, own: int | None, maker: int | None) -> int | None:
+    """The product of another attention whose scores are added to those of an own one; None if none are.
+
+    They may be masked, and scaled (LiLT, RealFormer).
+    """
+    found = keep_scored(flow).get(here) if (here := flow.carried_from(maker, CARRYING | SCALINGS)) is not None else None
+    return None if found == own else found
+
+
+@once
+def keep_scored(flow: Flow) -> dict[int, int]:
+    """The product of queries and keys from which an attention's scores come, by each step up to its softmax."""
+    return {node: site.scores for site in list_sites(flow) for node in site.scored[:-1]}
 
 
 def carried(flow: Flow, here: int | None) -> Iterator[int]:

@@ -7,8 +7,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
+from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 
-Kind = Literal["scale", "bias", "mask", "softmax"]
+Kind = Literal["scale", "bias", "mask", "own", "softmax"]
+"""What a part does; "own" hides some scores by what they are themselves."""
 MOST_BEHIND = 40
 NO_WEIGHT = -1e4
 """What is added to a score for a key that is not to be seen, or less."""
@@ -90,7 +92,7 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         others = [
             Operand(record, maker)
             for record, maker in flow.given(node)
-            if maker not in spine and len(record.shape) > 1 and record.role != "parameter"
+            if maker not in spine and record.role != "parameter" and len(record.shape) > (step.op not in MASKINGS)
         ]
         if others and all(is_nothing(flow, one.maker) for one in others) and step.op in SUMS | {"mask_scores"}:
             fixed.append(node)
@@ -105,7 +107,9 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             if step.op == "mask_scores" and mask.record.dtype != "bool":
                 parts += read_addend(flow, node, mask)
             elif made_of_scores(flow, mask.maker, spine):
-                fixed.append(node)
+                is_of_rows = mask.record.shape[-1] == 1  # such as have no visible key
+                parts += [] if is_of_rows else [Scored("own", (node,))]
+                fixed += [node] if is_of_rows else []
             else:
                 parts.append(peel(flow, node, mask))
         elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:
@@ -180,9 +184,10 @@ def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     """What is added to the scores: a mask, a bias for positions, or both in one tensor.
 
     A bool that is added makes 1 of yes and 0 of no: it hides nothing, be it added to a bias first (Phi-4 multimodal).
+    Scores of another attention are no mask, be they masked.
     """
     operand = leave_off_bools(flow, operand)
-    if is_of_bools(flow, operand):
+    if is_of_bools(flow, operand) or find_other_scores(flow, keep_scored(flow).get(node), operand.maker) is not None:
         return [Scored("bias", (node,), operand)]
     behind = list_behind(flow, operand.maker)
     bias = find_bias(flow, operand, behind)

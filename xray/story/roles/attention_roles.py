@@ -131,6 +131,10 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
         return "softmax: scores become weights"
     if part.kind == "mask":
         return "hide what may not be seen"
+    if part.kind == "own":
+        return (
+            f"hide all but the {branch.kept_scores:,} highest" if branch.kept_scores else "put others for some scores"
+        )
     if part.kind == "bias":
         return BIASES.get(branch.positions or "", "add a bias to the scores")
     step = flow.steps[site.scores]

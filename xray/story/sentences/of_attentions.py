@@ -5,7 +5,14 @@ from math import isfinite
 from typing import TypeVar
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Positions
-from xray.story.anatomy.branch_words import ACTIVATIONS, NORMS, describe_points, spell_base, spell_of_values
+from xray.story.anatomy.branch_words import (
+    ACTIVATIONS,
+    EARLIER_SCORES,
+    NORMS,
+    describe_points,
+    spell_base,
+    spell_of_values,
+)
 from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
@@ -146,7 +153,12 @@ def spell_values(found: Mapping[str, Collection[str]]) -> str:
 
 def describe_alibi(anatomy: Anatomy) -> str:
     some = tell_where_places(anatomy, "alibi")
-    return "" if some is None else f"ALiBi{some}: a slope for each head makes what is far away count less."
+    found = {(one.sloped, one.heads) for one in attentions(anatomy) if one.positions == "alibi"}
+    sloped, heads = found.pop() if len(found) == 1 else (None, None)
+    which = (
+        f"{sloped} of the {heads} heads" if sloped else "some heads" if any(one for one, _ in found) else "each head"
+    )
+    return "" if some is None else f"ALiBi{some}: a slope for {which} makes what is far away count less."
 
 
 def describe_relative(anatomy: Anatomy) -> str:
@@ -400,6 +412,22 @@ def describe_added_of_values(anatomy: Anatomy) -> str:
         anatomy,
         lambda branch: branch.added_of_values,
         f"a number for each head, made of a key's value, is added to its scores{formula}.",
+    )
+
+
+def describe_earlier_scores(anatomy: Anatomy) -> str:
+    found = sorted({branch.earlier_scores for branch in attentions(anatomy) if branch.earlier_scores})
+    told = " or ".join(EARLIER_SCORES[one] for one in found)
+    return of_some(anatomy, lambda branch: branch.earlier_scores, f"{told} are added to the own ones.")
+
+
+def describe_kept_scores(anatomy: Anatomy) -> str:
+    many = sorted({branch.kept_scores for branch in attentions(anatomy) if branch.kept_scores})
+    return of_some(
+        anatomy,
+        lambda branch: branch.kept_scores,
+        f"each place keeps the {' or '.join(f'{one:,}' for one in many)} highest of its scores in each head; the others"
+        " are hidden before softmax.",
     )
 
 

@@ -228,7 +228,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "three views",
             "three views of each place: what it looks for, what it offers, what it says",
-            lambda part: part.source == "self" and is_apart(part),
+            lambda part: part.source == "self" and is_apart(part) and not part.shifted,
         ),
         of_attention(
             "two sources",
@@ -285,6 +285,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "bias of values", "a number made of each key's value", lambda part: part.added_of_values is not None
         ),
+        of_attention("bias of some heads", "how far apart two are counts too, in some heads", lambda part: part.sloped),
         of_attention("bias", "how far apart two are counts too", lambda part: part.positions in ("alibi", "relative")),
     ),
     "softmax": (

@@ -81,6 +81,15 @@ def describe_mixed_before(anatomy: Anatomy) -> str:
     return of_some(anatomy, lambda branch: branch.mixed_before, told)
 
 
+def describe_shifted(anatomy: Anatomy) -> str:
+    parts = {branch.shifted for branch in attentions(anatomy) if branch.shifted}
+    if len(parts) != 1:
+        return ""
+    before, whole = parts.pop()
+    told = f"{before:,} of the {whole:,} numbers of which a place's queries, keys and values are made are"
+    return of_some(anatomy, lambda branch: branch.shifted, f"{told} those of the place before it.")
+
+
 def describe_values_before(anatomy: Anatomy) -> str:
     parts = {branch.values_before for branch in attentions(anatomy) if branch.values_before}
     if len(parts) != 1:
@@ -103,6 +112,7 @@ def describe_mixed_back(anatomy: Anatomy) -> str:
 
 OF_NEIGHBOURS: tuple[Sentence[Anatomy], ...] = (
     Sentence("queries and keys of places before", describe_mixed_before),
+    Sentence("rows of the place before", describe_shifted),
     Sentence("values of the place before", describe_values_before),
     Sentence("rows mixed with those before", describe_mixed_back),
 )
