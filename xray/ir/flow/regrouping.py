@@ -107,7 +107,9 @@ def are_spread(flow: Flow, moves: Sequence[int]) -> bool:
     for count in range(1, len(moves) + 1):
         before, after = follow(flow, moves[:count])
         cut = [axis for axis in before[1:] if len(axis) == len(("outer", "inner"))]
-        if cut and len(after) > len(("row", "width")) and {*after[-2]} == {outer for outer, _ in cut}:
+        whole = {piece for axis in before[1:] if axis not in cut for piece in axis}
+        maps = {piece for axis in after[1:] for piece in axis} - whole  # of which sequences may be, channels first
+        if cut and len(after) > len(("row", "width")) and {outer for outer, _ in cut} in ({*after[-2]}, maps):
             return True
     return False
 

@@ -174,8 +174,10 @@ def describe_attention(
         pieces=count_pieces(flow, sites, region) or scores.blocks,
         partial=(scores.is_partial and window is None and scores.blocks is None)
         or chooses_queries(flow, query)
-        or ((is_open and causal is False and not gathered and not mixed and not fewer)
-        and leaves_out_places(flow, site, key, region))
+        or (
+            (is_open and causal is False and not gathered and not mixed and not fewer)
+            and leaves_out_places(flow, site, key, region)
+        )
         or None,
         coarse=count_coarse(flow, site, region),
         keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,

@@ -471,7 +471,7 @@ def describe_window(anatomy: Anatomy) -> str:
     return f"{where} each place sees at most {told} places." if told else ""
 
 
-def describe_spread(anatomy: Anatomy) -> str:
+def describe_spread_windows(anatomy: Anatomy) -> str:
     words = "the places of a window lie spread over all, as far from each other as there are windows."
     return of_some(anatomy, lambda branch: branch.spread, words)
 
