@@ -137,8 +137,12 @@ def find_entering(flow: Flow, staging: Staging, chart: Chart, *, is_open: bool) 
 
 
 def find_read(chart: Chart) -> tuple[Step, TensorRecord | None]:
-    """The step that the first box of a sublayer ends with, and what it reads; where that is smaller, what leaves it."""
+    """The step of the first box of a sublayer that reads the stream, and what it reads; else what leaves the sublayer.
+
+    The box may hold several steps, as a norm does: what one of them makes is not the stream (x-transformers).
+    """
     node = chart.node(chart.feet[0]) if chart.feet else chart.nodes[0]
-    step = node.steps[-1] if node.steps else chart.nodes[-1].steps[0]
-    record = chart.nodes[-1].record
-    return step, next((one for one in step.inputs if record is not None and one.shape == record.shape), record)
+    own, record = {step.id for step in node.steps}, chart.nodes[-1].record
+    steps = node.steps or chart.nodes[-1].steps[:1]
+    alike = ((step, one) for step in reversed(steps) for one in step.inputs if record and one.shape == record.shape)
+    return next(((step, one) for step, one in alike if one.source not in own), (steps[-1], record))
