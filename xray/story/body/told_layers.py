@@ -61,15 +61,16 @@ def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
         branch, site = one.branch, one.site
         if site is None or not isinstance(branch, Attention) or not branch.window or branch.source != "self":
             return branch
-        return replace(branch, spread=True) if are_spread(flow, list_moves_past_norms(flow, site)) else branch
+        return replace(branch, spread=True) if are_spread(flow, list_moves_past_norms(flow, one)) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
 
 
-def list_moves_past_norms(flow: Flow, site: Site) -> list[int]:
-    """The moves, the last first, of the rows that an attention makes its queries of, and of these before their norm."""
+def list_moves_past_norms(flow: Flow, found: Branching) -> list[int]:
+    """The moves, the last first, of the rows that a branch's first linear layer reads, and of these before its norm."""
     moves: list[int] = []
-    here = None if site.query.projection is None else flow.makers[site.query.projection][0]
+    first = next((node for node in sorted(found.region.inner) if is_linear(flow, node)), None)
+    here = None if first is None else flow.makers[first][0]
     while here is not None and len(moves) < MOST_TURNS * len(IMAGE_OR_SIGNAL):
         if flow.op(here) in MOVES and flow.steps[here].inputs:
             moves.append(here)
