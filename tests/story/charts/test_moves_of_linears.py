@@ -36,15 +36,6 @@ class AddingApart(nn.Module):
         return torch.mm(rows, self.weight.t()).view(*x.shape[:-1], -1) + self.bias
 
 
-class WithoutKeys(AddingApart):
-    """A linear layer whose bias is copied, and set to 0 for keys, before it is added (Swin 2)."""
-
-    def forward(self, x):
-        bias = self.bias.clone()
-        bias[len(bias) // 3 : len(bias) // 3 * 2].zero_()
-        return functional.linear(x, self.weight, bias)
-
-
 class Attention(nn.Module):
     """Attention of pre-normalised rows, in one window that is as long as it is told: rows of zeros fill it up."""
 
@@ -62,23 +53,30 @@ class Attention(nn.Module):
         return x + self.out(found if self.window == PLACES else found[:, :PLACES])
 
 
-class Forward(nn.Module):
-    """A feed-forward of such linear layers."""
+class WithoutKeys(Attention):
+    """Attention that holds its weights itself, and copies its bias and sets it to 0 for keys (Swin 2)."""
 
     def __init__(self):
+        super().__init__(nn.Linear)
+        del self.qkv
+        self.weight, self.bias = nn.Parameter(torch.randn(3 * WIDTH, WIDTH)), nn.Parameter(torch.randn(3 * WIDTH))
+        self.qkv = self.make
+
+    def make(self, x):
+        bias = self.bias.clone()
+        bias[WIDTH : 2 * WIDTH].zero_()
+        return functional.linear(x, self.weight, bias)
+
+
+class Forward(nn.Module):
+    """A feed-forward of such linear layers, or of others."""
+
+    def __init__(self, linear=Flattening):
         super().__init__()
-        self.norm, self.out, self.back = nn.LayerNorm(WIDTH), Flattening(WIDTH, OUT), Flattening(OUT, WIDTH)
+        self.norm, self.out, self.back = nn.LayerNorm(WIDTH), linear(WIDTH, OUT), linear(OUT, WIDTH)
 
     def forward(self, x):
         return x + self.back(functional.gelu(self.out(self.norm(x))))
-
-
-class ForwardApart(Forward):
-    """The same of layers whose bias is added behind them."""
-
-    def __init__(self):
-        super().__init__()
-        self.out, self.back = AddingApart(WIDTH, OUT), AddingApart(OUT, WIDTH)
 
 
 def read_nodes(*parts):
@@ -98,17 +96,15 @@ def test_a_linear_layer_shows_the_rows_that_it_lays_out_again():
     assert "CUT ANEW" not in nodes
 
 
-@pytest.mark.parametrize("linear", [AddingApart, WithoutKeys])
-def test_a_bias_is_counted_where_the_linear_layer_is_that_it_belongs_to(linear):
-    (made,) = (
-        node for node in read_nodes(Attention(linear), Attention(linear)) if node.label == "ONE LINEAR FOR Q, K, V"
-    )
+@pytest.mark.parametrize("look", [lambda: Attention(AddingApart), WithoutKeys])
+def test_a_bias_is_counted_where_the_linear_layer_is_that_it_belongs_to(look):
+    (made,) = (node for node in read_nodes(look(), look()) if node.label == "ONE LINEAR FOR Q, K, V")
 
     assert made.extra == f"{3 * WIDTH * (WIDTH + 1):,} parameters"
 
 
 def test_a_bias_that_is_added_behind_a_layer_stands_in_its_box():
-    nodes = read_nodes(*(part for _ in range(2) for part in (Attention(AddingApart), ForwardApart())))
+    nodes = read_nodes(*(part for _ in range(2) for part in (Attention(AddingApart), Forward(AddingApart))))
     told = {node.label: (node.extra, node.record.shape) for node in nodes}
     made = [node for node in nodes if node.label in ("ONE LINEAR FOR Q, K, V", "LINEAR O", "LINEAR")]
 

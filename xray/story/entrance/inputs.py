@@ -22,6 +22,7 @@ from xray.story.anatomy.tree import Reads
 from xray.story.branches.visible import FILLED
 from xray.story.entrance.tables import MOVING, looks_up_places
 from xray.story.passages.added_places import is_given
+from xray.story.passages.pools import lays_neighbours
 from xray.story.recognition.between import ONES, is_linear
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.value_shapes import number
@@ -31,6 +32,8 @@ PICTURED = frozenset({"height", "width"})
 SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
 PICTURING = ("pixel", "patch", "image")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
+FILMING = ("video", "clip", "frames")
+"""What the name of an argument holds by which films come in."""
 MADE = ("embed", "feat", "hidden")
 """What the name of an argument holds that takes what another model has made of something."""
 CODED = ("latent", "hidden", "embed")
@@ -81,8 +84,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         return "video" if is_video(sources[0]) else "image"
     if sources and is_named_picture(name_argument(flow, sources[0])):  # a list of patches
         return "image"
-    if sources and len(sources[0].shape) == MAP and not is_sound(sources[0]) and is_cut_into_patches(flow, nodes):
-        return "image"
+    if laid_out := name_laid_out(flow, nodes, stops):
+        return laid_out
     if sources and SOUND & set(sources[0].axes):
         return "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
@@ -91,9 +94,23 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     return "vectors" if reads or (not follows and not looks and sources) else None
 
 
-def is_cut_into_patches(flow: Flow, nodes: Collection[int]) -> bool:
-    """Whether moves among some steps cut what comes in into patches (ViTs whose patches are laid out in rows)."""
-    return any(flow.op(node) in LAYING and find_patches(flow, node) is not None for node in nodes)
+def name_laid_out(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> Reads | None:
+    """What comes in that moves cut into patches (ViTs whose patches are laid out in rows), or lay side by side (PiT).
+
+    With a height and a width it is an image; cut along a third axis too, a film, where its argument is called so.
+    """
+    for node in sorted(nodes):
+        cut = find_patches(flow, node) if flow.op(node) in LAYING else None
+        is_laid = cut is not None or (flow.op(node) == "unfold" and lays_neighbours(flow, node))
+        source = source_of(flow, node, stops) if is_laid else None
+        if source is None or is_sound(source):
+            continue
+        if len(source.shape) == MAP:
+            return "image"
+        is_deep = cut is not None and len(cut.sizes) == len(source.shape[2:]) == len(("time", "height", "width"))
+        if is_deep and any(word in name_argument(flow, source) for word in FILMING):
+            return "video"
+    return None
 
 
 def name_argument(flow: Flow, source: TensorRecord) -> str:
