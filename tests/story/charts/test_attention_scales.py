@@ -260,6 +260,7 @@ def test_heads_without_a_slope_are_told_from_those_that_have_one():
     found = xray.anatomy(xray.trace(nn.Sequential(SomeSloped(), SomeSloped()).eval(), torch.rand(2, 5, WIDTH)))
 
     (branch,) = found.towers[0].branches
+    assert isinstance(branch, Attention)
     assert (branch.positions, branch.sloped) == ("alibi", HEADS - 1)
     told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads makes what is far away count less."
     assert describe_alibi(found) == told

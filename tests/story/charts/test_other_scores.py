@@ -9,11 +9,17 @@ import xray
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.attentions import Attention
 from xray.story.branches.distinctions import list_other_scores
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
 
 PLACES = 7
+
+
+def cut(rows):
+    """Rows of queries, keys and values, each cut into heads."""
+    return rows.reshape(*rows.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
 
 
 class Beside(nn.Module):
@@ -25,14 +31,11 @@ class Beside(nn.Module):
         self.bias = nn.Parameter(torch.rand(HEADS, PLACES, PLACES))
 
     def forward(self, x):
-        query, key, value = self.cut(self.one(x))
-        other_query, other_key, other_value = self.cut(self.other(x))
+        query, key, value = cut(self.one(x))
+        other_query, other_key, other_value = cut(self.other(x))
         others = other_query @ other_key.mT / 2
         first = (query @ key.mT + others).softmax(-1) @ value
         return first + (others + self.bias).softmax(-1) @ other_value
-
-    def cut(self, rows):
-        return rows.reshape(*rows.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
 
 
 class After(nn.Module):
@@ -47,7 +50,7 @@ class After(nn.Module):
     def forward(self, x):
         kept = []
         for way, out, think in zip(self.ways, self.outs, self.thinks, strict=True):
-            query, key, value = Beside.cut(self, way(x))
+            query, key, value = cut(way(x))
             scores = query @ key.mT * query.shape[-1] ** -0.5
             if kept:
                 scores = scores + kept[max(-self.back, -len(kept))]
@@ -68,7 +71,7 @@ def test_masked_scores_of_an_attention_before_are_no_bias_and_no_second_mask(bac
     trace = xray.trace(After(3, back).eval(), torch.rand(2, PLACES, WIDTH))
     flow = read_flow(trace.passes[0])
     kinds = [[part.kind for part in read_scored(flow, site.scored)] for site in list_sites(flow)]
-    told = {branch.earlier_scores for branch in xray.anatomy(trace).towers[0].branches if hasattr(branch, "heads")}
+    told = {branch.earlier_scores for branch in xray.anatomy(trace).towers[0].branches if isinstance(branch, Attention)}
     boxes = [box for box in compose_poster(trace, text_width).boxes if box.lines]
     text = " ".join("".join(run.text for run in line) for box in boxes for line in box.lines)
 

@@ -9,16 +9,28 @@ import xray
 from xray.story.sheet.columns import read_columns
 
 
-class Normed(nn.Module):
-    """Attention behind a norm that is written out: the length is made 1, and numbers multiply that (x-transformers)."""
+class Norm(nn.Module):
+    """The length of each row is made 1, and numbers multiply that (x-transformers)."""
 
     def __init__(self):
         super().__init__()
         self.weight = nn.Parameter(torch.zeros(WIDTH))
+
+    def forward(self, x):
+        weight = self.weight + 1
+        return normalize(x, dim=-1) * WIDTH**0.5 * weight
+
+
+class Normed(nn.Module):
+    """Attention behind such a norm."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = Norm()
         self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, x):
-        normed = normalize(x, dim=-1) * WIDTH**0.5 * (self.weight + 1)
+        normed = self.norm(x)
         query, key, value = (
             way(normed).unflatten(-1, (HEADS, -1)).transpose(1, 2) for way in (self.query, self.key, self.value)
         )
