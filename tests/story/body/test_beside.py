@@ -1,12 +1,18 @@
 """Branches of which some follow one another within one sublayer, and others stand beside each other there."""
 
+from dataclasses import replace
+
 import torch
 from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
+from story.sentences.pools import PLAIN
 from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.branches import Convolution
+from xray.story.anatomy.tree import Norm, Stage
+from xray.story.body.layers import name_coarse
 from xray.story.charts.stage_names import join_names
 from xray.story.sheet.columns import read_columns
 
@@ -180,3 +186,11 @@ def test_sublayers_of_one_kind_with_a_norm_each_stand_side_by_side():
     assert (looking.parallel, [one.part for one in looking.branches]) == (True, ["attention"] * 2)
     assert (thinking.parallel, [one.part for one in thinking.branches]) == (True, ["feed_forward"] * 2)
     assert [group.count for group in tower.groups] == [2]
+
+
+def test_convolutions_beside_each_other_are_no_layers_and_other_sublayers_of_one_kind_are():
+    convolve, think = Convolution((3,), 1), replace(PLAIN, d_ff=7)
+    norm = Norm("before", "layer")
+
+    assert name_coarse(Stage((convolve, convolve), norm, parallel=True)) == "both"
+    assert name_coarse(Stage((think, think), norm, parallel=True)) == name_coarse(Stage((think,), norm))

@@ -80,8 +80,8 @@ def test_how_many_of_its_scores_each_row_keeps_is_told_where_a_comparison_proves
 @pytest.mark.parametrize(
     ("attention", "parts"),
     [
-        (Sparse, ["mask", "own", "softmax"]),
-        (Above, ["mask", "own", "softmax"]),
+        (Sparse, ["mask", "kept", "softmax"]),
+        (Above, ["mask", "kept", "softmax"]),
         (Emptied, ["mask", "softmax"]),
         (Filled, ["mask", "softmax"]),
     ],

@@ -286,7 +286,7 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
     if record is None or len(record.axes) < 3:
         return node
     wanted: dict[int, tuple[str, int]] = {}
-    if node.key.rstrip("0123456789") in ("scores", "mask", "own", "bias", "kinds", "softmax", "zeroed"):
+    if node.key.rstrip("0123456789") in ("scores", "mask", "kept", "bias", "kinds", "softmax", "zeroed"):
         wanted = {-2: (asked, queries), -1: (seen, keys)}
     elif node.key == "turn_k":
         wanted = {-1: (seen, keys)}

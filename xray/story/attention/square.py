@@ -56,7 +56,7 @@ from xray.story.wording import plural
 
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
-ADDED = ("bias", "mask", "own")
+ADDED = ("bias", "mask", "kept")
 ZEROED = "0 WHERE HIDDEN"
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 OTHER_SCORES = {
@@ -147,7 +147,7 @@ def draw_square(
         own = [node for node in own if node not in held]
         if part.kind == "scale":
             made_node = factor_node(flow, part, site, key=key, row=row)
-        elif part.kind == "own":
+        elif part.kind == "kept":
             made_node = own_node(flow, part, site, branch=branch, key=key, row=row)
         else:
             made_node = score_node(flow, part, site, branch=branch, made=made, hiding=hiding, key=key, row=row)

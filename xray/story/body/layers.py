@@ -190,8 +190,11 @@ def begins_anew(kinds: Sequence[str], place: int, length: int) -> bool:
 
 
 def name_coarse(stage: Stage) -> str:
-    """What a stage is for a layer: it mixes places, looks at another tower, or thinks about each place alone."""
-    if stage.parallel and len({one.part for one in stage.branches}) > 1:
+    """What a stage is for a layer: it mixes places, looks at another tower, or thinks about each place alone.
+
+    Convolutions beside each other are no layer's: what they make may be of another kind (FastSpeech 2's predictors).
+    """
+    if stage.parallel and ({one.part for one in stage.branches} not in ({"attention"}, {"feed_forward"})):
         return "both"
     branch = next((one for one in stage.branches if isinstance(one, Looking)), stage.branches[0])
     if isinstance(branch, Looking):

@@ -76,7 +76,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if window is None:
         window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
     blocks = None if sees_both is None else count_blocks(sees_both)
-    own = [part for part in parts if part.kind == "own"]
+    own = [part for part in parts if part.kind == "kept"]
     causal = causal or (None if own and count_kept_scores(flow, site) is None else causal)
     if hiding is None and not causal:
         blocks = next((n for one in joining if (n := count_written(flow, one.maker)) is not None), None)

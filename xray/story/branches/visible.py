@@ -139,7 +139,7 @@ def count_kept_scores(flow: Flow, site: Site) -> int | None:
 
     None too where something else hides scores by what they are.
     """
-    own = [part.nodes[0] for part in read_scored(flow, site.scored) if part.kind == "own"]
+    own = [part.nodes[0] for part in read_scored(flow, site.scored) if part.kind == "kept"]
     if len(own) != 1 or has_keys_first(flow, site) or read_axis(flow.steps[site.softmax]) != -1:
         return None
     masks = [maker for record, maker in flow.given(own[0]) if record.dtype == "bool"]

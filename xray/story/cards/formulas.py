@@ -135,7 +135,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     factors = [term for term in later if not isinstance(term, str)]
     if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors:
         return ()  # such as the two around a tanh (Gemma 4's ear)
-    if "own" in keys and not is_own_last(nodes):
+    if "kept" in keys and not is_own_last(nodes):
         return ()
     q, k = (write_operand(letter, nodes) for letter in "QK")
     begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
@@ -145,7 +145,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     runs += [Run(f" / {cap} )", LABEL)] if cap else []
     for term in later:
         runs += [Run(f" + {term}", LABEL)] if isinstance(term, str) else [Run(" )", LABEL), *write_factor(*term)]
-    if "own" in keys:
+    if "kept" in keys:
         runs += [Run(f" , {branch.kept_scores:,} highest" if branch.kept_scores else " , some replaced", LABEL)]
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
@@ -155,7 +155,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
 def is_own_last(nodes: Sequence[Node]) -> bool:
     """Whether nothing is added to scores, or multiplies them, behind what hides some by what they are themselves."""
     rows = {node.key.rstrip("0123456789"): node.row for node in nodes}
-    return all(rows.get(key, -1) < rows["own"] for key in ("mask", "bias", "kinds", "factor", "cap"))
+    return all(rows.get(key, -1) < rows["kept"] for key in ("mask", "bias", "kinds", "factor", "cap"))
 
 
 def is_zeroed(nodes: Sequence[Node]) -> bool:

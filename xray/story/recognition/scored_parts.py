@@ -9,8 +9,8 @@ from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 
-Kind = Literal["scale", "bias", "mask", "own", "softmax"]
-"""What a part does; "own" hides some scores by what they are themselves."""
+Kind = Literal["scale", "bias", "mask", "kept", "softmax"]
+"""What a part does; "kept" hides some scores by what they are themselves."""
 MOST_BEHIND = 40
 NO_WEIGHT = -1e4
 """What is added to a score for a key that is not to be seen, or less."""
@@ -108,7 +108,7 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 parts += read_addend(flow, node, mask)
             elif made_of_scores(flow, mask.maker, spine):
                 is_of_rows = mask.record.shape[-1] == 1  # such as have no visible key
-                parts += [] if is_of_rows else [Scored("own", (node,))]
+                parts += [] if is_of_rows else [Scored("kept", (node,))]
                 fixed += [node] if is_of_rows else []
             else:
                 parts.append(peel(flow, node, mask))
