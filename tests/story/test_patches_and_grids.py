@@ -150,3 +150,21 @@ def test_nothing_is_said_of_spread_places_where_windows_alone_are_cut():
 
     assert "GRIDS" not in said
     assert "spread" not in said
+
+
+def test_places_lie_spread_in_every_layer_that_moves_nothing_between():
+    class Once(Turns):
+        """The places are laid out once, before several layers (MobileViT)."""
+
+        def forward(self, image):
+            x = self.patches(image)
+            batch, _, high, wide = x.shape
+            x = x.reshape(batch, WIDTH, PART, high // PART, PART, wide // PART).permute(0, 3, 5, 2, 4, 1)
+            x = x.reshape(batch, -1, PART * PART, WIDTH)
+            for layer in self.layers:
+                x = layer(x)
+            return x
+
+    (tower,) = xray.anatomy(xray.trace(Once(["grid"] * 3), torch.randn(2, 3, SIDE, SIDE))).towers
+
+    assert {branch.spread for branch in tower.branches if isinstance(branch, Looks)} == {True}

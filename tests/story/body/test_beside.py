@@ -190,7 +190,7 @@ def test_sublayers_of_one_kind_with_a_norm_each_stand_side_by_side():
 
 def test_convolutions_beside_each_other_are_no_layers_and_other_sublayers_of_one_kind_are():
     convolve, think = Convolution((3,), 1), replace(PLAIN, d_ff=7)
-    norm = Norm("before", "layer")
+    norm = Norm("layer", "before")
 
-    assert name_coarse(Stage((convolve, convolve), norm, parallel=True)) == "both"
-    assert name_coarse(Stage((think, think), norm, parallel=True)) == name_coarse(Stage((think,), norm))
+    assert name_coarse(Stage((convolve, convolve), True, norm)) == "both"
+    assert name_coarse(Stage((think, think), True, norm)) == name_coarse(Stage((think,), False, norm))

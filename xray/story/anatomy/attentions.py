@@ -77,7 +77,7 @@ class Attention(Looking):
     rolled: bool | None = None
     """Whether places that are cut into windows are rolled before (Swin)."""
     spread: bool | None = None
-    """Whether the places of a window lie spread over all, as far from each other as there are windows (MaxViT)."""
+    """Whether the places of a window lie spread over all, and none beside another one (MaxViT)."""
     kept_apart: float | None = None
     """By how much masks lower the scores of places that the roll alone brought into one window."""
     pooled: int | None = None

@@ -56,18 +56,22 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
 def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
     """Layers with the attentions of windows whose places lie spread over all (MaxViT)."""
+    streams = {joint.add: joint.stream for layer in layers for staging in layer for joint in staging.joints}
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
         if site is None or not isinstance(branch, Attention) or not branch.window or branch.source != "self":
             return branch
-        return replace(branch, spread=True) if are_spread(flow, list_moves_past_norms(flow, one)) else branch
+        return replace(branch, spread=True) if are_spread(flow, list_moves_before(flow, one, streams)) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
 
 
-def list_moves_past_norms(flow: Flow, found: Branching) -> list[int]:
-    """The moves, the last first, of the rows that a branch's first linear layer reads, and of these before its norm."""
+def list_moves_before(flow: Flow, found: Branching, streams: Mapping[int, int | None]) -> list[int]:
+    """The moves, the last first, of the rows that a branch's first linear layer reads: before its norm and sums too.
+
+    `streams` are what was there before each sum: the rows stay where they are (MobileViT).
+    """
     moves: list[int] = []
     first = next((node for node in sorted(found.region.inner) if is_linear(flow, node)), None)
     here = None if first is None else flow.makers[first][0]
@@ -75,6 +79,8 @@ def list_moves_past_norms(flow: Flow, found: Branching) -> list[int]:
         if flow.op(here) in MOVES and flow.steps[here].inputs:
             moves.append(here)
             here = flow.makers[here][0]
+        elif here in streams:
+            here = next((one for one in flow.makers[here] if flow.carried_from(one) == streams[here]), None)
         else:
             norm = find_any_norm(flow, here)
             here = None if norm is None else norm.origin

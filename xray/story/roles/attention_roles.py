@@ -131,7 +131,7 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
         return "softmax: scores become weights"
     if part.kind == "mask":
         return "hide what may not be seen"
-    if part.kind == "own":
+    if part.kind == "kept":
         return (
             f"hide all but the {branch.kept_scores:,} highest" if branch.kept_scores else "put others for some scores"
         )

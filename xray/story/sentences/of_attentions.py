@@ -472,7 +472,7 @@ def describe_window(anatomy: Anatomy) -> str:
 
 
 def describe_spread_windows(anatomy: Anatomy) -> str:
-    words = "the places of a window lie spread over all, as far from each other as there are windows."
+    words = "the places of a window lie spread over all."
     return of_some(anatomy, lambda branch: branch.spread, words)
 
 
