@@ -159,12 +159,14 @@ def test_places_lie_spread_in_every_layer_that_moves_nothing_between():
         def forward(self, image):
             x = self.patches(image)
             batch, _, high, wide = x.shape
+            x = self.layers[0](x.flatten(2).mT[:, None]).squeeze(1).mT.unflatten(2, (high, wide))
             x = x.reshape(batch, WIDTH, PART, high // PART, PART, wide // PART).permute(0, 3, 5, 2, 4, 1)
             x = x.reshape(batch, -1, PART * PART, WIDTH)
-            for layer in self.layers:
+            for layer in self.layers[1:]:
                 x = layer(x)
             return x
 
-    (tower,) = xray.anatomy(xray.trace(Once(["grid"] * 3), torch.randn(2, 3, SIDE, SIDE))).towers
+    (tower,) = xray.anatomy(xray.trace(Once(["grid"] * 4), torch.randn(2, 3, SIDE, SIDE))).towers
+    looks = [branch for branch in tower.branches if isinstance(branch, Looks)]
 
-    assert {branch.spread for branch in tower.branches if isinstance(branch, Looks)} == {True}
+    assert {(branch.window, branch.spread) for branch in looks} == {(None, None), (PART**2, True)}
