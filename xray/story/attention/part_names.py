@@ -24,6 +24,8 @@ from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 from xray.story.recognition.turning import is_rotary
 
+PLACES_MIXED = "PLACES MIXED"
+
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
     """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
@@ -100,7 +102,7 @@ def count_layers_reading(flow: Flow, part: Part) -> int:
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if mixes_places(flow, part):
-        return f"PLACES MIXED {letters}"
+        return f"{PLACES_MIXED} {letters}"
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
