@@ -11,6 +11,8 @@ from xray.story.cards.title import list_sizes
 from xray.story.cards.told import Scored
 from xray.story.charts.bridge_chart import chart_bridge
 from xray.story.facts.totals import count_params
+from xray.story.passages.bridges import count_joined
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -106,3 +108,34 @@ def test_biases_that_are_looked_up_for_scores_are_no_words_and_begin_no_tower():
 
     assert (towering.tower.reads, towering.tower.vocab, towering.tower.layers) == ("image", None, 3)
     assert [one.joined for one in towering.tower.bridges] == [2]
+
+
+class Merges(nn.Module):
+    """A few learned rows make new ones of all that came (PatchMerger), or each is made of two neighbours."""
+
+    def __init__(self, *, asks):
+        super().__init__()
+        self.norm, self.asks = nn.LayerNorm(WIDTH), nn.Parameter(torch.rand(LEFT, WIDTH)) if asks else None
+        self.joins = None if asks else nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        x = self.norm(x)
+        if self.joins is not None:
+            return self.joins(x.reshape(len(x), LEFT, 2 * WIDTH))
+        return (self.asks @ x.mT / WIDTH**0.5).softmax(dim=-1) @ x
+
+
+@pytest.mark.parametrize(("asks", "joined"), [(True, None), (False, 2)])
+def test_rows_that_are_made_of_all_join_no_neighbours(asks, joined):
+    layers = [part for _ in range(2) for part in (AttentionPart(), FeedForwardPart())]
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers, Merges(asks=asks), AttentionPart(), FeedForwardPart())
+
+    anatomy = xray.anatomy(xray.trace(model.eval(), torch.randn(BATCH, PLACES, 7)))
+
+    assert [one.joined for one in anatomy.towers[-1].bridges] == [joined]
+    assert any("become one" in text for text in list_sentences(anatomy)) == (not asks)
+
+
+def test_a_mean_of_all_rows_of_a_sequence_joins_no_neighbours():
+    assert count_joined((BATCH, PLACES, WIDTH), (BATCH, WIDTH), WIDTH, WIDTH) is None
+    assert count_joined((BATCH, WIDTH, 4, 4), (BATCH, WIDER, 2, 2), WIDTH, WIDER) == 4

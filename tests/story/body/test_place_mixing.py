@@ -56,6 +56,36 @@ class LaysAnew(Mixes):
         return x.reshape(len(x), x.shape[2], x.shape[1])
 
 
+class Convolves(nn.Module):
+    """Convolutions of one place take the places for channels: rows are not turned."""
+
+    def __init__(self, kernel=1):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Conv1d(PLACES, WIDE, kernel, padding="same")
+        self.back = nn.Conv1d(WIDE, PLACES, kernel, padding="same")
+
+    def forward(self, x):
+        return x + self.back(nn.functional.gelu(self.out(self.norm(x))))
+
+
+class Gates(nn.Module):
+    """Each place goes out and back, and half of its numbers are mixed on the way with those of all (gMLP)."""
+
+    def __init__(self, *, over="places"):
+        super().__init__()
+        self.norm, self.out, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDE), nn.Linear(WIDE, WIDTH)
+        self.normed, self.over = nn.LayerNorm(WIDE), over
+        many = PLACES if over == "places" else WIDE
+        self.weights = nn.Parameter(torch.randn(1, many, many))
+
+    def forward(self, x):
+        kept, mixed = nn.functional.gelu(self.out(self.norm(x))).chunk(2, dim=-1)
+        rows = self.normed(mixed).view(len(x), PLACES, 1, WIDE).transpose(1, 2)
+        equation = "b h n d, h m n -> b h m d" if self.over == "places" else "b h n d, h e d -> b h n e"
+        rows = torch.einsum(equation, rows, self.weights)
+        return x + self.back(kept * rows.transpose(1, 2).reshape(len(x), PLACES, WIDE))
+
+
 def record(make):
     torch.manual_seed(0)
     layers = [one() for _ in range(3) for one in (make, Thinks)]
@@ -78,10 +108,37 @@ def test_places_that_are_mixed_by_learned_weights_are_told_so(make, activation):
     assert any("Places are mixed by learned weights, the same for every channel." in text for text in texts)
 
 
+def test_convolutions_of_one_place_over_places_mix_these():
+    trace = record(Convolves)
+    texts = read_texts(trace)
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert group.stages[0].branches == (PlaceMixing(PLACES, WIDE, "gelu"),)
+    assert "MIXING OF PLACES" in texts
+    assert sum("Each place alone" in text for text in texts) == 1  # the layer that thinks
+
+
+def test_a_learned_square_between_layers_over_each_place_mixes_these():
+    trace = record(Gates)
+    texts = read_texts(trace)
+
+    (group,) = xray.anatomy(trace).towers[0].groups
+    assert group.stages[0].branches == (PlaceMixing(PLACES, None, None),)
+    assert any(text.startswith("PLACES MIXED") for text in texts)
+    assert sum("Each place alone" in text for text in texts) == 1  # the layer that thinks
+
+
 @pytest.mark.parametrize(
     "make",
-    [LaysAnew, Thinks, TurnsBetween, partial(TurnsBetween, wide=True)],
-    ids=["laid anew", "thinks", "turns between", "turns a square"],
+    [
+        partial(Gates, over="numbers"),
+        partial(Convolves, kernel=3),
+        LaysAnew,
+        Thinks,
+        TurnsBetween,
+        partial(TurnsBetween, wide=True),
+    ],
+    ids=["square over numbers", "kernel of three", "laid anew", "thinks", "turns between", "turns a square"],
 )
 def test_rows_that_are_not_turned_or_turned_back_between_mix_no_places(make):
     texts = read_texts(record(make))

@@ -6,6 +6,9 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.attention.lanes import Part
+from xray.story.attention.part_names import label_part
+from xray.story.body.reading import read_pass
 from xray.story.poster import compose_poster
 
 PLACES, WAIST, TURNED, D_K = 5, 7, 4, WIDTH // HEADS
@@ -143,6 +146,16 @@ def test_a_linear_layer_beside_the_queries_is_told():
 
     assert "LINEAR BESIDE Q" in named
     assert "SIDE BY SIDE Q" not in named
+
+
+def test_convolutions_that_make_queries_beside_a_row_are_named_in_their_order():
+    convs = nn.Conv2d(WIDTH, WIDTH, 5, padding=2, groups=WIDTH), nn.Conv2d(WIDTH, WIDTH, 1)
+    flow = read_pass(xray.trace(nn.Sequential(*convs), torch.rand(2, WIDTH, 3, 3)).passes[0]).flow
+    nodes = tuple(place for place in range(len(flow.steps)) if flow.op(place) == "conv2d")
+
+    label = label_part(flow, Part("rotate", nodes, flow.output(nodes[-1])), "Q", narrow=True)
+
+    assert label == "CONV 5×5 BY CHANNEL, CONV 1×1 Q"  # RvT
 
 
 class Pooled(Scaled):

@@ -67,3 +67,24 @@ def test_a_convolution_that_is_added_before_the_layers_is_told(more, told):
     (tower,) = xray.anatomy(xray.trace(Mixed(**more).eval(), torch.rand(2, PLACES, 7))).towers
 
     assert describe_entrance(tower) == f"Vectors come in.{told}"
+
+
+class Spelled(Mixed):
+    """What a table gives for each id goes through convolutions before the layers (Charformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(31, WIDTH)
+        self.first = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH)
+
+    def forward(self, x):
+        x = self.first(self.table(x).mT).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_ids_that_are_looked_up_are_no_signal_though_convolutions_follow():
+    (tower,) = xray.anatomy(xray.trace(Spelled().eval(), torch.arange(2 * PLACES).view(2, PLACES))).towers
+
+    assert (tower.reads, tower.vocab) == ("ids", 31)

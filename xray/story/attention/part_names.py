@@ -24,6 +24,8 @@ from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 from xray.story.recognition.turning import is_rotary
 
+PLACES_MIXED = "PLACES MIXED"
+
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
     """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
@@ -100,7 +102,7 @@ def count_layers_reading(flow: Flow, part: Part) -> int:
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if mixes_places(flow, part):
-        return f"PLACES MIXED {letters}"
+        return f"{PLACES_MIXED} {letters}"
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
@@ -128,6 +130,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
         mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
         beside = {node for node in part.nodes if is_linear(flow, node)}
+        if all(flow.op(node) in FINDINGS for node in beside):
+            return f"{name_convolutions(flow, part)} {letters}"
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
     if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
@@ -191,6 +195,12 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
         return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def name_convolutions(flow: Flow, part: Part) -> str:
+    """The convolutions of a part, in the order of its steps."""
+    told = [label_step(flow, node) for node in sorted(part.nodes) if flow.op(node) in FINDINGS]
+    return ", ".join(told).replace("CONVOLUTION", "CONV")
 
 
 def joins_layers(flow: Flow, part: Part) -> bool:

@@ -31,9 +31,19 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
-from xray.story.branches.lengths import lay_last
+from xray.story.branches.lengths import lay_last, read_mixing
 from xray.story.branches.others import describe_convolution
-from xray.story.recognition.between import Region, does_mix, projections_in, strip_plain, width_in, width_out
+from xray.story.recognition.between import (
+    Region,
+    does_mix,
+    is_linear,
+    makes_rows,
+    name_groups,
+    projections_in,
+    strip_plain,
+    width_in,
+    width_out,
+)
 from xray.story.recognition.curved_sites import find_curved
 from xray.story.recognition.earlier_keys import find_other_scores
 from xray.story.recognition.norms import find_norm
@@ -148,8 +158,10 @@ def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int])
 
 def is_across_places(flow: Flow, region: Region) -> bool:
     """Whether the linear layers of a branch multiply columns of places, and not each place by itself (MLP-Mixer)."""
-    shape = flow.output(region.end).shape
-    own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
+    shape, linear = flow.output(region.end).shape, projections_in(flow, region.inner)
+    if any(read_mixing(flow, node) is not None or convolves_rows(flow, node) for node in linear):
+        return True
+    own = [node for node in linear if flow.op(node) not in FINDINGS]
     if len(shape) < 3 or not own:
         return False
     lengths = {size for size in shape[1:-1] if size != shape[-1]}
@@ -162,8 +174,41 @@ def is_across_places(flow: Flow, region: Region) -> bool:
     )
 
 
+def convolves_rows(flow: Flow, node: int) -> bool:
+    """Whether a convolution of one place takes rows for channels, whose numbers a step just before has laid last."""
+    made = next(iter(flow.makers[node]), None)
+    is_single = flow.op(node) in FINDINGS and is_linear(flow, node) and not name_groups(flow, node)
+    if not is_single or made is None or not makes_rows(flow, made):
+        return False
+    return len(flow.output(node).shape) == 3 and flow.output(made).shape == flow.steps[node].inputs[0].shape
+
+
+def describe_convolved_rows(flow: Flow, region: Region, nodes: frozenset[int]) -> PlaceMixing | None:
+    """The facts of convolutions of one place, one or two, that take rows for channels; None for any others."""
+    shape, own = flow.output(region.end).shape, projections_in(flow, region.inner)
+    if len(own) not in (1, 2) or any(flow.op(node) not in FINDINGS for node in own) or not convolves_rows(flow, own[0]):
+        return None
+    if any(flow.op(node) in TURNS for node in region.inner) or flow.output(own[-1]).shape != shape:
+        return None
+    found = describe_feed_forward(flow, region, nodes)
+    activation = None if found is None else found.activation
+    return PlaceMixing(shape[1], width_out(flow, own[0]) if own[1:] else None, activation)
+
+
+def describe_square(flow: Flow, region: Region) -> PlaceMixing | None:
+    """The facts of one learned square by which a branch mixes places, beside layers over each of them (gMLP)."""
+    mixing = [node for node in projections_in(flow, region.inner) if read_mixing(flow, node) is not None]
+    places = flow.output(region.end).shape[-2:-1]
+    if len(mixing) != 1 or read_mixing(flow, mixing[0]) != places * 2:
+        return None
+    is_one = any(prod(record.shape) == prod(places * 2) for record in flow.steps[mixing[0]].inputs)
+    return PlaceMixing(places[0], None, None) if is_one else None
+
+
 def describe_place_mixing(flow: Flow, region: Region, nodes: frozenset[int]) -> PlaceMixing | None:
     """The facts of linear layers along the places of rows that were turned for them, and are turned back; else None."""
+    if (told := describe_convolved_rows(flow, region, nodes) or describe_square(flow, region)) is not None:
+        return told
     shape = flow.output(region.end).shape
     own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
     if len(shape) < 3 or not own or shape[-2] == shape[-1] or not is_across_places(flow, region):

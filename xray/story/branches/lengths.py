@@ -18,7 +18,7 @@ from xray.ir.turns import swaps_last_two
 from xray.story.branches.operands import Side
 from xray.story.branches.scores import Cells, mark_hidden, read_squares
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import Region, is_linear, projections_in, width_out
+from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
 from xray.story.recognition.known_values import keep_hiding
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_rules import LOW
@@ -267,7 +267,7 @@ def count_mixed_keys(flow: Flow, key: Side, value: Side, region: Region) -> int 
 def read_mixing(flow: Flow, node: int) -> tuple[int, int] | None:
     """How many rows a step mixes by learned numbers, and to how many; None where it works on the numbers of each.
 
-    Proven where a linear layer made the rows: what it does not sum over are the numbers that that one gave each.
+    Proven where a linear layer or a norm made the rows: what it does not sum over are the numbers that that gave each.
     """
     equation, number = read_equation(flow.steps[node]), data_input(flow, node)
     if equation is None or number is None or not is_projection(flow, node):
@@ -275,7 +275,7 @@ def read_mixing(flow: Flow, node: int) -> tuple[int, int] | None:
     before, after, made = equation[number], equation[2], flow.makers[node][number]
     begun, new = flow.carried_from(made), [letter for letter in after if letter not in before]
     is_turned = any(swaps_last_two(flow.steps[one]) for one in list_turns(flow, made))
-    if begun is None or not is_linear(flow, begun) or is_turned or len(new) != 1 or len(before) < 2:
+    if not makes_rows(flow, begun) or is_turned or len(new) != 1 or len(before) < 2:
         return None
     given, shape = flow.steps[node].inputs[number].shape, flow.output(node).shape
     is_mixed = before[-2] not in after and before[-1] in after and len(after) == len(shape)

@@ -31,11 +31,13 @@ from xray.story.attention.apart import (
 from xray.story.attention.chart import chart_attention
 from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.lanes import list_opening
+from xray.story.attention.part_names import PLACES_MIXED
 from xray.story.attention.sampled import chart_sampling
 from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
 from xray.story.branches.caps import label_scale
+from xray.story.branches.lengths import read_mixing
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
@@ -276,9 +278,11 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
 
 
 def label_turns(flow: Flow, found: Branching) -> dict[int, str]:
-    """What the steps are called that lay places last, and first again; none in a branch that does not mix places."""
-    turns = (node for node in found.region.inner if flow.op(node) in TURNS and flow.output(node).is_float)
-    return dict.fromkeys(turns, AXES_SWAPPED) if isinstance(found.branch, PlaceMixing) else {}
+    """What the steps are called that lay places last, and first again, or else mix them; none in any other branch."""
+    inner = found.region.inner if isinstance(found.branch, PlaceMixing) else ()
+    mixing = [node for node in inner if read_mixing(flow, node) is not None]
+    turns = (node for node in inner if flow.op(node) in TURNS and flow.output(node).is_float)
+    return dict.fromkeys(mixing, PLACES_MIXED) if mixing else dict.fromkeys(turns, AXES_SWAPPED)
 
 
 def label_rows_beside(flow: Flow, found: Branching) -> dict[int, str]:

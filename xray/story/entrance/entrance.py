@@ -93,7 +93,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     picking = frozenset[int]().union(*(one.nodes for node in tables if (one := find_choice(flow, node)) is not None))
     norms = list_norms(flow, nodes - picking)
-    outer = [node for node in finders if source_of(flow, node, stops) is not None]
+    sources = {node: source for node in finders if (source := source_of(flow, node, stops)) is not None}
+    outer = [node for node, source in sources.items() if source.role != "ids"]
     vectors = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
     others = bool(outer or vectors) and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)

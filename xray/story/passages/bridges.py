@@ -8,6 +8,7 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, NORMS, SCALINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
+from xray.ir.flow.projections import is_product
 from xray.story.anatomy.tree import Bridge
 from xray.story.body.layers import Layer
 from xray.story.body.scale import find_bend_behind
@@ -100,7 +101,8 @@ def find_bridges(
             is_added = find_residual(flow, before, start) is not None
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
-            bridge = Bridge(number, joined, d_in, d_out, heads=heads, added=is_added, counted=counted)
+            told = None if mixes_all(flow, before, leaves, looking) else joined
+            bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted)
             cut = find_cut(flow, before, leaves)
             aside = (
                 frozenset[int]()
@@ -224,11 +226,19 @@ def is_learned(flow: Flow, node: int) -> bool:
     return bool(flow.steps[node].params) or any(record.role == "parameter" for record in flow.steps[node].inputs)
 
 
+def mixes_all(flow: Flow, before: int, leaves: Collection[int], looking: Sequence[Site]) -> bool:
+    """Whether products make new rows of all that came, as a few learned rows ask for them (PatchMerger)."""
+    asks = (before in flow.behind(*site.query.nodes) for site in looking)
+    return any(is_product(flow, node) for node in leaves) and not any(asks)
+
+
 def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: int) -> int | None:
-    """How many rows become one; None where it is no whole number, or the same number of them."""
+    """How many rows become one; None where it is no whole number, the same number of them, or all with no axis left."""
     if before[0] != after[0] or not d_in or not d_out:
         return None
     rows, left = prod(before) // d_in, prod(after) // d_out
+    if left == before[0] and len(after) < len(before):
+        return None
     return rows // left if rows > left and rows % left == 0 else None
 
 

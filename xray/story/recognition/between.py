@@ -268,6 +268,14 @@ def is_linear(flow: Flow, node: int) -> bool:
     return flow.is_leaf(node) and is_projection(flow, node)
 
 
+def makes_rows(flow: Flow, node: int | None) -> bool:
+    """Whether a step gives rows of which the numbers lie last, by a linear layer over these or a norm of each row."""
+    if node is None or flow.op(node) in FINDINGS:
+        return False
+    is_norm = flow.op(node) in NORMS and str(flow.steps[node].settings.get("normalized_shape", "")).isdecimal()
+    return is_norm or is_linear(flow, node)
+
+
 def name_groups(flow: Flow, node: int) -> str:
     """In how many groups of channels a linear layer is that is written as a convolution; "" for all in one."""
     groups = next(iter(read_sizes(flow, node, "groups")), 1) if flow.op(node) in FINDINGS else 1
