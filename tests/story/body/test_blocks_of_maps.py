@@ -146,7 +146,7 @@ def test_places_of_a_map_that_is_cut_inside_a_sublayer_see_no_more_than_a_block(
 
     assert read_stations(model) == [
         "Every place looks at no more than 9 places, in 3 of 4 layers; at fewer in 2 of these.",
-        "Every place looks at no more than 4 places, in 2 of 4 layers; at fewer in 1 of these.",
+        "Every place looks at no more than 4 places, spread over all, in 2 of 4 layers; at fewer in 1 of these.",
         "Every place looks at itself alone, in 1 of 4 layers.",
         "Every place looks at every other.",
     ]

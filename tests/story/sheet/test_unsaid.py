@@ -315,7 +315,7 @@ def test_a_last_norm_behind_which_a_cast_changes_nothing_leaves_the_tower():
         def __init__(self):
             super().__init__()
             self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Layer(nn.Identity()) for _ in range(2)))
-            self.scale = nn.Parameter(torch.ones(50))
+            self.scale = nn.Parameter(torch.ones(WIDTH))
 
         def forward(self, x):
             x = self.layers(x)

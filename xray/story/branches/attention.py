@@ -116,6 +116,7 @@ def describe_attention(
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
     mixed = count_mixed_keys(flow, key, value, region)
+    pieces, coarse = count_pieces(flow, sites, region) or scores.blocks, count_coarse(flow, site, region)
     fewer = count_fewer_keys(flow, site, key) if is_open and not gathered and not mixed else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
@@ -128,6 +129,8 @@ def describe_attention(
     fused = name_fusion(query, key, value)
     apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
+    is_told = gathered or mixed or fewer or pieces or coarse
+    may_leave_out = is_open and causal is False and not is_told
     return Attention(
         source=source,
         heads=heads,
@@ -171,15 +174,12 @@ def describe_attention(
         mixed_keys=mixed,
         fewer_keys=fewer,
         other_rows=bool(key.others) or None,
-        pieces=count_pieces(flow, sites, region) or scores.blocks,
+        pieces=pieces,
         partial=(scores.is_partial and window is None and scores.blocks is None)
         or chooses_queries(flow, query)
-        or (
-            (is_open and causal is False and not gathered and not mixed and not fewer)
-            and leaves_out_places(flow, site, key, region)
-        )
+        or (may_leave_out and leaves_out_places(flow, site, key, region))
         or None,
-        coarse=count_coarse(flow, site, region),
+        coarse=coarse,
         keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
         chosen_keys=True if choice is not None else None,

@@ -247,7 +247,7 @@ def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | N
     if not key.is_own or places is None or len(square) not in HEADS_APART or not square[-1]:
         return None
     sequences = square[0] if len(square) == max(HEADS_APART) else flow.output(region.end).shape[0]
-    if places != sequences * square[-2] or square[0] % sequences:
+    if not sequences or places != sequences * square[-2] or square[0] % sequences:
         return None
     aside = count_aside(flow, site)
     times, rest = divmod(square[-2] - aside, square[-1] - aside) if square[-1] > aside else (0, 0)
