@@ -521,3 +521,31 @@ def test_no_line_leads_from_numbers_that_are_none(kept):
     ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
 
     assert any(source == "LINEAR" and target != "LAYER NORM" for source, target in ways) == bool(kept)
+
+
+class Distant(nn.Module):
+    """Rows times others picked from a table: each its own, by how far they are, or all the same."""
+
+    def __init__(self, equation, pick):
+        super().__init__()
+        self.first, self.table = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.rand(2 * PLACES, WIDTH))
+        self.equation, self.pick = equation, pick
+
+    def forward(self, x):
+        x = self.first(x)
+        return torch.einsum(self.equation, x, self.table[self.pick(x)])
+
+
+def tell_distances(_):
+    return torch.arange(PLACES)[:, None] - torch.arange(PLACES)[None] + PLACES
+
+
+@pytest.mark.parametrize(
+    ("equation", "pick", "told"),
+    [
+        ("bnc,nkc->bnk", tell_distances, "PRODUCT"),
+        ("bnc,kc->bnk", lambda _: torch.arange(PLACES) + 1, "LINEAR"),
+    ],
+)
+def test_rows_that_meet_rows_of_their_own_from_a_table_are_multiplied_and_no_linear_layer(equation, pick, told):
+    assert labels_of(Distant(equation, pick), rows()) == ["LINEAR", told]
