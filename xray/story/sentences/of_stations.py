@@ -265,6 +265,12 @@ def describe_fewer_keys(branch: Branch) -> str:
     return f"Every place looks at {count:,} keys, each made of several places." if count else ""
 
 
+def describe_first_row(branch: Branch) -> str:
+    """How many places the first row looks at, where it alone asks."""
+    count = branch.first_row if isinstance(branch, Attention) else None
+    return f"The first row looks at all {count:,}." if count else ""
+
+
 def describe_pieces(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.pieces:
         return ""
@@ -348,6 +354,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places are rolled, and look at those that were as far away before.",
         lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
     ),
+    Sentence("station of the first row", describe_first_row),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
