@@ -237,6 +237,8 @@ def describe_chosen(branch: Branch) -> str:
     count = branch.chosen or branch.chosen_or_none
     few = f"{count} of {branch.experts} experts" if count and branch.experts else "experts"
     few += " or none" * bool(branch.chosen_or_none)
+    if branch.capacity and not branch.neighbours:
+        return f"Each place through at most {few}."  # it depends on how many before it an expert has taken
     around = "those just before it" if branch.looks_back else "places next to it"
     return (
         f"Each place through {few}, then mixed with {around}."
