@@ -8,7 +8,9 @@ from torch.nn import functional
 
 import xray
 from xray.story.anatomy.branches import Experts
+from xray.story.anatomy.wording import name_active
 from xray.story.sentences.of_feed_forwards import describe_experts
+from xray.story.sentences.of_stations import describe_chosen
 from xray.story.sheet.columns import read_columns
 
 EXPERTS, MOST = 4, 3
@@ -75,6 +77,47 @@ def test_how_many_are_chosen_is_not_told_where_an_expert_takes_more_rows_than_th
 
     assert (found.experts, found.chosen) == (EXPERTS, None)
     assert "to 1 of" not in told
+
+
+class Slotted(nn.Module):
+    """Experts that each take `most` places of a sequence into rows of their own, two chosen for a place (ST-MoE)."""
+
+    def __init__(self, *, counted=True):
+        super().__init__()
+        self.counted, self.norm, self.router = counted, nn.LayerNorm(WIDTH), nn.Linear(WIDTH, EXPERTS)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) for _ in range(EXPERTS)
+        )
+
+    def forward(self, x):
+        given = self.norm(x)
+        weights, chosen = self.router(given).softmax(-1).topk(2, -1)
+        flags = functional.one_hot(chosen, EXPERTS)
+        picked, weighed = flags.sum(-2).float(), (flags * weights[..., None]).sum(-2)
+        before = (picked.cumsum(-2) - picked) * picked
+        if self.counted:
+            picked = picked * (before < MOST).float()
+        rows = functional.one_hot(before.long().clamp(max=MOST), MOST + 1)[..., :MOST]
+        sent = rows * picked[..., None]
+        taken = torch.einsum("bnd,bnec->becd", given, sent)
+        made = torch.stack([expert(taken[:, number]) for number, expert in enumerate(self.experts)], 1)
+        return x + torch.einsum("becd,bnec->bnd", made, sent * weighed[..., None])
+
+
+@pytest.mark.parametrize("counted", [True, False])
+def test_places_go_through_as_many_as_were_chosen_at_most_where_experts_have_rows_for_so_many(counted):
+    torch.manual_seed(0)
+    anatomy = xray.anatomy(xray.trace(Reader(AttentionPart(), Slotted(counted=counted)).eval(), rows()))
+    (found,) = (one for one in anatomy.towers[0].branches if isinstance(one, Experts))
+    told = describe_experts(anatomy)
+
+    assert (found.experts, found.chosen, found.capacity) == (EXPERTS, 2, MOST if counted else None)
+    assert (
+        "to at most 2 of 4. An expert takes 3 places of a sequence at most; it leaves out those beyond." in told
+    ) == (counted)
+    most = "through at most 2 of 4 experts." if counted else "alone, through 2 of 4 experts."
+    assert describe_chosen(found) == f"Each place {most}"
+    assert name_active(anatomy) == f"used for each place{', at most' * counted}"
 
 
 def list_edges(**options):

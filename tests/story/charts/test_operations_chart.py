@@ -476,3 +476,76 @@ def test_the_real_part_of_a_transform_stands_in_its_box():
 
     assert box.record.dtype == "float32"
     assert [step.op for step in box.steps] == ["fft_fftn", "real"]
+
+
+class Turned(nn.Module):
+    """Rows times the cosine of angles that a parameter tells, of which a layer beside is trained."""
+
+    def __init__(self, learned):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.angles = nn.Parameter(torch.rand(WIDTH), requires_grad=learned)
+
+    def forward(self, x):
+        return self.first(x) * (torch.arange(PLACES)[:, None] * self.angles).cos()
+
+
+@pytest.mark.parametrize(
+    ("learned", "frozen", "told"),
+    [(True, False, "LEARNED NUMBERS"), (False, False, "FIXED NUMBERS"), (False, True, "LEARNED NUMBERS")],
+)
+def test_numbers_that_require_no_gradient_where_others_do_are_called_fixed(learned, frozen, told):
+    model = Turned(learned)
+    if frozen:
+        model.requires_grad_(False)
+
+    assert labels_of(model, rows()) == ["LINEAR", f"× WHAT IS MADE OF {told}"]
+
+
+class Emptied(nn.Module):
+    """Rows of which no number, or some, go by a norm and stand beside what that gives."""
+
+    def __init__(self, kept):
+        super().__init__()
+        self.first, self.kept = nn.Linear(WIDTH, WIDTH), kept
+        self.norm, self.last = nn.LayerNorm(WIDTH - kept), nn.Linear(WIDTH, 7)
+
+    def forward(self, x):
+        x = self.first(x)
+        return self.last(torch.cat((x[..., : self.kept], self.norm(x[..., self.kept :])), -1))
+
+
+@pytest.mark.parametrize("kept", [0, 3])
+def test_no_line_leads_from_numbers_that_are_none(kept):
+    chart = chart_of(Emptied(kept), rows())
+    ways = {(chart.node(one.source).label, chart.node(one.target).label) for one in chart.edges}
+
+    assert any(source == "LINEAR" and target != "LAYER NORM" for source, target in ways) == bool(kept)
+
+
+class Distant(nn.Module):
+    """Rows times others picked from a table: each its own, by how far they are, or all the same."""
+
+    def __init__(self, equation, pick):
+        super().__init__()
+        self.first, self.table = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.rand(2 * PLACES, WIDTH))
+        self.equation, self.pick = equation, pick
+
+    def forward(self, x):
+        x = self.first(x)
+        return torch.einsum(self.equation, x, self.table[self.pick(x)])
+
+
+def tell_distances(_):
+    return torch.arange(PLACES)[:, None] - torch.arange(PLACES)[None] + PLACES
+
+
+@pytest.mark.parametrize(
+    ("equation", "pick", "told"),
+    [
+        ("bnc,nkc->bnk", tell_distances, "PRODUCT"),
+        ("bnc,kc->bnk", lambda _: torch.arange(PLACES) + 1, "LINEAR"),
+    ],
+)
+def test_rows_that_meet_rows_of_their_own_from_a_table_are_multiplied_and_no_linear_layer(equation, pick, told):
+    assert labels_of(Distant(equation, pick), rows()) == ["LINEAR", told]

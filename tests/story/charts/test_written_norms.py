@@ -104,6 +104,19 @@ def test_a_norm_may_stand_over_the_channels_of_a_map_and_one_over_its_places_is_
     assert labels == told if told else "RMS NORM" not in labels
 
 
+@pytest.mark.parametrize("axes", [2, 3])
+def test_a_norm_over_the_channels_of_maps_has_its_learned_numbers_be_they_of_a_video(axes):
+    gain, shift = (nn.Parameter(torch.ones(1, 8, *(1 for _ in range(axes)))) for _ in range(2))
+
+    def change(x):
+        spread = torch.var(x, dim=1, unbiased=False, keepdim=True).sqrt()
+        return (x - x.mean(1, keepdim=True)) / (spread + EPSILON) * gain + shift
+
+    model = Written(change, nn.Conv2d if axes == 2 else nn.Conv3d)
+    model.gain, model.shift = gain, shift
+    assert labels_of(model, torch.rand(2, 8, *(4, 5, 3)[:axes]))[1:-1] == ["LAYER NORM"]
+
+
 def test_a_mask_of_padding_behind_a_norm_is_no_part_of_it():
     counted = (torch.arange(5) < 4).float()[:, None]
 

@@ -327,6 +327,7 @@ ATTENTIONS = {
     "gathered": replace(FALSE, gathered=64, ungathered=2),
     "mixed": replace(FALSE, mixed_keys=64, causal=False),
     "fewer keys": replace(FALSE, causal=False, fewer_keys=64),
+    "first row": replace(FALSE, causal=None, first_row=197),
     "pieces": replace(FALSE, pieces=3, causal=False),
     "coarse": replace(FALSE, coarse=16, causal=False),
     "several sequences": replace(FALSE, causal=False, partial=True, together=11),
@@ -492,6 +493,7 @@ OF_BRANCHES = {
     "station of gathered keys": {"gathered"},
     "station of mixed keys": {"mixed"},
     "station of fewer keys": {"fewer keys"},
+    "station of the first row": {"first row"},
     "some look back": {"some look back"},
     "looks back": {
         "causal",

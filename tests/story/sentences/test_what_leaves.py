@@ -9,8 +9,12 @@ from printed import lines_of
 from torch import nn
 
 import xray
+from xray import anatomy
 from xray.renderers.fonts import text_width
+from xray.story.cards.stations import what_leaves
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_ends import describe_exit
+from xray.story.sheet.columns import read_columns
 
 WIDTH, WORDS = 15, 31
 
@@ -134,3 +138,35 @@ def test_numbers_drawn_by_chance_that_go_into_what_leaves_are_told(by_chance):
     told = " ".join(lines_of(compose_poster(trace, text_width)))
 
     assert ("What leaves the tower, with numbers drawn by chance." in told) == by_chance
+
+
+class Captions(Reader):
+    """Words are read, then an image, at which layers of the words look before they are scored (CoCa)."""
+
+    def __init__(self):
+        super().__init__(WORDS)
+        self.patches = nn.Linear(13, WIDTH)
+        self.seeing = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+        self.looking = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.last = nn.LayerNorm(WIDTH)
+
+    def forward(self, ids, image=None):
+        x, seen = self.words(ids), self.patches(image)
+        for layer in self.layers:
+            x = layer(x)
+        for layer in self.seeing:
+            seen = layer(seen)
+        seen = self.last(seen)
+        for layer in self.looking:
+            x = layer(x, seen)
+        return self.head(x)
+
+
+def test_scores_are_told_of_the_tower_that_they_are_made_of_be_another_read_after_it_began():
+    trace = xray.trace(Captions().eval(), torch.arange(14).view(2, 7), torch.rand(2, 11, 13))
+    columns = read_columns(trace)
+    told = {column.name: describe_exit(what_leaves(anatomy(trace), column)) for column in columns}
+
+    scored = [name for name, text in told.items() if "score for every word" in text]
+    assert len(told) == 2
+    assert scored == [column.name for column in columns if column.towering.tower.reads == "ids"]

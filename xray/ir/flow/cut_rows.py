@@ -36,7 +36,7 @@ def list_cut_parts(flow: Flow, place: int) -> list[tuple[TensorRecord, int | Non
 
 
 def list_cut_makers(flow: Flow, place: int) -> list[int]:
-    """The makers of what a step takes; of what it cuts out of a join, that of the part alone.
+    """The makers of the numbers that a step takes, none of those of none; of what it cuts of a join that of the part.
 
     What it cuts out beside rows that were changed is as it was before these were.
     """
@@ -44,7 +44,8 @@ def list_cut_makers(flow: Flow, place: int) -> list[int]:
     if kept is not None:
         return [kept]
     cut = find_cut_part(flow, place)
-    return [maker for _, maker in (flow.given(place) if cut is None else [cut]) if maker is not None]
+    given = flow.given(place) if cut is None else [cut]
+    return [maker for record, maker in given if maker is not None and 0 not in record.shape]
 
 
 def find_kept(flow: Flow, place: int) -> int | None:

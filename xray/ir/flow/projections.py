@@ -2,8 +2,10 @@
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import JOINS, PRODUCTS, SHAPING
+from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.records import TensorRecord
 
+PICKS = frozenset({"index", "index_select", "gather"})
 LINEARS = frozenset({"linear", "addmm", "conv1d_pointwise"})
 
 
@@ -34,7 +36,34 @@ def is_product(flow: Flow, place: int) -> bool:
         return False
     if step.settings.get("derived"):
         return True
+    if meets_picked_rows(flow, place):
+        return True
     return not is_weight(flow, place, first) and not is_weight(flow, place, first + 1)
+
+
+def meets_picked_rows(flow: Flow, place: int) -> bool:
+    """Whether each place meets rows of its own, picked from a table by how far others are (MViTv2): no linear layer.
+
+    Which ones are picked is worked out of no data: weights of experts that were chosen are picked too.
+    """
+    letters = read_equation(flow.steps[place])
+    if letters is None or not set.intersection(*map(set, letters)):
+        return False
+    for maker in flow.makers[place]:
+        here = maker
+        while here is not None and flow.op(here) in SHAPING and len(flow.makers[here]) == 1:
+            here = flow.makers[here][0]
+        if here is not None and flow.op(here) in PICKS and picks_of_table(flow, here):
+            return True
+    return False
+
+
+def picks_of_table(flow: Flow, place: int) -> bool:
+    """Whether a step picks rows of a parameter by numbers that no data made."""
+    table, *by = flow.given(place)
+    behind = [one for _, maker in by if maker is not None for one in flow.behind(maker)]
+    roots = {record.role for one in (place, *behind) for record, maker in flow.given(one) if maker is None}
+    return table[0].role == "parameter" and bool(by) and roots == {"parameter"}
 
 
 def data_input(flow: Flow, place: int) -> int | None:

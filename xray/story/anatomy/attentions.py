@@ -90,6 +90,8 @@ class Attention(Looking):
     """Of how many learned mixes of all places there are a key and a value, where none is of a place (Linformer)."""
     fewer_keys: int | None = None
     """How many keys there are, each made of several places, where these are mixed into fewer (Twins)."""
+    first_row: int | None = None
+    """How many places the first row alone looks at, where no other one asks and no mask hides any (VOLO)."""
     other_rows: bool | None = None
     """That beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4)."""
     pieces: int | None = None

@@ -168,6 +168,7 @@ def describe_heads(branch: Attention) -> str:
         branch.gathered and spell_gathered(branch.gathered),
         branch.mixed_keys and f"keys of {branch.mixed_keys:,} mixes of all places",
         branch.fewer_keys and f"{branch.fewer_keys:,} keys of several places each",
+        branch.first_row and "the first row alone asks",
         branch.pieces and not branch.window and f"within {branch.pieces} pieces",
         branch.coarse and f"{branch.coarse} places to a row",
         branch.keys_alone and "keys alone",

@@ -62,14 +62,19 @@ def name_active(anatomy: Anatomy) -> str:
     branches = (branch for tower in anatomy.towers for branch in tower.branches)
     if not any(isinstance(branch, Experts) for branch in branches):
         return "used"
-    return PER_PLACE if len(anatomy.towers) == 1 else "used with chosen experts"
+    if len(anatomy.towers) > 1:
+        return "used with chosen experts"
+    is_most = any(isinstance(one, Experts) and one.capacity for tower in anatomy.towers for one in tower.branches)
+    return f"{PER_PLACE}, at most" if is_most else PER_PLACE
 
 
 def counts_whole_table(anatomy: Anatomy) -> bool:
     """Whether a table of words, of which a place looks up one row, is among what is used for each place."""
     head, has_words = anatomy.head, any(tower.vocab for tower in anatomy.towers)
     return (
-        has_words and name_active(anatomy) == PER_PLACE and (head is None or head.kind == "none" or head.tied is False)
+        has_words
+        and name_active(anatomy).startswith(PER_PLACE)
+        and (head is None or head.kind == "none" or head.tied is False)
     )
 
 

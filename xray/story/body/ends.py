@@ -32,15 +32,7 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("none")
     last = towers[-1]
     vocabs = {one.tower.vocab for one in towers if one.tower.vocab is not None}
-    reached = {last.end, last.chains[-1].end}
-    heads: list[int] = []
-    for place in range(last.chains[-1].end + 1, len(flow.steps)):
-        makers = [maker for maker in flow.makers[place] if maker is not None]
-        if not any(maker in reached for maker in makers):
-            continue
-        reached.add(place)
-        if is_linear(flow, place):
-            heads.append(place)
+    heads = list_heads(flow, last)
     if not heads:
         return Head("none")
     head = heads[-1]
@@ -71,6 +63,43 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("numbers", size)
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     return Head(kind, size) if len(shape) == 2 and pooled else None
+
+
+def list_heads(flow: Flow, last: Towering) -> list[int]:
+    """The linear layers behind the layers of the last tower that read what is made of its stream, in order."""
+    reached = {last.end, last.chains[-1].end}
+    heads: list[int] = []
+    for place in range(last.chains[-1].end + 1, len(flow.steps)):
+        makers = [maker for maker in flow.makers[place] if maker is not None]
+        if not any(maker in reached for maker in makers):
+            continue
+        reached.add(place)
+        if is_linear(flow, place):
+            heads.append(place)
+    return heads
+
+
+def holds_head(flow: Flow, towers: Sequence[Towering], own: Towering) -> bool:
+    """Whether the head reads what a tower gives, and not by way of the layers of another (CoCa's text, not its image).
+
+    Of several that it reads it is told of the last.
+    """
+    heads = list_heads(flow, towers[-1])
+    reading = [one.tower.name for one in towers if heads and heads[-1] in list_past(flow, towers, one)]
+    return own.tower.name == (reading or [towers[-1].tower.name])[-1]
+
+
+def list_past(flow: Flow, towers: Sequence[Towering], own: Towering) -> set[int]:
+    """The steps that read what a tower gives, and are no part of another tower's layers nor behind these."""
+    others = {
+        node
+        for one in towers
+        if one is not own
+        for chain in one.chains
+        for joint in chain.joints
+        for node in (joint.add, *joint.region.inner)
+    }
+    return set(flow.ahead(own.end, within=lambda node: node not in others))
 
 
 def scores_words(flow: Flow, node: int, vocab: int | None) -> bool:

@@ -51,6 +51,7 @@ from xray.story.branches.others import (
     list_mixed_back,
 )
 from xray.story.branches.rows import (
+    count_of_first,
     count_shifted,
     looks_at_another_row,
     name_far_apart,
@@ -173,6 +174,7 @@ def describe_attention(
         ungathered=count_aside(flow, site) or None if gathered else None,
         mixed_keys=mixed,
         fewer_keys=fewer,
+        first_row=count_of_first(flow, site, query, key) if is_open else None,
         other_rows=bool(key.others) or None,
         pieces=pieces,
         partial=(scores.is_partial and window is None and scores.blocks is None)

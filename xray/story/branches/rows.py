@@ -1,5 +1,6 @@
 """Rows that are swapped or rolled, keys of another row of the batch, and what tells how far apart two rows are."""
 
+import re
 from collections.abc import Collection, Sequence
 from math import isqrt, prod
 
@@ -27,6 +28,8 @@ LAYING_OUT = (SHAPING | CASTING) - TURNS - PICKS
 """They leave numbers in the order in which they lie, so that each row of the batch stays together."""
 COUNTED = frozenset({"arange", "cumsum"})
 MOST_BEHIND = 400
+FIRST_ROW = re.compile(r":, (0|0?:1)(, (:|None))*")
+"""The index of the first row of each sequence."""
 
 
 def looks_at_another_row(flow: Flow, query: Side, key: Side, value: Side, region: Region) -> bool:
@@ -191,3 +194,18 @@ def parts_all(flow: Flow, node: int) -> bool:
     makers = {flow.carried_from(maker) for _, maker in flow.taken(node)}
     whole = flow.output(node).shape
     return len(shapes) == 2 and len(makers) == 1 and shapes[0] != shapes[1] and all(one != whole for one in shapes)
+
+
+def count_of_first(flow: Flow, site: Site, query: Side, key: Side) -> int | None:
+    """How many places the first row looks at, which alone asks; None for others, and where a mask may hide some."""
+    score = flow.output(site.scores).shape
+    masked = any(len(flow.steps[one].inputs) > 1 for one in site.scored if one != site.scores)
+    if score[-2:-1] != (1,) or score[-1] == 1 or masked or not (query.nodes and key.nodes):
+        return None
+    picked = [node for node in query.nodes if FIRST_ROW.fullmatch(str(flow.steps[node].settings.get("index")))]
+    if len(picked) != 1 or picked[0] in key.nodes or flow.op(picked[0]) != "index":
+        return None
+    rows = flow.makers[picked[0]][0]
+    given = {maker for node in key.nodes for maker in flow.makers[node]}
+    is_of_all = rows is not None and rows in given and flow.output(rows).shape[1:2] == score[-1:]
+    return score[-1] if is_of_all else None

@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
 from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Anatomy
+from xray.story.body.ends import holds_head
 from xray.story.charts.chart import Chart
 from xray.story.exits.loss_chart import PICKS
 from xray.story.exits.meeting_chart import count_met
@@ -49,10 +50,10 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     picking = next((chart for chart in charts if chart.node(chart.head).steps[0].op in PICKS), None)
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     picked = None if picking is None else picking.node(picking.head).record
-    is_last = column.name == anatomy.towers[-1].name or len(anatomy.towers) == 1
+    is_told = len(anatomy.towers) == 1 or holds_head(column.reading.flow, column.reading.towers, column.towering)
     return Leaving(
         tuple(node.steps[0].op for node in nodes),
-        anatomy.head if is_last else None,
+        anatomy.head if is_told else None,
         any(node.key == "loss" for chart in charts for node in chart.nodes),
         column.towering.tower.vocab,
         any(node.key.startswith("wave") for chart in charts for node in chart.nodes),

@@ -21,7 +21,7 @@ from xray.story.experts.choice import (
 from xray.story.experts.chosen_heads import find_gathering, find_stack
 from xray.story.experts.earlier_router import find_handed_on
 from xray.story.experts.neighbours import find_mixed_behind, mixes_back
-from xray.story.experts.routing import read_capacity, read_routing
+from xray.story.experts.routing import read_capacity, read_routing, read_slots
 from xray.story.experts.sets import list_sets
 from xray.story.experts.skipped import list_emptied, may_choose_none
 from xray.story.recognition.between import Region, is_linear, list_reading_data, projections_in, width_out
@@ -60,7 +60,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         neighbours=mixed is not None,
         looks_back=mixes_back(flow, mixed),
         handing_on=count_handing_on(flow, nodes, experts),
-        capacity=read_capacity(flow, routing),
+        capacity=read_capacity(flow, routing) or read_slots(flow, nodes, router, experts),
         shared_d_ff=measure_shared(flow, shared),
         chosen_or_none=count_chosen(flow, chosen_at) if emptied else None,
         earlier_router=find_handed_on(flow, nodes, router) is not None,

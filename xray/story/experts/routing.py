@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, PRODUCTS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import only_moves
 from xray.story.anatomy.branches import Routing
 from xray.story.branches.caps import name_bend, read_factor
@@ -229,3 +229,28 @@ def read_capacity(flow: Flow, routing: Collection[int]) -> int | None:
         if is_along and is_one and next(kept, None) is not None:
             return int(most)
     return None
+
+
+def read_slots(flow: Flow, nodes: Collection[int], router: int, experts: int) -> int | None:
+    """The same where rows are laid out for each expert, as many of each sequence as it takes, by a product (ST-MoE).
+
+    Which row a place becomes is how many before it chose the expert, which is compared with as many as there are.
+    """
+    for node in sorted(nodes):
+        most = number(flow.steps[node]) if flow.op(node) in ("lt", "less") else None
+        counted = set(flow.behind(node, within=lambda one: one in nodes)) if most is not None else set[int]()
+        if most is None or router not in counted or not any(counts_along(flow, one, experts) for one in counted):
+            continue
+        led = flow.ahead(node, within=lambda one: one in nodes)
+        shapes = [flow.output(one).shape for one in led if flow.op(one) in PRODUCTS]
+        if any(len(shape) == 4 and shape[1:3] == (experts, most) for shape in shapes):
+            return int(most)
+    return None
+
+
+def counts_along(flow: Flow, node: int, experts: int) -> bool:
+    """Whether a step counts along the places of each sequence how many chose each expert."""
+    if flow.op(node) != "cumsum":
+        return False
+    shape, dims = flow.output(node).shape, {number(flow.steps[node], name) for name in ("dim", "other")}
+    return shape[-1:] == (experts,) and not dims.isdisjoint({-2, len(shape) - 2})

@@ -5,6 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.remembering import once
 from xray.story.branches.caps import find_cap, name_bend, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -12,7 +13,7 @@ from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import spell_factor
 
-LEARNED = "LEARNED NUMBERS"
+LEARNED, FIXED = "LEARNED NUMBERS", "FIXED NUMBERS"
 WORKED_OUT = {
     (): "{}",
     ("exp",): "EXP OF {}",
@@ -39,9 +40,27 @@ def meets_learned(flow: Flow, node: int, drawn: Collection[int] = ()) -> bool:
 
 
 def label_learned(flow: Flow, node: int) -> str:
-    """What a step is called that multiplies rows by learned numbers, or adds them."""
-    told = name_worked_out(flow, flow.behind(*list_held(flow, node)), WORKED_OUT).format(LEARNED)
+    """What a step is called that multiplies rows by learned numbers, or adds them, be these fixed."""
+    numbers = FIXED if are_fixed(flow, node) else LEARNED
+    told = name_worked_out(flow, flow.behind(*list_held(flow, node)), WORKED_OUT).format(numbers)
     return f"{told} ADDED" if flow.op(node) in SUMS else f"× {told}"
+
+
+def are_fixed(flow: Flow, node: int) -> bool:
+    """Whether the parameters that rows meet at a step require no gradient, while most others of the model do.
+
+    Where most are frozen, who runs the model may have frozen what was learned before.
+    """
+    held = [one for maker in list_held(flow, node) for one in flow.behind(maker)]
+    given = (record for one in (node, *held) for record in flow.steps[one].inputs if record.role == "parameter")
+    return {record.trained for record in given} == {False} and trains_most(flow)
+
+
+@once
+def trains_most(flow: Flow) -> bool:
+    """Whether more of the parameters of all leaves require a gradient than do not."""
+    leaves = [step for place, step in enumerate(flow.steps) if flow.is_leaf(place) and step.trained is not None]
+    return 2 * sum(step.trained or 0 for step in leaves) > sum(step.params for step in leaves)
 
 
 def name_worked_out(flow: Flow, steps: Iterable[int], names: Mapping[tuple[str, ...], str]) -> str:

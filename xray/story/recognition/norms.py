@@ -366,7 +366,7 @@ def tells_of_maps(flow: Flow, place: int, number: int) -> bool:
 def is_of_places(flow: Flow, place: int, number: int) -> bool:
     """Whether an operand has one number for each place: of rows, or of a map, whose channels are its second axis."""
     shape, made = flow.steps[place].inputs[number].shape, flow.output(place).shape
-    return len(shape) > 1 and (shape == (*made[:-1], 1) or (len(made) == MAP and shape == (made[0], 1, *made[2:])))
+    return len(shape) > 1 and (shape == (*made[:-1], 1) or (len(made) >= MAP and shape == (made[0], 1, *made[2:])))
 
 
 def weighs_places(flow: Flow, place: int, number: int) -> bool:

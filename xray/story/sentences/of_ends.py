@@ -17,7 +17,7 @@ OF_VIDEO = len(("pictures", "height", "width"))
 
 @dataclass(frozen=True)
 class Leaving:
-    """What comes out of a tower: the operations behind its last layer, in order, and the head, if it is the last.
+    """What comes out of a tower: the operations behind its last layer, in order, and the head that reads it.
 
     `vocab` is how many rows the tower's table of words has; `is_signal` where frequencies become a signal last, and
     `at_each` where something is chosen for each of several places. `meets` says with how many towers it is compared,

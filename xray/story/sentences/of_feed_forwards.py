@@ -120,9 +120,11 @@ def describe_experts(anatomy: Anatomy) -> str:
     on = f" {handing} of the {whole} hand it on as it is." if handing else ""
     most = {one.capacity for one in found}
     capacity = most.pop() if len(most) == 1 else None
-    on += (
-        f" An expert takes {capacity:,} places of a sequence at most; those beyond go through none." if capacity else ""
-    )
+    is_one = [*counts] == [1]
+    few = few if is_one or not any(one.capacity for one in found) else f"at most {few}"
+    if capacity:
+        beyond = "those beyond go through none" if is_one else "it leaves out those beyond"
+        on += f" An expert takes {capacity:,} places of a sequence at most; {beyond}."
     if all(one.on_all for one in found):
         empty = all(one.routing is not None and one.routing.enters for one in found)
         rows = ": rows of 0 where it was not chosen" * empty

@@ -237,6 +237,8 @@ def describe_chosen(branch: Branch) -> str:
     count = branch.chosen or branch.chosen_or_none
     few = f"{count} of {branch.experts} experts" if count and branch.experts else "experts"
     few += " or none" * bool(branch.chosen_or_none)
+    if branch.capacity and not branch.neighbours:
+        return f"Each place through at most {few}."  # it depends on how many before it an expert has taken
     around = "those just before it" if branch.looks_back else "places next to it"
     return (
         f"Each place through {few}, then mixed with {around}."
@@ -263,6 +265,12 @@ def describe_fewer_keys(branch: Branch) -> str:
     """How many keys each place looks at, where places are mixed into fewer of them."""
     count = branch.fewer_keys if isinstance(branch, Attention) else None
     return f"Every place looks at {count:,} keys, each made of several places." if count else ""
+
+
+def describe_first_row(branch: Branch) -> str:
+    """How many places the first row looks at, where it alone asks."""
+    count = branch.first_row if isinstance(branch, Attention) else None
+    return f"The first row looks at all {count:,}." if count else ""
 
 
 def describe_pieces(branch: Branch) -> str:
@@ -348,6 +356,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places are rolled, and look at those that were as far away before.",
         lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
     ),
+    Sentence("station of the first row", describe_first_row),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
