@@ -72,8 +72,11 @@ def find_unsaid(model):
     return dict(list_unsaid(read_columns(xray.trace(model.eval(), torch.rand(2, 9, 7)))))
 
 
-def test_rows_that_go_past_the_sublayers_of_a_layer_are_said():
-    assert find_unsaid(Halves())["between layers"]["linear"] == 2 * (LAYERS - 1)
+def test_rows_that_go_through_a_sublayer_of_their_own_beside_a_layers_are_told_there():
+    (tower,) = xray.anatomy(xray.trace(Halves().eval(), torch.rand(2, 9, 7))).towers
+
+    assert [[one.part for one in stage.others or ()] for stage in tower.groups[0].stages] == [[], ["feed_forward"]]
+    assert "between layers" not in find_unsaid(Halves())
 
 
 def test_what_bends_the_stream_itself_is_none_of_these():

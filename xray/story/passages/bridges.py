@@ -90,7 +90,7 @@ def find_bridges(
         is_other = is_other or pools_rows(flow, before, start, leaves) or number in turns
         is_other = is_other or takes_rows_alone(flow, start)
         ends = [end_of(layer) for layer in layers[:number]]
-        rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends)
+        rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends[:-1])
         if rows is not None:
             bridge = Bridge(number, None, d_in, d_out, beside=rows.count)
             found.append(Bridging(bridge, nodes | rows.nodes, before, start, rows=rows))
