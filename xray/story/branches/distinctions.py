@@ -272,8 +272,13 @@ def is_of_weights(flow: Flow, site: Site, sites: Sequence[Site], region: Region)
 
 
 def spreads_gathered(flow: Flow, site: Site, sites: Sequence[Site]) -> bool:
-    """Whether the values of an attention are made of what another one found by the same scores."""
-    found = {one.weighted_sum for one in sites if one is not site and one.scores == site.scores}
+    """Whether the values of an attention are made of what another one gathered by the same scores.
+
+    That one weighs the very rows that were scored: where values are made of them, places look each way (LookViT).
+    """
+    scored = {flow.carried_from(maker) for maker in flow.makers[site.scores]}
+    alike = (one for one in sites if one is not site and one.scores == site.scores)
+    found = {one.weighted_sum for one in alike if flow.carried_from(find_values(flow, one)) in scored - {None}}
     value = find_values(flow, site) if found else None
     return value is not None and not found.isdisjoint(flow.behind(value))
 
