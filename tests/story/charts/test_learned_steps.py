@@ -30,6 +30,8 @@ class Meets(nn.Module):
         (lambda x, held: x * held.exp(), "× EXP OF LEARNED NUMBERS"),
         (lambda x, held: x * (1 - held), "× (1 − LEARNED NUMBERS)"),
         (lambda x, held: x * (2 - held), "× WHAT IS MADE OF LEARNED NUMBERS"),
+        (lambda x, held: x / held.exp(), "÷ EXP OF LEARNED NUMBERS"),
+        (lambda x, held: held.exp() / x, "EXP OF LEARNED NUMBERS, DIVIDED"),
         (lambda x, held: x.tanh() + held, "LEARNED NUMBERS ADDED"),
     ],
 )

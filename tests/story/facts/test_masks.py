@@ -79,6 +79,7 @@ def test_a_mask_is_called_a_window_only_where_its_cells_are_one(rows, told):
         (("p.x.xxx", "px.x.xx", "pxx.x.x"), "custom"),
         (("p.xxxxx", "px.xxxx", "pxx.xxx"), "custom"),
         (("x..xxxx", "x..xxxx", "x..xxxx"), "custom"),
+        ((".....xx", "......x", "......."), "custom"),
     ],
 )
 def test_a_mask_of_blocks_is_called_a_window_where_what_is_seen_moves_along(rows, told):

@@ -5,7 +5,8 @@ from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SUMS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
@@ -99,6 +100,13 @@ def count_layers_reading(flow: Flow, part: Part) -> int:
     return sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ()))
 
 
+def weighs_rows(flow: Flow, linear: int) -> bool:
+    """Whether what a linear layer gives weighs rows before others make queries or keys of them, and is none itself."""
+    readers = flow.readers.get(linear, ())
+    ways = {*flow.ahead(*readers, within=lambda one: flow.is_leaf(one) and not is_linear(flow, one))}
+    return any(is_product(flow, one) for one in ways) and not any(flow.op(one) in SOFTMAXES for one in ways)
+
+
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
     if mixes_places(flow, part):
@@ -111,6 +119,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
         if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
             return f"DOWN TO A WAIST FOR {letters}"
+        if not narrow and weighs_rows(flow, linears[-1]):
+            return "LINEAR"
         is_up = part.number > 0 and widens(flow, linears[-1])
         if narrow:
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"

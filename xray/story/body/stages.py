@@ -31,6 +31,7 @@ from xray.story.branches.distinctions import (
     describe_projection,
     is_across_channels,
     multiplies_rows,
+    weighs_no_values,
 )
 from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
@@ -224,6 +225,8 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
     own = [end_within(flow, site, nodes) for site in sites if site.weighted_sum in nodes and site.softmax in nodes]
     if own and is_across_channels(flow, own[0], region):
         return Branching(describe_channels(flow, own[0], region) or Unknown(list_paths(flow, nodes)), region)
+    if own and weighs_no_values(flow, own, region):
+        return Branching(Unknown(list_paths(flow, nodes)), region)
     if own:
         return Branching(describe_attention(flow, own, region, towers), region, own[0])
     sampling = find_sampling(flow, region)

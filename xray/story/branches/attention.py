@@ -332,8 +332,11 @@ def count_key_heads(
 
 
 def count_repeats(flow: Flow, side: Side) -> int | None:
-    """By how much keys are repeated for the queries that share them; None if they are not."""
-    for node in side.nodes:
+    """By how much keys are repeated for the queries that share them; None if they are not.
+
+    What is repeated before the linear layer that makes keys are rows, as for several streams.
+    """
+    for node in side.nodes if side.last is None else [one for one in side.nodes if one > side.last]:
         step = flow.steps[node]
         if step.op in REPEATS and step.inputs and step.outputs and node not in side.projections:
             before, after = prod(step.inputs[0].shape), prod(step.outputs[0].shape)

@@ -49,6 +49,9 @@ from xray.story.recognition.earlier_keys import find_other_scores
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.value_shapes import number
 
+MOST_BEHIND = 400
+"""So many steps at most are followed behind what is weighed: an inverse of weights is worked out in rounds."""
+
 
 def multiplies_rows(flow: Flow, nodes: frozenset[int]) -> bool:
     """Whether a branch multiplies rows by rows: more than a convolution, if no known attention (EfficientViT)."""
@@ -289,6 +292,45 @@ def name_earlier_scores(flow: Flow, site: Site, region: Region) -> Literal["befo
     if not others or not others.issubset(made):
         return None
     return "before" if others == {made[-1]} else "earlier"
+
+
+def weighs_no_values(flow: Flow, sites: Sequence[Site], region: Region) -> bool:
+    """Whether what a softmax weighs in a branch is nothing but what another one made, or comes out of its own scores.
+
+    So weights are multiplied by an inverse of weights (Nyström), and slots that rows were gathered into by the scores
+    are spread over the rows again by the same ones (Soft MoE): neither are values that places look up.
+    """
+    return any(is_of_weights(flow, site, sites, region) or spreads_gathered(flow, site, sites) for site in sites)
+
+
+def is_of_weights(flow: Flow, site: Site, sites: Sequence[Site], region: Region) -> bool:
+    """Whether all data that becomes the values of an attention within a branch goes through softmaxes of scores."""
+    softmaxes = {one.softmax for one in sites}
+    value = find_values(flow, site)
+    way = [*flow.behind(value, ends=softmaxes.__contains__, most=MOST_BEHIND)]
+    is_whole = len(way) < MOST_BEHIND and softmaxes.intersection(way) and region.inner.issuperset(way)
+    return bool(is_whole) and not any(
+        maker is None and (record.role == "parameter" or record.is_float)
+        for node in {*way} - softmaxes
+        for record, maker in flow.given(node)
+    )
+
+
+def spreads_gathered(flow: Flow, site: Site, sites: Sequence[Site]) -> bool:
+    """Whether the values of an attention are made of what another one gathered by the same scores.
+
+    That one weighs the very rows that were scored: where values are made of them, places look each way (LookViT).
+    """
+    scored = {flow.carried_from(maker) for maker in flow.makers[site.scores]}
+    alike = (one for one in sites if one is not site and one.scores == site.scores)
+    found = {one.weighted_sum for one in alike if flow.carried_from(find_values(flow, one)) in scored - {None}}
+    value = find_values(flow, site) if found else None
+    return value is not None and not found.isdisjoint(flow.behind(value))
+
+
+def find_values(flow: Flow, site: Site) -> int | None:
+    """The step that made the values of an attention."""
+    return next((maker for record, maker in flow.given(site.weighted_sum) if record is site.value.end), None)
 
 
 def are_twins(flow: Flow, one: Site, other: Site) -> bool:

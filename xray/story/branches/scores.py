@@ -250,7 +250,13 @@ def has_mask(flow: Flow, behind: Sequence[int]) -> bool:
 
 
 def shows_more(flow: Flow, node: int) -> bool:
-    """Whether a step lets through what one of two masks lets through, as where the words of a prefix see each other."""
+    """Whether a step lets through what one of two masks lets through, as where the words of a prefix see each other.
+
+    Or lays a mask into a wider one that shows all around it, and not in front of its keys alone (rows of memory).
+    """
+    if flow.op(node) == "pad":
+        sizes = str(flow.steps[node].settings.get("pad", "")).split("x")
+        return flow.steps[node].settings.get("value") in (True, 1) and any(size != "0" for size in sizes[1:])
     shape = flow.output(node).shape
     return flow.op(node).strip("_") in EITHER and all(
         len(record.shape) == len(shape) and max(record.shape, default=1) > 1 for record in flow.steps[node].inputs

@@ -82,7 +82,8 @@ def find_own_blocks(size: int, rows: Sequence[Row]) -> OwnBlocks | None:
 def moves_along(facts: MaskFacts) -> bool:
     """Whether each query of a block shows a stretch of a longer row of keys that begins one further than before it.
 
-    Of what is no padding, and in all blocks alike; a query may show nothing (Gemma 4 Audio).
+    Of what is no padding, and in all blocks alike; a query may show nothing (Gemma 4 Audio). On both sides of what is
+    shown something is hidden: rows that hide the future alone show one more of the past each.
     """
     seen: dict[int, set[bool]] = {}
     for matrix in facts.cells or ():
@@ -91,8 +92,9 @@ def moves_along(facts: MaskFacts) -> bool:
                 if letter not in (PADDING, BOTH):
                     seen.setdefault(key - query, set()).add(letter == VISIBLE)
     shown = [distance for distance, found in seen.items() if True in found]
-    is_even = all(len(found) == 1 for found in seen.values()) and 1 < len(shown) < len(seen)
-    return is_even and max(shown) - min(shown) + 1 == len(shown)
+    is_even = all(len(found) == 1 for found in seen.values()) and len(shown) > 1
+    is_between = is_even and min(seen) < min(shown) and max(shown) < max(seen)
+    return is_between and max(shown) - min(shown) + 1 == len(shown)
 
 
 def list_squares(facts: MaskFacts) -> Iterator[tuple[int, list[Row]]]:

@@ -1,6 +1,6 @@
 """Places that are added to rows: learned ones, ones from a table that is not, be it through a gate."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -41,6 +41,8 @@ NAMELESS = TensorRecord("", (), (), "", "", "activation")
 def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | None = None) -> Iterator[EntrancePart]:
     """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places.
 
+    Nor do rows for an axis behind that of the places, as a learned weight for each of several streams: alike for all.
+
     `stream` made what they are added to, which may be learned rows itself (the queries of Grounding DINO).
     """
     shape = flow.output(node).shape
@@ -52,7 +54,7 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
-        if source is not None and find_row_for_all(flow, maker) is not None:
+        if source is not None and (find_row_for_all(flow, maker) is not None or is_alike_inside(record, shape)):
             continue
         if source is not None:
             learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
@@ -67,6 +69,19 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             ):
                 yield EntrancePart("positions", rows, learned=learned, sines=reads_sines(flow, node, maker) or None)
             return
+
+
+def is_alike_inside(record: TensorRecord, shape: Sequence[int]) -> bool:
+    """Whether something is added alike along the first axis, and along another one that is not the last.
+
+    Only where there are more axes than a picture has: with fewer, an axis may be that of pieces, each with its places.
+    """
+    laid = (1,) * (len(shape) - len(record.shape)) + tuple(record.shape)
+    return (
+        laid[0] == 1
+        and len(shape) > PICTURE
+        and any(own == 1 < whole for own, whole in zip(laid[1:-1], shape[1:-1], strict=True))
+    )
 
 
 def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nodes: Collection[int]) -> EntrancePart:

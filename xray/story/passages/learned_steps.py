@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, FINDINGS, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.remembering import once
 from xray.story.branches.caps import find_cap, name_bend, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
@@ -40,9 +40,12 @@ def meets_learned(flow: Flow, node: int, drawn: Collection[int] = ()) -> bool:
 
 
 def label_learned(flow: Flow, node: int) -> str:
-    """What a step is called that multiplies rows by learned numbers, or adds them, be these fixed."""
+    """What a step is called that multiplies rows by learned numbers, divides by them, or adds them, be these fixed."""
     numbers = FIXED if are_fixed(flow, node) else LEARNED
     told = name_worked_out(flow, flow.behind(*list_held(flow, node)), WORKED_OUT).format(numbers)
+    if flow.op(node) in DIVISIONS:
+        record, maker = list(flow.given(node))[-1]
+        return f"÷ {told}" if is_of_weights(flow, record, maker) else f"{told}, DIVIDED"
     return f"{told} ADDED" if flow.op(node) in SUMS else f"× {told}"
 
 
