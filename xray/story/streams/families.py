@@ -69,7 +69,7 @@ def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) ->
 
 def ends_block(flow: Flow, chains: Sequence[Chain], before: Chain, chain: Chain) -> bool:
     """Whether the block of a sum holds the one before it too, and not those of all chains."""
-    block = next(iter(flow.parents(chain.end)), None)
+    block = next(flow.parents(chain.end), -1)
     return block in flow.parents(before.end) and any(block not in flow.parents(add) for add in list_sums(chains))
 
 
