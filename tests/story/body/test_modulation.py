@@ -81,6 +81,27 @@ def test_parameters_of_a_condition_are_none_of_the_attention():
     assert sum(shares.values()) == count_params(trace)
 
 
+@pytest.mark.parametrize(
+    ("name", "condition", "sublayers"),
+    [
+        # six times the width for each stream, of the time and what stands beside it, which all layers share
+        ("SD3Transformer2DModel", 128 * 768 + 768, (66_048, 131_712)),
+        ("FluxTransformer2DModel", 128 * 768 + 768, (66_112, 131_712)),
+        ("AuraFlowTransformer2DModel", 128 * 768, (262_144,)),
+        ("PixArtTransformer2DModel", 6 * 128, (66_048, 66_048, 131_712)),
+    ],
+)
+def test_a_layer_counts_its_own_condition_and_not_that_of_another_stream_or_of_all_layers(name, condition, sublayers):
+    frames = [frame for column in read_columns(kept(name)[0]) for frame in column.frames if 0 in frame.group.layers]
+
+    assert {tuple(panel.params for panel in frame.panels) for frame in frames} == {sublayers}
+    assert {frame.params for frame in frames} == {condition + sum(sublayers)}
+
+
+def test_a_step_of_an_attention_of_two_streams_is_no_weight_that_their_layers_share():
+    assert {tower.some_weights_of for tower in anatomy(kept("SD3Transformer2DModel")[0]).towers} == {None}
+
+
 def test_the_way_of_a_condition_is_drawn_from_its_inputs_to_all_that_it_scales():
     (column,) = read_columns(kept("DiTTransformer2DModel")[0])
     labels = [node.label for node in sorted(column.condition.nodes, key=lambda node: node.row)]

@@ -340,9 +340,7 @@ def learned_paths(flow: Flow, layer: Layer, apart: Collection[int] = ()) -> froz
 
     Those `apart` are left out, as what gives each layer its places (Grounding DINO).
     """
-    nodes = (node for staging in layer for node in staging.nodes.difference(apart))
-    steps = (flow.steps[node] for node in nodes if flow.is_leaf(node))
-    return frozenset(name_holder(flow, step) for step in steps if step.params)
+    return frozenset(path for node, path in list_working(flow, [layer]).items() if node not in apart)
 
 
 def name_holder(flow: Flow, step: Step) -> str:
@@ -389,12 +387,7 @@ def find_lender(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[L
     return next(alike, None) if all(held) else None
 
 
-def find_partner(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[Layer]]) -> int | None:
-    """Which of some towers has layers that work with some of the weights of these; None if none has."""
-    held = frozenset[str]().union(*(learned_paths(flow, layer) for layer in layers))
-    alike = (
-        number
-        for number, one in enumerate(others)
-        if any(not held.isdisjoint(learned_paths(flow, layer)) for layer in one)
-    )
-    return next(alike, None)
+def list_working(flow: Flow, layers: Sequence[Layer]) -> dict[int, str]:
+    """The steps of some layers that have parameters, each with the path of the one that worked with these first."""
+    nodes = {node for layer in layers for staging in layer for node in staging.nodes if flow.is_leaf(node)}
+    return {node: name_holder(flow, flow.steps[node]) for node in nodes if flow.steps[node].params}

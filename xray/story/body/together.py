@@ -8,7 +8,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Group, Link, Stage, Tower
-from xray.story.body.layers import find_lender, find_partner
+from xray.story.body.layers import Layer, find_lender, list_working
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 
@@ -82,6 +82,16 @@ def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> 
             links.append(Link("memory", source, tower.name))
         rest.append(tower)
     return (*first, *rest), links
+
+
+def find_partner(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[Layer]]) -> int | None:
+    """Which of some towers has layers that work with some of the weights of these, in other steps; None if none has."""
+    own = list_working(flow, layers)
+    shared = (
+        not {own[node] for node in own.keys() - there}.isdisjoint(there[node] for node in there.keys() - own)
+        for there in (list_working(flow, one) for one in others)
+    )
+    return next((number for number, is_one in enumerate(shared) if is_one), None)
 
 
 def name_all(others: Sequence[Towering], chosen: Reading, memories: set[int]) -> dict[int, str]:

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
@@ -14,6 +14,7 @@ from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_branch
+from xray.story.passages.learned_steps import holds_learned
 from xray.story.sheet.counting import Count
 
 COMMON, AROUND = "common norms", "around sublayers"
@@ -30,6 +31,8 @@ def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
     again = list_run_again(count.flow, staging)
     branches, others = split_nodes(count.flow, staging)
     branches, others = ([(name, nodes - again) for name, nodes in some] for some in (branches, others))
+    for one, (_, nodes) in zip(staging.branches, branches, strict=True):
+        nodes |= list_scaling(count.flow, one, staging)
     held = again.union(*(nodes for _, nodes in (*branches, *others)))
     common: list[tuple[str, set[int]]] = []
     for kind, nodes in list_around(count, staging, held):
@@ -40,6 +43,14 @@ def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
         else:
             common.append((kind, nodes))
     return [*branches, *others, *common]
+
+
+def list_scaling(flow: Flow, one: Branching, staging: Staging) -> frozenset[int]:
+    """The step that alone reads what a branch gives, and multiplies it by learned numbers, if one does (EdgeNeXt)."""
+    readers = flow.leaf_readers(one.region.end)
+    inner = frozenset[int]().union(*(joint.region.inner for joint in staging.joints))
+    scales = len(readers) == 1 and flow.op(readers[0]) in SCALINGS and holds_learned(flow, readers[0])
+    return inner.intersection(readers) if scales else frozenset()
 
 
 def list_met(flow: Flow, nodes: Collection[int], around: Collection[int], held: Collection[int]) -> set[int]:

@@ -159,10 +159,11 @@ def plan_frames(
         for count, (number, place) in enumerate((one, two) for one in kept for two in sorted(opened.get(one, ())))
     }
     frames = []
-    beside = frozenset[int]() if towering.condition is None else towering.condition.nodes
-    around = list_around_layers(flow, towering)
-    if towering.tower.looked_at:  # no layer's own
-        around, beside = around | beside, frozenset()
+    beside, around = list_condition(towering), list_around_layers(flow, towering)
+    around |= list_serving_several(flow, towering.layers, beside)
+    around |= frozenset[int]().union(*map(list_condition, towers)) - beside
+    if towering.condition is not None and towering.tower.looked_at:  # no layer's own
+        around |= towering.condition.nodes
     begun_block = find_begun_block(flow, towering.layers, towering.entrance) if towering.tower.before else None
     for number in kept:
         block = find_block(flow, layers[number])
@@ -301,9 +302,21 @@ def count_together(count: Count, layers: Sequence[Layer]) -> int:
 
 def count_layer(count: Count, layer: Layer, beside: frozenset[int], around: frozenset[int]) -> int:
     """The parameters of a layer, with those that work out a condition for it, and all of its block where it is one."""
-    held = set().union(*(staging.nodes & beside for staging in layer))
+    held = set().union(*(staging.nodes & beside for staging in layer)) - around
     own = set().union(*(staging.nodes for staging in layer)) - beside - around
     return sum(sum(count.paths([nodes]).values()) for nodes in (own, held))
+
+
+def list_condition(towering: Towering) -> frozenset[int]:
+    """The steps that work out what scales, shifts and gates the sublayers of a tower; none where rows are looked at."""
+    return frozenset() if towering.condition is None or towering.tower.looked_at else towering.condition.nodes
+
+
+def list_serving_several(flow: Flow, layers: Sequence[Layer], beside: frozenset[int]) -> frozenset[int]:
+    """The steps of a condition that are worked out for several layers: no layer's own, as the time is none (SD 3)."""
+    held = (beside.intersection({node for staging in layer for node in staging.nodes}) for layer in layers)
+    times = Counter(node for nodes in held for node in flow.behind(*nodes, within=beside.__contains__))
+    return frozenset(node for node, count in times.items() if count > 1)
 
 
 @once_for

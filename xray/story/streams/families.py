@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
@@ -52,15 +53,24 @@ def list_sums(chains: Sequence[Chain]) -> list[int]:
 def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) -> list[Chain]:
     """The chains of a tower that are a stream: of several sums, or with an attention.
 
-    A sum alone is a stage if what it adds to is a picture, and stages come behind it (EfficientNet).
+    A sum alone is a stage if what it adds to is a picture, and stages come behind it (EfficientNet), or if its block
+    holds the sum before it too (TinyViT).
     """
     long = [len(chain.joints) >= LEAST_JOINTS or has_site(chain, sites) for chain in chains]
+    for number, (before, chain) in enumerate(pairwise(chains), 1):
+        long[number] = long[number] or (long[number - 1] and ends_block(flow, chains, before, chain))
     last = max((number for number, is_long in enumerate(long) if is_long), default=-1)
     return [
         chain
         for number, chain in enumerate(chains[: last + 1])
         if long[number] or len(flow.output(chain.end).shape) == FEATURE_MAP
     ]
+
+
+def ends_block(flow: Flow, chains: Sequence[Chain], before: Chain, chain: Chain) -> bool:
+    """Whether the block of a sum holds the one before it too, and not those of all chains."""
+    block = next(flow.parents(chain.end), -1)
+    return block in flow.parents(before.end) and any(block not in flow.parents(add) for add in list_sums(chains))
 
 
 def has_site(chain: Chain, sites: Sequence[object]) -> bool:

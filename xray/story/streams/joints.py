@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, PLACING, REPEATS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, REPEATS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
@@ -108,7 +108,11 @@ def root_of(flow: Flow, stream: int | None) -> int | None:
 def list_asking(flow: Flow, site: Site) -> list[int]:
     """The sums of two linear layers by which queries or keys are made, as of content and place (Conditional DETR)."""
     found: list[int] = []
-    for here in flow.behind(*flow.makers[site.scores], most=MOST_ASKING, ends=lambda one: is_linear(flow, one)):
+
+    def is_made(one: int) -> bool:
+        return is_linear(flow, one) or flow.op(one) in FINDINGS
+
+    for here in flow.behind(*flow.makers[site.scores], most=MOST_ASKING, ends=is_made):
         makers = [flow.carried_from(maker) for maker in flow.makers[here]]
         if flow.op(here) in SUMS and all(maker is not None and is_linear(flow, maker) for maker in makers):
             found.append(here)
