@@ -84,6 +84,17 @@ class AsksMixed(Asks):
         return torch.einsum("bnd,nk->bkd", rows, self.fewer)
 
 
+class AsksFewer(Asks):
+    """Its keys are made by a convolution along the places whose steps do not go up in these."""
+
+    def __init__(self):
+        super().__init__()
+        self.fewer = nn.Conv1d(WIDTH, WIDTH, 7, 5)
+
+    def choose(self, rows):
+        return self.fewer(rows.mT).mT
+
+
 class AsksSome(Asks):
     """Its keys are of the first places alone."""
 
@@ -103,7 +114,13 @@ def test_keys_are_gathered_where_heads_are_one_axis_with_the_sequences():
 
 
 def test_keys_that_learned_weights_mix_of_places_are_told():
-    assert station_of(AsksMixed) == "Every place looks at 5 keys, each made of several places."
+    assert station_of(AsksMixed) == "Every place looks at 5 learned mixes of all places."
+
+
+def test_keys_that_a_convolution_makes_fewer_are_told():
+    count = (SIDE**2 - 7) // 5 + 1
+
+    assert station_of(AsksFewer) == f"Every place looks at {count} keys, each made of several places."
 
 
 def test_no_place_looks_at_every_other_where_there_are_fewer_keys():

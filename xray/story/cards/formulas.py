@@ -69,7 +69,8 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     everywhere = {panel.station for _, panel, _ in list_panels(told)}
     several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
-    several |= {ATTENTION} if len({(branch.sinks, branch.cap) for branch in list_all(told)}) > 1 else set()
+    kinds = {(one.sinks, one.cap, one.earlier_scores, one.kept_scores) for one in list_all(told)}
+    several |= {ATTENTION} if len(kinds) > 1 else set()
     several |= {ATTENTION, WIDTH} if told.anatomy.attends_elsewhere else set()
     several |= {ATTENTION} if any(tower.d_model is None for tower, _, _ in told.frames) else set()
     masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)
