@@ -85,11 +85,11 @@ class AsksMixed(Asks):
 
 
 class AsksFewer(Asks):
-    """Its keys are made by a convolution along the places whose steps do not go up in these."""
+    """Its keys are made by a convolution along the places, of which there are not so many for each."""
 
     def __init__(self):
         super().__init__()
-        self.fewer = nn.Conv1d(WIDTH, WIDTH, 7, 5)
+        self.fewer = nn.Conv1d(WIDTH, WIDTH, 7, 6)
 
     def choose(self, rows):
         return self.fewer(rows.mT).mT
@@ -118,7 +118,7 @@ def test_keys_that_learned_weights_mix_of_places_are_told():
 
 
 def test_keys_that_a_convolution_makes_fewer_are_told():
-    count = (SIDE**2 - 7) // 5 + 1
+    count = (SIDE**2 - 7) // 6 + 1
 
     assert station_of(AsksFewer) == f"Every place looks at {count} keys, each made of several places."
 

@@ -57,7 +57,7 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     """The formulas of all attentions that are drawn, each with its stations where it is not that of all of them.
 
     So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo), no mask
-    (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT).
+    (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT), or where channels attend (XCiT).
     """
     found: dict[str, dict[tuple[Line, str], list[int]]] = {}
     splits: list[tuple[str, Line]] = []
@@ -70,7 +70,8 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
     kinds = {(one.sinks, one.cap, one.earlier_scores, one.kept_scores) for one in list_all(told)}
-    several |= {ATTENTION} if len(kinds) > 1 else set()
+    of_channels = any(one.part == "channel_attention" for tower, _, _ in told.frames for one in tower.branches)
+    several |= {ATTENTION} if len(kinds) > 1 or of_channels else set()
     several |= {ATTENTION, WIDTH} if told.anatomy.attends_elsewhere else set()
     several |= {ATTENTION} if any(tower.d_model is None for tower, _, _ in told.frames) else set()
     masks = (mask for _, frames, _ in told.frames for frame in frames for mask in frame.masks)
