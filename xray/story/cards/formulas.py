@@ -57,7 +57,8 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     """The formulas of all attentions that are drawn, each with its stations where it is not that of all of them.
 
     So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo), no mask
-    (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT), or where channels look (XCiT).
+    (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT), and where channels look
+    (XCiT).
     """
     found: dict[str, dict[tuple[Line, str], list[int]]] = {}
     splits: list[tuple[str, Line]] = []
