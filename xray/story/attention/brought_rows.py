@@ -129,11 +129,7 @@ def tell_joined(flow: Flow, nodes: Sequence[Node], found: Branching) -> list[Nod
     opening = {norm.end for norm in opening_norms(flow, region, region.start)}
     told_nodes = []
     for node in nodes:
-        norms = [
-            find_norm(flow, flow.carried_from(maker))
-            for place in list_joins(flow, node)
-            for maker in flow.makers[place]
-        ]
+        norms = [find_norm(flow, flow.carried_from(maker)) for _, maker in list_joined(flow, found, node)]
         own = [one for one in norms if one and one.end in region.inner | region.beside and one.end not in opening]
         params = describe_params(flow, *(place for one in own for place in one.nodes))
         told = (f"the others normed{', ' if params else ''}{params}",) if own else ()
