@@ -134,11 +134,11 @@ class Sizes:
     def are_mels(self) -> bool:
         """Whether the setting that says how many numbers a frame holds says that these are mels.
 
-        They are of two frames in Wav2Vec2-BERT, and of the twelve notes of an octave in MusicGen Melody.
+        They are of two frames in Wav2Vec2-BERT, and of the twelve notes of an octave in MusicGen Melody. Of models of
+        diffusers no such setting is known.
         """
-        setting = self.settings["mels"]
-        name, _ = find_named_setting(self.config, setting.names, setting.of)
-        return "mel" in name
+        setting = self.settings.get("mels")
+        return setting is not None and "mel" in find_named_setting(self.config, setting.names, setting.of)[0]
 
     # Sizes that are wished for, or follow from others
 
