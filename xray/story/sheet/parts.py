@@ -5,7 +5,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
@@ -46,11 +46,17 @@ def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
 
 
 def list_scaling(flow: Flow, one: Branching, staging: Staging) -> frozenset[int]:
-    """The step that alone reads what a branch gives, and multiplies it by learned numbers, if one does (EdgeNeXt)."""
-    readers = flow.leaf_readers(one.region.end)
-    inner = frozenset[int]().union(*(joint.region.inner for joint in staging.joints))
-    scales = len(readers) == 1 and flow.op(readers[0]) in SCALINGS and holds_learned(flow, readers[0])
-    return inner.intersection(readers) if scales else frozenset()
+    """The step that alone reads what a branch gives, and multiplies it by learned numbers, if one does (EdgeNeXt).
+
+    With the step that adds learned numbers then, if one does (MobileBERT).
+    """
+    found: list[int] = []
+    for kinds in (SCALINGS, SUMS):
+        readers = flow.leaf_readers(found[-1] if found else one.region.end)
+        if len(readers) != 1 or flow.op(readers[0]) not in kinds or not holds_learned(flow, readers[0]):
+            break
+        found += readers
+    return frozenset[int]().union(*(joint.region.inner for joint in staging.joints)).intersection(found)
 
 
 def list_met(flow: Flow, nodes: Collection[int], around: Collection[int], held: Collection[int]) -> set[int]:
