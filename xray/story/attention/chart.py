@@ -108,12 +108,12 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     ]
     if reads_longer(branch, nodes, memory):
         nodes, memory = tell_longer(nodes, memory), []
-    nodes = tell_joined(branch, nodes, edges)
+    nodes = mark_joins(branch, nodes, edges)
     chart = Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), head, tuple(dict.fromkeys(memory)))
     return name_changes(add_router(flow, chart))
 
 
-def tell_joined(branch: Attention, nodes: Sequence[Node], edges: Sequence[Edge]) -> list[Node]:
+def mark_joins(branch: Attention, nodes: Sequence[Node], edges: Sequence[Edge]) -> list[Node]:
     """The nodes, those that put rows of another tower beside their own marked with it.
 
     Where other boxes stand for what works these out, ways lead there, and not to what joins them.

@@ -148,9 +148,10 @@ def takes_keys(flow: Flow, one: Towering, other: Towering) -> bool:
             for branching in (branching for staging in own for branching in staging.branches)
             if isinstance(branching.branch, Attention) and branching.branch.beside == other.tower.name
         ]
-        if not sites:
+        known = [site for site in sites if site is not None]
+        if not sites or len(known) < len(sites):
             return False
-        for product in (product for site in sites if site for product in (site.scores, site.weighted_sum)):
+        for product in (product for site in known for product in (site.scores, site.weighted_sum)):
             operand = flow.makers[product][-1]
             way = flow.behind(operand, most=MOST_BEHIND, ends=lambda place: place in inside or place in sums)
             reached = inside.intersection(way)

@@ -294,7 +294,7 @@ def list_turns(flow: Flow, made: int | None) -> list[int]:
 def count_fewer_keys(flow: Flow, site: Site, key: Side) -> int | None:
     """How many keys there are, each made of several of the more places that ask; None where that is not proven.
 
-    A convolution, a pool or learned weights over places make these fewer on the way to the scores (Linformer).
+    A convolution, a pool or learned weights over places make these fewer on the way to the scores (Twins).
     """
     asking, asked = count_pairs(flow, site)
     if not key.is_own or not 0 < asked < asking or lies_in_columns(flow, site):

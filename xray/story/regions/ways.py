@@ -50,13 +50,11 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
     """What is read from which box, as far as it is recorded: of memory that another pass made, the tower's end."""
     ways: dict[tuple[object, ...], Way] = {}
 
-    def lead(source: Source, target: int, *, is_memory: bool, is_worked_in: bool = False) -> Way:
-        begun = Way(source, target, is_memory=is_memory, is_worked_in=is_worked_in)
-        return ways.setdefault((*source.key, target, is_memory, is_worked_in), begun)
+    def lead(source: Source, target: int, *, is_memory: bool, is_worked_in: bool = False, is_kept: bool = False) -> Way:
+        begun = Way(source, target, is_memory=is_memory, is_worked_in=is_worked_in, is_kept=is_kept)
+        return ways.setdefault((*source.key, target, is_memory, is_worked_in, is_kept), begun)
 
     drawn = {id(column.reading): list_drawn(column.reading.flow, columns, standing) for column in columns}
-    given_keys = any(link.kind == "keys" for link in links)
-    moved = list_drawn(columns[0].reading.flow, columns, standing, with_moved=True) if given_keys else {}
     for target, column in enumerate(columns):
         own = [link for link in links if link.target == column.name and link.source != column.name]
         rows = [(row, True, False) for row in list_fed(column, standing[target], own)]
@@ -77,13 +75,11 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
             for source, boxes in given.values():
                 lead(source, target, is_memory=is_memory, is_worked_in=is_worked_in).aims.append(boxes)
         keyed = {link.source for link in own if link.kind == "keys"}
+        moved = list_drawn(column.reading.flow, columns, standing, with_moved=True) if keyed else {}
         for node, box in list_joined(column, standing[target], keyed):
             for source in list_sources(column.reading.flow, node, target, columns, moved):
-                if not stands_in_layer(source, standing):
-                    continue
-                way = lead(source, target, is_memory=True)
-                way.is_kept = True
-                way.aims.append([box])
+                if stands_in_layer(source, standing):
+                    lead(source, target, is_memory=True, is_kept=True).aims.append([box])
         for node, box in list_pointed(column, standing[target]):
             for source in list_pointing(node, target, columns, standing, drawn[id(column.reading)]):
                 lead(source, target, is_memory=True, is_worked_in=True).aims.append([box])

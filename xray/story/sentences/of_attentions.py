@@ -422,30 +422,26 @@ def describe_earlier_scores(anatomy: Anatomy) -> str:
 
 
 def describe_kept_scores(anatomy: Anatomy) -> str:
-    many = sorted({branch.kept_scores for branch in attentions(anatomy) if branch.kept_scores})
-    return of_some(
-        anatomy,
-        lambda branch: branch.kept_scores,
-        f"each place keeps the {' or '.join(f'{one:,}' for one in many)} highest of its scores in each head; the others"
-        " are hidden before softmax.",
-    )
+    many, _ = tell_counts(anatomy, lambda branch: branch.kept_scores)
+    words = f"each place keeps the {many} highest of its scores in each head; the others are hidden before softmax."
+    return of_some(anatomy, lambda branch: branch.kept_scores, words)
 
 
 def describe_convolved(anatomy: Anatomy) -> str:
-    many = sorted({branch.convolved for branch in attentions(anatomy) if branch.convolved})
-    told = f"a convolution over {' or '.join(f'{one:,}' for one in many)} places mixes the values of each head too"
+    many, _ = tell_counts(anatomy, lambda branch: branch.convolved)
+    told = f"a convolution over {many} places mixes the values of each head too"
     return of_some(
         anatomy, lambda branch: branch.convolved, f"{told}, and what it gives is added to what the head found."
     )
 
 
 def describe_mixed_anew(anatomy: Anatomy) -> str:
-    many = sorted({branch.mixed_anew for branch in attentions(anatomy) if branch.mixed_anew})
+    many, _ = tell_counts(anatomy, lambda branch: branch.mixed_anew)
     return of_some(
         anatomy,
         lambda branch: branch.mixed_anew,
-        f"beside the heads, {' or '.join(f'{one:,}' for one in many)} places are mixed, as by a convolution, but by"
-        " weights that are worked out anew for each place, and sum to 1.",
+        f"beside the heads, {many} places are mixed, as by a convolution, but by weights that are worked out anew for"
+        " each place, and sum to 1.",
     )
 
 
