@@ -246,26 +246,30 @@ def chart_closed(flow: Flow, staging: Staging, whole: Chart, like: str = "") -> 
     many = len(list_convolutions(flow, staging))
     words_of = [describe_sizes(branch, is_alone=many == 1) for branch in staging.stage.branches]
     words_of += [like]
+    biases = list_biases(flow, whole)
     node = Node(
         "closed",
         label,
         0,
         BROAD,
-        steps_at(flow, *dict.fromkeys((end, add))),
+        steps_at(flow, *dict.fromkeys((end, add, *(place for _, places in biases for place in places)))),
         flow.output(end),
         "; ".join(one for one in words_of if one),
         outline="boundary",
-        told=tuple(said for said in [describe_past(label_past(flow, staging)), *list_biases(flow, whole)] if said),
+        told=tuple(said for said in [describe_past(label_past(flow, staging)), *(told for told, _ in biases)] if said),
     )
     return chart_alone(node)
 
 
-def list_biases(flow: Flow, whole: Chart) -> list[str]:
-    """What an attention adds to its scores that is made with weights of its own (SAM)."""
-    biases = [node for node in whole.nodes if node.key.startswith("bias")]
-    counted = [describe_params(flow, *(flow.places[step.id] for step in node.steps)) for node in biases]
-    names = [node.label.removeprefix("+ ").lower() for node in biases]
-    return [ADDS_BIAS.format(bias=name, counted=own) for name, own in zip(names, counted, strict=True) if own]
+def list_biases(flow: Flow, whole: Chart) -> list[tuple[str, list[int]]]:
+    """What an attention adds to its scores that is made with weights of its own (SAM), with the modules of these."""
+    steps = [[flow.places[step.id] for step in node.steps] for node in whole.nodes if node.key.startswith("bias")]
+    names = [node.label.removeprefix("+ ").lower() for node in whole.nodes if node.key.startswith("bias")]
+    return [
+        (ADDS_BIAS.format(bias=name, counted=counted), [place for place in places if flow.steps[place].params])
+        for name, places in zip(names, steps, strict=True)
+        if (counted := describe_params(flow, *places))
+    ]
 
 
 def describe_sizes(branch: object, *, is_alone: bool = False) -> str:

@@ -94,7 +94,7 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
         nodes |= phase.towering.nodes | (set() if condition is None else set(condition.nodes))
         nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
         nodes |= list_drawn_once(phase)
-        panels = (panel for frame in phase.frames for panel in frame.panels if panel.is_open)
+        panels = (panel for frame in phase.frames for panel in frame.panels)
         shown = {step.id for panel in panels for node in panel.chart.nodes for step in node.steps}
         nodes |= {flow.places[one] for one in shown & flow.places.keys()}  # some are another pass's (kept keys)
     return list(told.values())

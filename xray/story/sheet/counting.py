@@ -199,15 +199,19 @@ class Count:
         return found
 
     def count_new(self, groups: Iterable[Collection[int]], fresh: Mapping[str, int]) -> int:
-        """How many of several groups hold what is `fresh`, if the others work with weights that were there before."""
+        """How many of several groups hold what is `fresh`, if the others work with weights that were there before.
+
+        All of them where one of several holds both: weights that an earlier one has, and a table (RegionViT).
+        """
         known: set[str] = set()
-        new, again, total = 0, 0, 0
+        new, again, total, both = 0, 0, 0, False
         for nodes in groups:
             own = {self.key(place) for place in self.blocks(nodes)}
             is_new = any(fresh.get(path) for path in own - known)
+            both |= is_new and not own.isdisjoint(known)
             new, again, total = new + is_new, again + (bool(own) and not is_new), total + 1
             known |= own
-        return new if new + again == total else total
+        return new if new + again == total and not both else total
 
     def find_lender(self, place: int, count: int, idle: Mapping[str, int]) -> str | None:
         """The block that was counted with a parameter that a step beside it works with (GPT-NeoX Japanese's last bias).
