@@ -245,3 +245,20 @@ def test_what_leads_from_one_stream_to_another_is_no_feed_forward():
     words = {step.path: step.outputs[0].axes[-1] for step in trace.steps if step.outputs and step.path}
 
     assert [words[path] for path in ("first.1.up", "wide", "then.0.up")] == ["d_ff", "", "d_ff"]
+
+
+class OneHead(Attending):
+    """One head as wide as the rows, with no layer behind it that leads back (T2T-ViT)."""
+
+    def forward(self, ids):
+        x = self.words(ids)
+        query, key, value = (one.unflatten(-1, (1, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, -1))
+        x = x + ((query @ key.mT).softmax(-1) @ value).transpose(1, 2).flatten(2)
+        return x + self.back(self.bend(self.wide(x)))
+
+
+def test_the_width_of_a_stream_is_no_width_of_heads_where_one_head_is_added_to_it_as_it_is():
+    steps = {step.id: step for step in xray.trace(OneHead(), torch.arange(10).view(2, 5)).steps}
+
+    assert [steps[f"OneHead.add#{number}"].outputs[0].axes[-1] for number in (0, 1)] == ["d_model", "d_model"]
+    assert steps["wide#0"].outputs[0].axes[-1] == "d_ff"

@@ -220,8 +220,8 @@ class Namer:
     def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> None:
         if self.name_first_axes(scores.first, scores.rank):
             if not self.is_of_rows(scores.summed):
-                self.groups.name(scores.summed, "d_k")
                 self.d_k = self.groups.size(scores.summed)
+                self.name_head(scores.summed, "d_k")
             for axis in (scores.queries, scores.keys):
                 self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
 
@@ -234,7 +234,12 @@ class Namer:
     def name_width(self, axis: int) -> None:
         """How wide values are in each head: as wide as keys, or as they please."""
         if not self.is_of_rows(axis):
-            self.groups.name(axis, "d_k" if self.groups.size(axis) == self.d_k else "d_v")
+            self.name_head(axis, "d_k" if self.groups.size(axis) == self.d_k else "d_v")
+
+    def name_head(self, axis: int, word: str) -> None:
+        """The width of a head, unless it is that of a stream: one head that no layer leads out of (T2T-ViT)."""
+        if self.groups.find(axis) not in self.streams:
+            self.groups.name(axis, word)
 
     def name_first_axes(self, query: int, rank: int) -> bool:
         """Name batch and heads; whether they could be told."""
@@ -336,25 +341,18 @@ class Namer:
     def name_widths(self) -> None:
         """d_model is the width of a residual stream, d_ff that of what a layer makes of it, bent, and brings back.
 
-        They are named where something attends, or where the rows of a table go into such a stream. What has one sum
-        alone is no stream where others have several: a sound that is made better once (FastSpeech 2); nor has a
-        stream within the branches of another one that width.
+        They are named where something attends, or where the rows of a table go into such a stream.
         """
         groups, flow = self.groups, read_flow(self.one_pass)
         tables = [step for step in self.one_pass.steps if step.op == "embedding" and step.outputs]
         attends = any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps)
         if not attends and not tables:
             return
-        layers = [step for step in self.one_pass.steps if is_layer(step) or is_written_layer(flow, step)]
-        ins = {step.id: groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1) for step in layers}
+        layers = self.layers
+        ins = {step.id: self.find_read(step) for step in layers}
         outs = {step.id: self.find_last(step) for step in (*layers, *tables)}
-        adds = {place: self.find_last(flow.steps[place]) for place in list_sums(flow)}
-        sums = Counter(adds.values())
-        lone = max(sums.values(), default=0) == 1
-        streams = {last for last, many in sums.items() if many > 1 or lone} & set(ins.values())
-        streams -= list_nested(flow, adds)
         widths = {groups.size(outs[step.id]) for step in tables}
-        streams = {self.part_streams(stream, widths) for stream in streams}
+        streams = {self.part_streams(stream, widths) for stream in self.streams}
         if not attends and streams.isdisjoint(outs[step.id] for step in tables):
             return  # no words go into a residual stream, as into one of states (Mamba)
         for stream in streams:
@@ -387,6 +385,26 @@ class Namer:
             if half in back - streams:
                 groups.name(half, "d_ff")
 
+    @cached_property
+    def layers(self) -> list[Step]:
+        """The linear layers over the last axis."""
+        flow = read_flow(self.one_pass)
+        return [step for step in self.one_pass.steps if is_layer(step) or is_written_layer(flow, step)]
+
+    @cached_property
+    def streams(self) -> frozenset[int]:
+        """The last axes of residual streams, which layers read.
+
+        What has one sum alone is no stream where others have several: a sound that is made better once (FastSpeech 2);
+        nor is one within the branches of another one.
+        """
+        flow = read_flow(self.one_pass)
+        adds = {place: self.find_last(flow.steps[place]) for place in list_sums(flow)}
+        sums = Counter(adds.values())
+        lone = max(sums.values(), default=0) == 1
+        streams = {last for last, many in sums.items() if many > 1 or lone}
+        return frozenset(streams & set(map(self.find_read, self.layers)) - list_nested(flow, adds))
+
     def part_streams(self, axis: int, widths: Collection[int]) -> int:
         """The axis of one stream where an axis holds several, one behind the other, each as wide as a table's rows."""
         groups, parts = self.groups, self.groups.parts(axis)
@@ -394,6 +412,10 @@ class Namer:
             return axis
         groups.name(parts[0], "streams")
         return groups.find(parts[1])
+
+    def find_read(self, step: Step) -> int:
+        """The last axis of what a layer reads."""
+        return self.groups.find(self.at[step.id].ins[0] + len(step.inputs[0].shape) - 1)
 
     def find_last(self, step: Step) -> int:
         """The last axis of what a step makes."""
