@@ -1,11 +1,16 @@
 """What a softmax weighs is no value where weights alone made it, or where its own scores gathered it before."""
 
+from functools import partial
+
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 
 PLACES, EXPERTS, SLOTS, HEADS = 8, 2, 3, 2
 
@@ -58,6 +63,30 @@ class Slotted(nn.Module):
         return x + torch.einsum("bsd,bns->bnd", made.flatten(1, 2), scores.flatten(2).softmax(-1))
 
 
+class Windowed(nn.Module):
+    """A row for each window looks at its places, and what windows found is mixed among these by those rows (SepViT).
+
+    A convolution of one place gives queries, keys and values in columns. Windows that are one alone are not mixed.
+    """
+
+    def __init__(self, window=2):
+        super().__init__()
+        self.window, self.row = window, nn.Parameter(torch.rand(WIDTH))
+        self.norm, self.lead = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, 3 * WIDTH, 1)
+        self.pair, self.back = nn.Linear(WIDTH // HEADS, 2 * (WIDTH // HEADS)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        cut = self.norm(x).reshape(-1, self.window, WIDTH).mT
+        joined = torch.cat([self.row[:, None].expand(len(cut), -1, 1), cut], -1)
+        query, key, value = (one.unflatten(1, (HEADS, -1)).mT for one in self.lead(joined).chunk(3, 1))
+        found = torch.einsum("bhid,bhjd->bhij", query, key).softmax(-1) @ value
+        rows, found = (one.unflatten(0, (len(x), -1)).transpose(1, 2) for one in (found[:, :, 0], found[:, :, 1:]))
+        if found.shape[2] > 1:
+            query, key = self.pair(rows).chunk(2, -1)
+            found = torch.einsum("bhij,bhjnd->bhind", (query @ key.mT).softmax(-1), found)
+        return x + self.back(found.permute(0, 2, 3, 1, 4).reshape(x.shape))
+
+
 def read_kinds(part):
     """What the branches of a model are that has layers of one such part and a plain attention."""
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(one for _ in range(3) for one in (AttentionPart(), part())))
@@ -67,7 +96,20 @@ def read_kinds(part):
 
 @pytest.mark.parametrize(
     ("part", "told"),
-    [(Inverted, "Unknown"), (Slotted, "Unknown"), (Spread, "Attention")],
+    [(Inverted, "Unknown"), (Slotted, "Unknown"), (Spread, "Attention"), (Windowed, "Unknown")],
 )
 def test_what_weights_alone_made_or_the_same_scores_gathered_is_no_value(part, told):
     assert read_kinds(part) == {"Attention", told}
+
+
+def test_keys_that_a_convolution_gave_in_columns_are_laid_in_rows_as_heads():
+    assert read_kinds(partial(Windowed, PLACES)) == {"Attention"}
+    trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), Windowed(PLACES)).eval(), torch.rand(2, PLACES, WIDTH))
+    (forward,) = trace.passes
+    shapes = {
+        node.label: node.record.shape
+        for node in chart_stage(read_flow(forward), read_pass(forward).towers[0].stagings[0]).nodes
+    }
+
+    assert shapes["HEADS K"] == shapes["HEADS Q"] == (2, HEADS, PLACES + 1, WIDTH // HEADS)
+    assert "TRANSPOSE K^T" not in shapes

@@ -169,9 +169,10 @@ def lay_out(flow: Flow, parts: Sequence[Part]) -> list[Part]:
 def take_turn(flow: Flow, parts: list[Part], nodes: Collection[int]) -> tuple[list[Part], Part | None]:
     """The last turn of the keys, rows to columns, as a part of its own; no turn that only brings heads forward.
 
-    That one may stand among the `nodes` of the keys' whole way that are no part of their own lane.
+    That one may stand among the `nodes` of the keys' whole way that are no part of their own lane. Nor is a turn told
+    apart that lays keys in rows, where a convolution gave them in columns (SepViT).
     """
-    if not parts:
+    if not parts or parts[-1].record.axes[-1:] == ("d_k",):
         return parts, None
     last = parts[-1]
     turn = last.nodes[-1]

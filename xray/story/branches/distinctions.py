@@ -298,9 +298,13 @@ def weighs_no_values(flow: Flow, sites: Sequence[Site], region: Region) -> bool:
     """Whether what a softmax weighs in a branch is nothing but what another one made, or comes out of its own scores.
 
     So weights are multiplied by an inverse of weights (Nyström), and slots that rows were gathered into by the scores
-    are spread over the rows again by the same ones (Soft MoE): neither are values that places look up.
+    are spread over the rows again by the same ones (Soft MoE): neither are values that places look up. Nor does the
+    first one tell what a branch is where another one mixes what it found (SepViT's windows).
     """
-    return any(is_of_weights(flow, site, sites, region) or spreads_gathered(flow, site, sites) for site in sites)
+    is_mixed = any(flow.carried_from(find_values(flow, site)) == sites[0].weighted_sum for site in sites[1:])
+    return is_mixed or any(
+        is_of_weights(flow, site, sites, region) or spreads_gathered(flow, site, sites) for site in sites
+    )
 
 
 def is_of_weights(flow: Flow, site: Site, sites: Sequence[Site], region: Region) -> bool:
