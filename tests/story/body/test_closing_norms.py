@@ -7,6 +7,7 @@ from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedFo
 from torch import nn
 
 import xray
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 
 
@@ -57,6 +58,31 @@ def test_two_norms_behind_a_sublayer_stand_before_none_in_the_last_layer_either(
     (tower,) = xray.anatomy(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))).towers
     (group,) = tower.groups
     assert (group.stages[1].norm.place, group.stages[1].norm.on, tower.final_norm) == ("after", "both", None)
+
+
+class NormedBetween(nn.Module):
+    """A norm before attention and one behind its sum, which the feed-forward reads as it is and adds to (CCT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.before, self.look, self.behind = nn.LayerNorm(WIDTH), Attention(WIDTH, 2), nn.LayerNorm(WIDTH)
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, x):
+        y = self.before(x)
+        x = self.behind(x + self.look(y, y))
+        return x + self.back(self.wide(x).relu())
+
+
+def test_a_norm_behind_the_last_sum_is_the_towers_where_no_sum_of_that_kind_has_one():
+    layers = (NormedBetween() for _ in range(3))
+    model = nn.Sequential(nn.Linear(7, WIDTH), *layers, nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3))
+
+    anatomy = xray.anatomy(xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7)))
+    (tower,) = anatomy.towers
+    assert [group.layers for group in tower.groups] == [(0, 1, 2)]
+    assert tower.final_norm == "layer"
+    assert "Layer norm before some sublayers, and again behind their sum." in list_sentences(anatomy)
 
 
 class Merged(nn.Module):

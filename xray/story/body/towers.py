@@ -356,6 +356,8 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         if following is None and after and any(one.stage.norm.times for one in found):
             after = [norm for norm in (after[0], norm_behind(flow, after[0])) if norm is not None]
         stage = read_stage(flow, together, after, sites, names)
+        if following is None and after and leaves_bare(found, stage):
+            after, stage = [], read_stage(flow, together, [], sites, names)
         goes_on = following is not None or any(one.stage.stream_scale for one in found)
         if goes_on and not after and find_factor_behind(flow, together[-1].add) is not None:
             stage = replace(stage, stage=replace(stage.stage, stream_scale="after"))
@@ -368,6 +370,13 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         found.append(stage)
         place += 1
     return found
+
+
+def leaves_bare(stagings: Sequence[Staging], last: Staging) -> bool:
+    """Whether no sum of the same kind has a norm behind it: that behind the last one is the tower's then (CCT)."""
+    kinds = [branch.part for branch in last.stage.branches]
+    alike = [one.stage for one in stagings if kinds == [branch.part for branch in one.stage.branches]]
+    return bool(alike) and not any(one.norm.is_behind_sum for one in alike)
 
 
 def norm_behind(flow: Flow, norm: FoundNorm) -> FoundNorm | None:

@@ -65,10 +65,11 @@ def tell_norm(towers: Sequence[Tower]) -> str:
     if again:
         return f"{kind} before {many} sublayer{'s' * (many != 'each')}, and again {again}"
     place, on = places.pop()
-    ending, they, give = ("", "it", "gives") if many == "each" else ("s", "they", "give")
+    ending, they, give, their = ("", "it", "gives", "its") if many == "each" else ("s", "they", "give", "their")
+    second = f"behind {their} sum" if on == "stream" else f"on what {they} {give}"
     where = {
         "before": f"before {many} sublayer{ending}",
-        "both": f"before {many} sublayer{ending}, and again on what {they} {give}",
+        "both": f"before {many} sublayer{ending}, and again {second}",
         "after": f"after the sum of {many} sublayer{ending}"
         if on == "stream"
         else f"on what {many} sublayer{ending} {give}, before it is added",
