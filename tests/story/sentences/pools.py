@@ -180,6 +180,8 @@ MODELS = {
     "norm of queries and keys": make_anatomy(replace(FALSE, qk_norm=True, qk_norm_over="head")),
     "scores that are not scaled": make_anatomy(replace(FALSE, unscaled=True)),
     "earlier scores": make_anatomy(replace(FALSE, earlier_scores="before")),
+    "scores mixed across heads": make_anatomy(replace(FALSE, mixed_heads="before")),
+    "weights mixed across heads": make_anatomy(replace(FALSE, mixed_heads="behind", mixed_norm="layer")),
     "highest scores": make_anatomy(replace(FALSE, kept_scores=8)),
     "score cap": make_anatomy(replace(FALSE, cap=50.0)),
     "inner norms": make_anatomy(replace(FALSE, inner_norm="rms")),

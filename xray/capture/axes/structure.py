@@ -32,8 +32,10 @@ from xray.capture.axes.widths import (
 from xray.capture.freezing import make_fact
 from xray.capture.kernels.fused import ATTENTIONS
 from xray.ir.flow.attention_sites import lies_in_columns, list_sites
-from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.dataflow import Flow, read_flow
+from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CLAMPS, SCALINGS, SUMS
+from xray.ir.flow.projections import data_input
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
@@ -170,12 +172,20 @@ class Namer:
         for site in list_sites(flow):
             if lies_in_columns(flow, site):
                 continue  # pieces of rows meet there, and their axes are others
+            for node in site.mixed:
+                self.join_mixed(flow, node)
             self.name_product(flow.steps[site.scores], lengths)
             weights = {site.softmax, *site.weighed}
             makers = flow.makers[site.weighted_sum]
             self.name_sum(
                 flow.steps[site.weighted_sum], [not weights.isdisjoint((one, flow.carried_from(one))) for one in makers]
             )
+
+    def join_mixed(self, flow: Flow, node: int) -> None:
+        """A step that mixes heads leaves each axis what it was, be they laid out anew."""
+        at, data, mixing = self.at[flow.steps[node].id], data_input(flow, node), read_mixing(flow, node)
+        for axis, before in enumerate(() if mixing is None or data is None else mixing[1]):
+            self.groups.join(at.outs[0] + axis, at.ins[data or 0] + before)
 
     def name_product(self, step: Step, lengths: Mapping[int, str]) -> None:
         """Queries times keys: the axes of what comes out, and the one that is summed over."""

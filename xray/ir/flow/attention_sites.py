@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import OVER_HEADS, add_sides, keeps_pairs, read_mixing
 from xray.ir.flow.operand_ways import Way, find_way
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -17,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     SCORING,
     SHAPING,
     SOFTMAXES,
+    SUMS,
     TURNS,
     WRITES,
 )
@@ -40,7 +42,8 @@ class Site:
 
     `scored` are the steps from the product of queries and keys to the softmax, both included; `weighed` those from
     there to the weighted sum, without softmax. `concat` and `output` are the way from the weighted sum to the output
-    projection, and that; None where there is none.
+    projection, and that; None where there is none. `mixed` are those of the scored and the weighed that mix what all
+    heads have at one pair of places.
     """
 
     scores: int
@@ -54,6 +57,7 @@ class Site:
     concat: tuple[int, ...]
     output: int | None
     kind: Literal["self", "cross"]
+    mixed: tuple[int, ...] = ()
 
     @property
     def first(self) -> int:
@@ -87,7 +91,10 @@ def find_sites(flow: Flow) -> Iterator[Site]:
 def read_site(flow: Flow, softmax: int) -> Site | None:
     """The attention around a softmax; None if what it reads is no product, or nothing is weighed by it."""
     scored, weighed = seek_scores(flow, softmax), seek_weighted_sum(flow, softmax)
-    if scored is None and weighed is None:
+    mixed = seek_mixed(flow, softmax, scored, weighed)
+    if mixed is not None:
+        scored, weighed = mixed
+    elif scored is None and weighed is None:
         scored, weighed = seek_columns(flow, softmax)
     if scored is None or weighed is None:
         return None
@@ -114,6 +121,7 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
         concat=concat,
         output=output,
         kind="self" if is_self(query, key, value) else "cross",
+        mixed=() if mixed is None else tuple(one for one in (*scored, *weighed) if read_mixing(flow, one) is not None),
     )
 
 
@@ -166,8 +174,11 @@ def other_operand(flow: Flow, product: int, known: set[int]) -> int | None:
     return first if makers[second] in known else None
 
 
-def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING) -> list[int] | None:
-    """The steps from a product of two data tensors to the softmax; None if there is no such product behind it."""
+def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING, *, may_mix: bool = False) -> list[int] | None:
+    """The steps from a product of two data tensors to the softmax; None if there is no such product behind it.
+
+    Where they may, steps that may mix heads stand between as well.
+    """
     seen: set[int] = set()
 
     def climb(place: int, left: int) -> list[int] | None:
@@ -177,7 +188,7 @@ def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING) -> list
         if place != softmax:
             if is_product(flow, place):
                 return [place]
-            if flow.op(place) not in ops:
+            if flow.op(place) not in ops and not (may_mix and read_mixing(flow, place) is not None):
                 return None
         for maker in flow.makers[place]:
             if maker is not None:
@@ -187,6 +198,23 @@ def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING) -> list
         return None
 
     return climb(softmax, FARTHEST)
+
+
+def seek_mixed(
+    flow: Flow, softmax: int, scored: list[int] | None, weighed: list[int] | None
+) -> tuple[list[int], list[int]] | None:
+    """Both ways where what all heads have at one pair of places is mixed on one of them; None where that is not so.
+
+    What is mixed may be added to what it was.
+    """
+    before = scored or seek_scores(flow, softmax, may_mix=True)
+    behind = weighed or seek_weighted_sum(flow, softmax, WEIGHING | SUMS | OVER_HEADS, may_mix=True)
+    if before is None or behind is None:
+        return None
+    before, within = add_sides(flow, before, before[0]), add_sides(flow, behind[:-1], softmax)
+    if not any(read_mixing(flow, node) is not None for node in (*before, *within)):
+        return None
+    return (before, [*within, behind[-1]]) if keeps_pairs(flow, before, within, behind[-1]) else None
 
 
 def seek_columns(flow: Flow, softmax: int) -> tuple[list[int] | None, list[int] | None]:
@@ -205,7 +233,9 @@ def lies_in_columns(flow: Flow, site: Site) -> bool:
     return any(flow.op(node) == "pad" for node in site.weighed) and any(flow.op(node) == "pad" for node in site.scored)
 
 
-def seek_weighted_sum(flow: Flow, softmax: int, ops: frozenset[str] = WEIGHING) -> list[int] | None:
+def seek_weighted_sum(
+    flow: Flow, softmax: int, ops: frozenset[str] = WEIGHING, *, may_mix: bool = False
+) -> list[int] | None:
     """The steps after a softmax up to the product that reads its weights, that product last."""
     todo: list[tuple[int, list[int]]] = [(softmax, [])]
     seen = {softmax}
@@ -217,7 +247,7 @@ def seek_weighted_sum(flow: Flow, softmax: int, ops: frozenset[str] = WEIGHING) 
             seen.add(reader)
             if is_product(flow, reader):
                 return [*way, reader]
-            if flow.op(reader) in ops:
+            if flow.op(reader) in ops or (may_mix and read_mixing(flow, reader) is not None):
                 todo.append((reader, [*way, reader]))
     return None
 

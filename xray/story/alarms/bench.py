@@ -8,6 +8,7 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
 from xray.story.recognition.known_values import DEEPEST, MOST, apply
@@ -96,6 +97,10 @@ class Bench:
             given = [made[maker] if maker in made else self.read(record, maker) for record, maker in flow.given(place)]
             if step.settings.get("asked") is True and len(given) == 1:  # what score_mod hides stands in the mask
                 made[place] = given[0]
+                continue
+            if read_mixing(flow, place) is not None:
+                before = next((made[maker] for maker in flow.makers[place] if maker in made), None)
+                made[place] = None if before is None else mix_known(flow, place, before)
                 continue
             if compute is None or any(one is None for one in given):
                 return None

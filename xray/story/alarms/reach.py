@@ -103,7 +103,8 @@ def hides_the_same(flow: Flow, site: Site, mask: Mask) -> bool:
 def is_joined(flow: Flow, site: Site) -> bool:
     """Whether anything with rows of its own joins the scores of an attention."""
     spine, first = set(site.scored), 0 if flow.op(site.scores) == "baddbmm" else 1
-    joining = (record for place in site.scored[first:] for record, maker in flow.given(place) if maker not in spine)
+    asked = (place for place in site.scored[first:] if place not in site.mixed)
+    joining = (record for place in asked for record, maker in flow.given(place) if maker not in spine)
     return any(len(record.shape) > 1 for record in joining)
 
 

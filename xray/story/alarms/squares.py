@@ -188,7 +188,8 @@ def joint(flow: Flow, site: Site) -> int:
     if flow.op(site.scores) == "baddbmm":
         return site.scores
     for place in site.scored[1:-1]:
-        if any(maker not in spine and len(record.shape) > 1 for record, maker in flow.given(place)):
+        given = [] if place in site.mixed else flow.given(place)
+        if any(maker not in spine and len(record.shape) > 1 for record, maker in given):
             return place
     return site.softmax
 

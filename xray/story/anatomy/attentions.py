@@ -137,6 +137,13 @@ class Attention(Looking):
     """How many keys a list names for each place at most that a mask shows alone (Qwen4)."""
     kept_scores: int | None = None
     """How many of its scores each row keeps, the highest, where lower ones are hidden before softmax."""
+    mixed_heads: Literal["before", "behind", "both"] | None = None
+    """Where a learned table mixes what all heads have at one pair of places: scores before softmax, weights behind it.
+
+    These are "talking heads" (Shazeer et al. 2020, section 2).
+    """
+    mixed_norm: NormKind | None = None
+    """What normalises the weights behind that: over all heads, or each by itself where it is "batch" (DeepViT)."""
     query_experts: int | None = None
     query_chosen: int | None = None
     """How many experts make the queries of a place, and among how many a router chooses them (JetMoe)."""

@@ -32,6 +32,7 @@ NORMS = {
 }
 OVER = {"head": ", head by head", "width": ", over all heads"}
 EARLIER_SCORES = {"before": "scores of the attention before", "earlier": "scores of an earlier attention"}
+MIXED_HEADS = {"before": "scores", "behind": "weights", "both": "scores and weights"}
 ACTIVATIONS = {
     "relu": "ReLU",
     "relu squared": "ReLU²",
@@ -315,6 +316,8 @@ def describe_attention(branch: Attention) -> str:
         branch.mixed_anew and f"{branch.mixed_anew:,} places mixed beside the heads, by weights made of each",
         branch.cap and f"scores capped at {branch.cap:g}",
         branch.kept_scores and f"the {branch.kept_scores:,} highest scores of each row kept",
+        branch.mixed_heads and f"{MIXED_HEADS[branch.mixed_heads]} mixed across heads",
+        branch.mixed_norm and f"{NORMS[branch.mixed_norm]} of mixed weights",
         branch.kept_apart and f"scores of what the roll brought together less {branch.kept_apart:g}",
         branch.other_rows and "other rows among the keys",
         branch.chosen_keys and ("keys chosen by an earlier layer" if branch.chosen_earlier else "chosen keys"),

@@ -36,6 +36,8 @@ from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, list_of_sines, name_addition
 from xray.story.recognition.between import list_reading_data
 
+OF_PAIRS = ("scores", "mask", "mixed_mask", "kept", "bias", "kinds", "mix", "softmax", "mixed_weights", "zeroed")
+"""What the boxes are known by that have a number for each query and key."""
 NO_LENGTHS = frozenset({"", "1", "heads", "kv_heads", "d_k", "d_v"})
 
 
@@ -286,7 +288,7 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
     if record is None or len(record.axes) < 3:
         return node
     wanted: dict[int, tuple[str, int]] = {}
-    if node.key.rstrip("0123456789") in ("scores", "mask", "kept", "bias", "kinds", "softmax", "zeroed"):
+    if node.key.rstrip("0123456789") in OF_PAIRS:
         wanted = {-2: (asked, queries), -1: (seen, keys)}
     elif node.key == "turn_k":
         wanted = {-1: (seen, keys)}

@@ -27,6 +27,7 @@ from xray.story.attention.made_beside import (
     meets_query,
     name_table_factor,
 )
+from xray.story.attention.shares import draw_mixed, mix_node
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.caps import list_cap
 from xray.story.branches.distinctions import list_other_scores
@@ -56,7 +57,7 @@ from xray.story.wording import plural
 
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
-ADDED = ("bias", "mask", "kept")
+ADDED = ("bias", "mask", "kept", "mix", "mixed_mask")
 ZEROED = "0 WHERE HIDDEN"
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 OTHER_SCORES = {
@@ -147,6 +148,8 @@ def draw_square(
         own = [node for node in own if node not in held]
         if part.kind == "scale":
             made_node = factor_node(flow, part, site, key=key, row=row)
+        elif part.kind == "mix":
+            made_node = mix_node(flow, part.nodes, "SCORES", key, row)
         elif part.kind == "kept":
             made_node = own_node(flow, part, site, branch=branch, key=key, row=row)
         else:
@@ -173,6 +176,7 @@ def draw_square(
     )
     edges.append(Edge(last, key))
     row += 1
+    key, row = draw_mixed(flow, site, key, row, nodes, edges)
     zeroing = find_zeroing(flow, site)
     if zeroing is not None:
         nodes.append(zeroing_node(flow, zeroing, row))
@@ -293,9 +297,11 @@ def score_node(
     beside = sorted(hiding) if part.kind == "mask" and hiding else beside
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
-    if part.kind == "mask":
+    if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"
+        if part.kind == "mixed_mask":
+            return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
         return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")

@@ -320,7 +320,7 @@ def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
 
 def find_mask(flow: Flow, site: Site) -> Mask:
     """What is recorded of the mask that joins the scores of an attention, or that nothing is, or that none does."""
-    parts = [part for part in read_scored(flow, site.scored) if part.operand is not None]
+    parts = [one for one in read_scored(flow, site.scored) if one.operand is not None and one.kind != "mixed_mask"]
     known = (part.operand.record.mask for part in parts if part.operand is not None)
     recorded = next((mask for mask in known if mask is not None), None)
     return recorded or ("unknown" if any(part.kind == "mask" for part in parts) else "none")

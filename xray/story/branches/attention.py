@@ -10,7 +10,14 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
-from xray.story.branches.caps import are_unscaled, count_sloped, name_taken_off, read_added_of_values
+from xray.story.branches.caps import (
+    are_unscaled,
+    count_sloped,
+    name_mixed_heads,
+    name_mixed_norm,
+    name_taken_off,
+    read_added_of_values,
+)
 from xray.story.branches.distinctions import are_twins, name_earlier_scores
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
@@ -193,6 +200,8 @@ def describe_attention(
         none_chosen=(choice is not None and chooses_none(flow, choice)) or None,
         listed=count_listed(flow, site) if choice is None else None,
         kept_scores=count_kept_scores(flow, site),
+        mixed_heads=name_mixed_heads(site),
+        mixed_norm=name_mixed_norm(flow, site),
         query_experts=None if experts is None else experts[1],
         query_chosen=None if experts is None else experts[0],
         earlier_keys=(source == "self" and None not in (key.earlier, value.earlier)) or None,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
+from xray.ir.flow.mixed_heads import OVER_HEADS
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,
@@ -19,9 +20,10 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
 )
 from xray.ir.trace import Step
+from xray.story.anatomy.attentions import NormKind
 from xray.story.branches.operands import TURNED, Side, find_norm_of
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.norms import find_norm, is_of_weights
+from xray.story.recognition.norms import find_norm, is_of_weights, name_norm
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import number
 from xray.story.wording import spell_factor
@@ -233,6 +235,18 @@ def label_scale(flow: Flow, *nodes: int) -> str:
     scalings = [node for node in nodes if flow.op(node) in SCALINGS]
     known = [factor for node in scalings if (factor := read_factor(flow, node)) is not None]
     return name_times(prod(known)) if known and len(known) == len(scalings) else SCALE
+
+
+def name_mixed_heads(site: Site) -> Literal["before", "behind", "both"] | None:
+    """Where what all heads have at one pair of places is mixed: before softmax, behind it, or both; None where not."""
+    sides = {node > site.softmax for node in site.mixed}
+    return ("behind" if sides == {True} else "before" if sides == {False} else "both") if sides else None
+
+
+def name_mixed_norm(flow: Flow, site: Site) -> NormKind | None:
+    """What normalises the weights behind that, over all heads or each head by itself; None where nothing does."""
+    norms = [find_norm(flow, node) for node in site.weighed if site.mixed and flow.op(node) in OVER_HEADS]
+    return name_norm(flow, norms[0]) if len(norms) == 1 and norms[0] is not None else None
 
 
 def takes_half_off(flow: Flow, node: int) -> bool:

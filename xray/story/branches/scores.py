@@ -69,7 +69,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
     hiding = None if hiding is None else mark_hidden(hiding)
     causal = None if hiding is None else sees_no_future(hiding)
-    if causal is None:
+    unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
+    if causal is None and not any(part.kind == "mixed_mask" for part in parts):
         causal = join_verdicts(flow, site, joining)
     window = None if hiding is None or causal is None else find_window(hiding, causal)
     sees_both = hiding if causal is False else None
@@ -81,7 +82,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if hiding is None and not causal:
         blocks = next((n for one in joining if (n := count_written(flow, one.maker)) is not None), None)
         causal = causal if blocks is None else False
-    bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, masks))
+    bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, [*masks, *unsure]))
     return Scores(
         bias,
         causal,

@@ -18,6 +18,8 @@ from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
 
 ATTENTION, WIDTH = "attention", "width of one head, d_k"
+MIXED = ("mix",)
+"""What stands among the terms of scores where those of all heads are mixed."""
 MOST_FORMULAS = 3
 """So many different formulas of one name are told; where there are more, the first ones."""
 
@@ -70,7 +72,7 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
     everywhere = {panel.station for _, panel, _ in list_panels(told)}
     several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
-    kinds = {(one.sinks, one.cap, one.earlier_scores, one.kept_scores) for one in list_all(told)}
+    kinds = {(one.sinks, one.cap, one.earlier_scores, one.kept_scores, one.mixed_heads) for one in list_all(told)}
     of_channels = any(one.part == "channel_attention" for tower, _, _ in told.frames for one in tower.branches)
     several |= {ATTENTION} if len(kinds) > 1 or of_channels else set()
     several |= {ATTENTION, WIDTH} if told.anatomy.attends_elsewhere else set()
@@ -135,24 +137,36 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     if cap and not keys.isdisjoint(("bias", "kinds", "factor")):
         return ()
     later = list_later(nodes)
-    factors = [term for term in later if not isinstance(term, str)]
-    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors:
+    around = [term for term in reversed(later) if not isinstance(term, str)]
+    factors = [term for term in around if term != MIXED]
+    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors or "scaled_weights" in keys:
         return ()  # such as the two around a tanh (Gemma 4's ear)
     if "kept" in keys and not is_own_last(nodes):
         return ()
     q, k = (write_operand(letter, nodes) for letter in "QK")
     begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
-    runs = [Run(f"{begin}{'( ' * len(factors)}{cap and f'{cap}·tanh( '}{q}·{k}", LABEL)]
+    for node in sorted(
+        (one for one in nodes if one.key[:5] in ("mixed", "norme") and "_weights" in one.key), key=row_of
+    ):
+        begin, end = f"{'mix' if node.key.startswith('mixed') else 'norm'}( {begin}", f"{end} )"
+    begin += "".join("mix( " if term == MIXED else "( " for term in around)
+    runs = [Run(f"{begin}{cap and f'{cap}·tanh( '}{q}·{k}", LABEL)]
     runs += [Run("T", LABEL, "text", "regular", "sup")]
     runs += [run for factor in list_factors(nodes) for run in write_factor(factor)]
     runs += [Run(f" / {cap} )", LABEL)] if cap else []
     for term in later:
-        runs += [Run(f" + {term}", LABEL)] if isinstance(term, str) else [Run(" )", LABEL), *write_factor(*term)]
+        closed = [] if isinstance(term, str) or term == MIXED else write_factor(*term)
+        runs += [Run(f" + {term}" if isinstance(term, str) else " )", LABEL), *closed]
     if "kept" in keys:
         runs += [Run(f" , {branch.kept_scores:,} highest" if branch.kept_scores else " , some replaced", LABEL)]
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
     return (*runs, Run(f" {end} · V × share" if is_behind else f" {end} · V", LABEL))
+
+
+def row_of(node: Node) -> int:
+    """How high a box stands."""
+    return node.row
 
 
 def is_own_last(nodes: Sequence[Node]) -> bool:
@@ -188,11 +202,13 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
     """
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
-        kind = node.key.rstrip("0123456789").replace("kinds", "bias")
+        kind = node.key.rstrip("0123456789").replace("kinds", "bias").replace("mixed_mask", "mask")
         if node.label in OTHER_SCORES.values():
             kind = "other scores" if node.label == OTHER_SCORES[None] else "earlier scores"
         if kind == "mask" or (kind in ("bias", "other scores", "earlier scores") and kind not in found):
             found.append(kind)
+        elif kind == "mix":
+            found.append(MIXED)
         elif kind == "factor":
             found.append((node.label.removeprefix("SCORES "),))
     return found

@@ -1,11 +1,18 @@
-"""Steps that stand in another box than they would: norms at the foot of a branch, and moves of a linear layer's own."""
+"""Steps that stand in another box than they would: norms at the foot of a branch, and moves of a linear layer's own.
+
+And rows of another tower that are put beside those of the stream before the norm of a branch.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import JOINS
 from xray.ir.flow.projections import data_input
-from xray.story.charts.chart import BROAD, Chart, Edge, Node, describe_params
+from xray.story.anatomy.attentions import Attention
+from xray.story.body.stages import Staging
+from xray.story.branches.joint import ANOTHER
+from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, chart_alone, describe_params, steps_at
 from xray.story.charts.operations_chart import spread
 from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.ordered_rows import RESHAPES
@@ -118,3 +125,22 @@ def without_boxes(chart: Chart, gone: Collection[str]) -> Chart:
     nodes = [replace(node, row=rows[node.row]) for node in nodes]
     memory = tuple(key for key in chart.memory if key not in gone)
     return Chart(tuple(nodes), tuple(edges), tuple(dict.fromkeys(feet)), " ".join(heads), memory)
+
+
+def find_joined_tower(flow: Flow, staging: Staging, norm: Norm) -> str | None:
+    """The tower whose rows an attention puts beside those of its stream before both are normalised (CaiT in timm)."""
+    towers = [one.branch.beside for one in staging.branches if isinstance(one.branch, Attention)]
+    join = norm.origin if norm.origin in staging.joints[0].region.inner else None
+    if join is None or flow.op(join) not in JOINS or len(staging.branches) != 1 or towers in ([], [ANOTHER]):
+        return None
+    return towers[0] if staging.joints[0].stream in flow.makers[join] else None
+
+
+def chart_joined(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
+    """The rows of another tower put beside those of the stream, before the norm of both; None where there are none."""
+    tower = find_joined_tower(flow, staging, norm)
+    if tower is None or norm.origin is None:
+        return None
+    rows = " + ".join(f"{one.shape[-2]:,}" for one in flow.steps[norm.origin].inputs if len(one.shape) > 1)
+    steps, record = steps_at(flow, norm.origin), flow.output(norm.origin)
+    return chart_alone(Node("join_rows", f"END TO END: {rows}", 0, MIDDLE, steps, record, joins=tower))

@@ -53,7 +53,7 @@ from xray.story.charts.chart import (
     with_remarks,
 )
 from xray.story.charts.forward_chart import AXES_SWAPPED, chart_forward, put_on_turn
-from xray.story.charts.norms_apart import hold_moves, lead_norms
+from xray.story.charts.norms_apart import chart_joined, find_joined_tower, hold_moves, lead_norms
 from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors, tell_groups
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
@@ -100,6 +100,8 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         order = chart_ordered(flow, staging, before[0])
         chart = chart if order is None else stack_charts(order, chart)
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
+        joined = chart_joined(flow, staging, before[0])
+        chart = chart if joined is None else stack_charts(joined, chart)
         cut = chart_window_cut(flow, staging, before[0])
         chart = chart if cut is None else stack_charts(cut, chart)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
@@ -374,7 +376,8 @@ def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
     start = staging.joints[0].stream
     inside = any(norm.end in joint.region.inner for joint in staging.joints)
     origin = strip_plain(flow, norm.origin)
-    return inside and (origin == start or origin is None or origin not in staging.joints[0].region.inner)
+    is_begun = origin == start or origin is None or origin not in staging.joints[0].region.inner
+    return inside and (is_begun or find_joined_tower(flow, staging, norm) is not None)
 
 
 def join_norms(norms: list[Norm]) -> list[Norm]:

@@ -10,6 +10,7 @@ from math import prod
 import numpy as np
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
@@ -143,6 +144,10 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Value
         step = flow.steps[place]
         name = step.op.rstrip("_")
         compute = SCORE_RULES.get(name) or RULES.get(name)
+        if read_mixing(flow, place) is not None:
+            before = next((made[maker] for maker in flow.makers[place] if maker in made), None)
+            made[place] = None if before is None else mix_known(flow, place, before)
+            continue
         if compute is None or not step.outputs:
             return None
         given = [

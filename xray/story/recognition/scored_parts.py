@@ -1,16 +1,20 @@
 """What stands between scores and softmax: scale, a bias for positions, the mask."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.records import TensorRecord
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 
-Kind = Literal["scale", "bias", "mask", "kept", "softmax"]
-"""What a part does; "kept" hides some scores by what they are themselves."""
+Kind = Literal["scale", "bias", "mask", "kept", "mix", "mixed_mask", "softmax"]
+"""What a part does; "kept" hides some scores by what they are themselves.
+
+A "mix" is one of heads: what was hidden before it, by a "mixed_mask", is not known to be hidden behind it.
+"""
 MOST_BEHIND = 40
 NO_WEIGHT = -1e4
 """What is added to a score for a key that is not to be seen, or less."""
@@ -89,6 +93,9 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         parts += read_addend(flow, first, Operand(flow.steps[first].inputs[0], flow.makers[first][0]))
     for node in scored[1:-1]:
         step = flow.steps[node]
+        if read_mixing(flow, node) is not None or joins_mixed(flow, node, parts, spine):
+            parts += join_mixes(parts, node)
+            continue
         others = [
             Operand(record, maker)
             for record, maker in flow.given(node)
@@ -125,7 +132,23 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         elif parts and step.op in SETTLING:
             parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
     parts.append(Scored("softmax", (*fixed, scored[-1])))
-    return parts
+    last = max((place for place, part in enumerate(parts) if part.kind == "mix"), default=0)
+    hiding = [place for place, part in enumerate(parts[:last]) if part.kind in ("mask", "kept")]
+    return [replace(part, kind="mixed_mask") if place in hiding else part for place, part in enumerate(parts)]
+
+
+def joins_mixed(flow: Flow, node: int, parts: list[Scored], spine: set[int]) -> bool:
+    """Whether a step adds scores that were mixed across heads to what they were."""
+    is_own = all(maker in spine for maker in flow.makers[node]) and len(flow.steps[node].inputs) > 1
+    return flow.op(node) in SUMS and is_own and bool(parts) and parts[-1].kind == "mix"
+
+
+def join_mixes(parts: list[Scored], node: int) -> list[Scored]:
+    """A step that mixes heads, or that adds what was mixed; it goes with the one before it where that does so too."""
+    if not parts or parts[-1].kind != "mix":
+        return [Scored("mix", (node,))]
+    parts[-1] = Scored("mix", (*parts[-1].nodes, node))
+    return []
 
 
 def find_hidden(flow: Flow, node: int, spine: set[int]) -> tuple[Operand, tuple[int, ...]] | None:

@@ -9,6 +9,7 @@ from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import name_factor, name_number, read_alpha
 from xray.story.attention.lanes import Part
+from xray.story.attention.shares import group_weighed
 from xray.story.attention.ways import read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import find_inner_norm
@@ -25,6 +26,11 @@ CROSSING = {
 }
 TURNED = "turn the keys: rows become columns"
 ROOT = "scale by 1/sqrt(d_k)"
+WEIGHED = {
+    "mixed": "mix the weights of all heads",
+    "normed": "norm of the weights that were mixed",
+    "scaled": "scale the weights",
+}
 BIASES = {
     "alibi": "add slopes by distance to the scores",
     "relative": "add relative positions to the scores",
@@ -122,6 +128,8 @@ def give_scores(given: Given, site: Site, branch: Attention) -> None:
             ", ".join(dict.fromkeys(told[part.nodes])),
             main=site.softmax if part.kind == "softmax" else None,
         )
+    for kind, nodes in group_weighed(flow, site):
+        given.part(nodes, WEIGHED[kind])
     given.dropouts([site.softmax, *site.weighed], "dropout of weights")
 
 
@@ -131,6 +139,10 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
         return "softmax: scores become weights"
     if part.kind == "mask":
         return "hide what may not be seen"
+    if part.kind == "mix":
+        return "mix the scores of all heads"
+    if part.kind == "mixed_mask":
+        return "change scores where a mask says so, before heads are mixed"
     if part.kind == "kept":
         return (
             f"hide all but the {branch.kept_scores:,} highest" if branch.kept_scores else "put others for some scores"

@@ -421,6 +421,30 @@ def describe_earlier_scores(anatomy: Anatomy) -> str:
     return of_some(anatomy, lambda branch: branch.earlier_scores, f"{told} are added to the own ones.")
 
 
+def describe_mixed_scores(anatomy: Anatomy) -> str:
+    words = "a learned table mixes the scores of all heads at each pair of places, before softmax."
+    return of_some(anatomy, lambda branch: branch.mixed_heads in ("before", "both"), words, "Talking heads: ")
+
+
+def describe_mixed_weights(anatomy: Anatomy) -> str:
+    mixed = [branch for branch in attentions(anatomy) if mixes_weights(branch)]
+    norms = {branch.mixed_norm for branch in mixed}
+    norm = norms.pop() if len(norms) == 1 else None
+    over = "each head by itself" if norm == "batch" else "all heads"
+    behind = f"; a {NORMS[norm]} over {over} follows" if norm else ""
+    words = (
+        f"a learned table mixes the weights of all heads at each pair of places, behind softmax{behind}. Then a row of"
+        " them need not sum to 1."
+    )
+    is_named = any(branch.mixed_heads in ("before", "both") for branch in attentions(anatomy))
+    return of_some(anatomy, mixes_weights, words, "" if is_named else "Talking heads: ")
+
+
+def mixes_weights(branch: Attention) -> bool:
+    """Whether what softmax gives is mixed across heads."""
+    return branch.mixed_heads in ("behind", "both")
+
+
 def describe_kept_scores(anatomy: Anatomy) -> str:
     many, _ = tell_counts(anatomy, lambda branch: branch.kept_scores)
     words = f"each place keeps the {many} highest of its scores in each head; the others are hidden before softmax."

@@ -176,6 +176,11 @@ def shares_keys(part: Attention) -> bool:
     return part.heads is not None and part.kv_heads is not None and part.heads > part.kv_heads
 
 
+def shares_one(part: Attention) -> bool:
+    """Whether the weights by which values are mixed are those that softmax gives, and no sink takes a share of them."""
+    return part.sinks is False and part.mixed_heads in (None, "before")
+
+
 def is_apart(part: Attention) -> bool:
     """Whether queries, keys and values are known to have a linear layer each."""
     return part.latent is None and part.fused is None
@@ -254,7 +259,13 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
             lambda part: part.latent is not None and (part.latent.kept or 0) > (part.latent.kv or inf),
         ),
     ),
-    "heads": (of_attention("cut into heads", "cut into heads; each head looks on its own", has_heads),),
+    "heads": (
+        of_attention(
+            "cut into heads",
+            "cut into heads; each head looks on its own",
+            lambda part: has_heads(part) and part.mixed_heads is None,
+        ),
+    ),
     "first": (of_attention("heads before places", "all places of a head together", has_heads),),
     "rotate": (
         of_attention(
@@ -297,11 +308,9 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     ),
     "cap": (of_attention("capped by tanh", "however large it is, no score passes this number", lambda part: part.cap),),
     "sink": (of_attention("with a sink", "with a sink", lambda part: part.sinks),),
-    "formula": (of_attention("sum of a row", ": each row sums to 1", lambda part: part.sinks is False),),
+    "formula": (of_attention("sum of a row", ": each row sums to 1", shares_one),),
     "formula-of-chosen": (
-        of_attention(
-            "sum of a chosen row", " of chosen queries alone: each row sums to 1", lambda part: part.sinks is False
-        ),
+        of_attention("sum of a chosen row", " of chosen queries alone: each row sums to 1", shares_one),
     ),
     "values": (
         of_attention("weighted sum", "what the values say, mixed by weight", any_attention),
