@@ -150,3 +150,4 @@ def test_a_loss_that_is_written_out_is_told_as_the_one_number_that_comes_of_the_
         ["mean", "sub", "squeeze", "gather", "logsumexp"]
     ]
     assert ("in no box" in words_of(layout)) == (compare is by_each_place)
+    assert ("A score for every word; of all of them one number is made." in words_of(layout)) == is_told
