@@ -12,6 +12,7 @@ from torch.nn import functional
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.exits.loss_chart import ONE_NUMBER
 from xray.story.poster import compose_poster
 
 IDS = torch.arange(14).view(2, 7)
@@ -36,6 +37,14 @@ def by_words(scores, ids):
 
 def by_distance(scores, ids):
     return functional.mse_loss(scores, functional.one_hot(ids, scores.shape[-1]).float())
+
+
+def by_hand(scores, ids):
+    return (scores.logsumexp(-1) - scores.gather(-1, ids[..., None]).squeeze(-1)).mean()
+
+
+def by_each_place(scores, ids):
+    return scores.logsumexp(-1) - scores.gather(-1, ids[..., None]).squeeze(-1)
 
 
 def poster_of(trace):
@@ -130,3 +139,15 @@ def test_targets_that_are_noise_less_what_came_in_say_so():
 def by_distance_turned(scores, ids):
     """The same with what is wanted before what was found (Pi0)."""
     return functional.mse_loss(functional.one_hot(ids, scores.shape[-1]).float(), scores)
+
+
+@pytest.mark.parametrize(("compare", "is_told"), [(by_hand, True), (by_words, False), (by_each_place, False)])
+def test_a_loss_that_is_written_out_is_told_as_the_one_number_that_comes_of_the_scores(compare, is_told):
+    layout = poster_of(xray.trace(Judged(compare), IDS))
+    told = [box for box in layout.boxes if ONE_NUMBER in words_of(replace(layout, boxes=(box,)))]
+
+    assert [[step.split(".")[-1].split("#")[0] for step in box.steps] for box in told] == is_told * [
+        ["mean", "sub", "squeeze", "gather", "logsumexp"]
+    ]
+    assert ("in no box" in words_of(layout)) == (compare is by_each_place)
+    assert ("A score for every word; of all of them one number is made." in words_of(layout)) == is_told

@@ -57,7 +57,24 @@ class Scaled(nn.Linear):
 
 @pytest.mark.parametrize(("by", "told"), [(1.0, "div by 1, 2×5×31"), (2.0, "div, 2×5×31")])
 def test_a_fullest_moment_that_changes_no_number_is_told_to_be_by_one(by, told):
-    assert dict(list_costs(xray.trace(Scaled(by), torch.rand(2, 5, 7))))["which is at"] == told
+    assert dict(list_costs(xray.trace(Scaled(by), torch.rand(2, 5, 7))))["that much at"] == told
+
+
+class Holding(nn.Module):
+    """What holds on to 30 and 30 numbers of each row that nothing reads any more, while it makes 20 others."""
+
+    def forward(self, x):
+        wide = x.repeat(1, 30)
+        doubled = wide * 2
+        return doubled.sum(1, keepdim=True).repeat(1, 20) + len(wide)
+
+
+def test_no_step_is_told_to_be_the_fullest_as_a_program_may_hold_on_to_more():
+    told = dict(list_costs(xray.trace(nn.Sequential(nn.Linear(1, 1), Holding()), torch.rand(2, 1))))
+
+    assert told["memory at the fullest"] == say_at_least(8 + 2 * (30 + 30) * 4, "B")
+    assert told["that much at"] == "mul, 2×30"
+    assert "which is at" not in told
 
 
 def test_of_a_way_back_no_fullest_moment_is_told():

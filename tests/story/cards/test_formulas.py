@@ -12,10 +12,10 @@ from xray.story.cards import formulas
 from xray.story.cards.told import Told
 
 
-def read_card(monkeypatch: pytest.MonkeyPatch, **masks: Any) -> list[tuple[str, str]]:
+def read_card(monkeypatch: pytest.MonkeyPatch, dropout: float = 0.0, **masks: Any) -> list[tuple[str, str]]:
     """The names and formulas on the poster of a small encoder-decoder."""
     torch.manual_seed(0)
-    model = torch.nn.Transformer(32, 4, 1, 1, 77, batch_first=True).train()
+    model = torch.nn.Transformer(32, 4, 1, 1, 77, dropout, batch_first=True).train()
     return draw_card(monkeypatch, model, torch.randn(2, 5, 32), torch.randn(2, 6, 32), **masks)[1]
 
 
@@ -47,6 +47,12 @@ def test_where_all_are_alike_no_station_is_named(monkeypatch: pytest.MonkeyPatch
     names = [name for name, _ in read_card(monkeypatch)]
 
     assert names == ["attention: each row sums to 1", "width of one head, d_k"]
+
+
+def test_rows_of_weights_of_which_some_are_dropped_sum_to_1_before_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [name for name, _ in read_card(monkeypatch, dropout=0.1)]
+
+    assert names == ["attention: each row sums to 1 before dropout", "width of one head, d_k"]
 
 
 def test_stations_are_told_in_words() -> None:

@@ -7,6 +7,8 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.charts.chart import Node
+from xray.story.charts.dropouts import drops_now
 from xray.story.roles.listing import list_roles
 from xray.story.sentences.of_parts import DROPPED_FIRST
 from xray.story.sheet.columns import read_columns
@@ -40,6 +42,68 @@ def test_a_share_of_none_is_told_of_a_module_alone(way):
 
     nodes = draw(model, torch.rand(BATCH, PLACES, 7))
     assert [node.extra for node in nodes if node.key == "softmax"] == [told]
+
+
+def draw_kept(weights):
+    return weights * torch.empty_like(weights).bernoulli_(0.7).div_(0.7)
+
+
+def compare(weights):
+    return weights * ((torch.rand_like(weights) > 0.3).float() / 0.7)
+
+
+def leave_small(weights):
+    return weights * torch.empty_like(weights).bernoulli_(0.7)
+
+
+def draw_rows(weights):
+    return weights * torch.empty_like(weights[..., :1]).bernoulli_(0.7).div_(0.7)
+
+
+@pytest.mark.parametrize(
+    ("drops", "told"), [(draw_kept, "dropout 0.3"), (compare, "dropout 0.3"), (leave_small, ""), (draw_rows, "")]
+)
+def test_a_mask_by_chance_over_the_share_that_it_keeps_is_a_dropout(drops, told):
+    model = nn.Sequential(nn.Linear(7, WIDTH), Looks(drops), FeedForwardPart())
+
+    nodes = draw(model, torch.rand(BATCH, PLACES, 7))
+    assert [node.extra for node in nodes if node.key == "softmax"] == [told]
+
+
+class InKernel(nn.Module):
+    """Attention in one kernel, which drops a share of its weights where that is told."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.ways, self.share = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4)), share
+
+    def forward(self, x):
+        heads = (way(x).unflatten(-1, (3, -1)).transpose(1, 2) for way in self.ways[:3])
+        found = functional.scaled_dot_product_attention(*heads, dropout_p=self.share)
+        return x + self.ways[3](found.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("share", "told"), [(0.3, "dropout 0.3"), (0.0, "")])
+def test_a_kernel_that_drops_a_share_of_its_weights_is_told_so(share, told):
+    model = nn.Sequential(nn.Linear(7, WIDTH), InKernel(share), FeedForwardPart())
+
+    nodes = draw(model, torch.rand(BATCH, PLACES, 7))
+    assert [node.extra for node in nodes if node.key == "softmax"] == [told]
+
+
+@pytest.mark.parametrize(
+    ("told", "is_now"),
+    [
+        ("dropout 0.3", True),
+        ("with a sink, dropout 0.3", True),
+        ("dropout 0.3, idle", False),
+        ("dropout 0", False),
+        ("", False),
+    ],
+)
+def test_a_share_that_is_idle_or_none_is_not_dropped_now(told, is_now):
+    assert drops_now(Node("softmax", "SOFTMAX", 0, (0.0, 1.0), extra=told)) is is_now
+    assert drops_now(Node("softmax", "SOFTMAX", 0, (0.0, 1.0), told=(told,))) is is_now
 
 
 class Dropping(nn.Module):

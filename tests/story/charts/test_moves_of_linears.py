@@ -115,6 +115,25 @@ def test_a_bias_that_is_added_behind_a_layer_stands_in_its_box():
     assert not {"CUT ANEW", "CUT ANEW + A BIAS"} & told.keys()
 
 
+class OfTorch(nn.Module):
+    """Attention of torch's own, which puts the sequences of a batch behind their places, and rows in one."""
+
+    def __init__(self):
+        super().__init__()
+        self.look = nn.MultiheadAttention(WIDTH, HEADS, batch_first=True)
+
+    def forward(self, x):
+        return x + self.look(x, x, x, need_weights=False)[0]
+
+
+def test_what_only_swaps_axes_before_a_layer_that_lays_rows_out_is_not_told_to_cut_them():
+    nodes = read_nodes(*(part for _ in range(2) for part in (OfTorch(), Forward())))
+    (swapped, *_) = (node for node in nodes if node.label == "AXES SWAPPED")
+
+    assert [step.op for step in swapped.steps] == ["clone", "transpose"]
+    assert swapped.record.shape == (PLACES, BATCH, WIDTH)
+
+
 def test_no_step_of_such_a_layer_stands_in_two_boxes():
     nodes = read_nodes(*(part for _ in range(2) for part in (Attention(Flattening), Forward())))
     steps = [step.id for node in nodes for step in node.steps if step.op in ("view", "addmm")]

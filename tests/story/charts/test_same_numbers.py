@@ -34,6 +34,30 @@ def test_a_number_is_said_where_all_layers_have_it(factors, told):
     assert {label for label in labels if label.startswith(("× A", "× 0", "× 1"))} == told
 
 
+class Hiding(nn.Module):
+    """Attention that hides later places by a mask with so many axes (litgpt's Gemma 2)."""
+
+    def __init__(self, axes):
+        super().__init__()
+        self.axes, self.ways = axes, nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        query, key, value = (way(x).unflatten(-1, (3, -1)).transpose(1, 2) for way in self.ways[:3])
+        mask = torch.full((x.shape[1], x.shape[1]), -1e9).triu(1)
+        weights = (query @ key.mT / 2 + mask.view(*(1,) * (self.axes - 2), *mask.shape)).softmax(-1)
+        return x + self.ways[3]((weights @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("axes", "shown"), [((4, 4), (1, 1, 5, 5)), ((4, 2), None), ((2, 4), None)])
+def test_the_shape_of_a_mask_is_said_where_all_layers_have_it(axes, shown):
+    model = nn.Sequential(nn.Linear(7, WIDTH), *(part for one in axes for part in (Hiding(one), FeedForwardPart())))
+    (column,) = read_columns(xray.trace(model, torch.ones(2, 5, 7)))
+
+    nodes = [node for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
+    (mask,) = (node for node in nodes if node.label == "MASK")
+    assert (mask.beside and mask.beside.shape, mask.extra) == (shown, "broadcast")
+
+
 class Dilated(nn.Module):
     """A convolution over places so far apart, and one of single places, added to what came in (DAC)."""
 

@@ -611,6 +611,8 @@ LEAVING = {
     "classes": Leaving((), Head("classes", 7)),
     "numbers": Leaving((), Head("numbers", 7)),
     "loss": Leaving((), VOCABULARY, has_loss=True),
+    "one number": Leaving((), VOCABULARY, to_one=True),
+    "one number of numbers": Leaving((), Head("numbers", 7), to_one=True),
     "word": Leaving(("linear", "last_row", "softmax", "argmax"), VOCABULARY),
     "drawn": Leaving(("linear", "softmax", "multinomial"), VOCABULARY),
     "choices": Leaving(("linear", "argmax"), VOCABULARY, at_each=True),
@@ -628,7 +630,7 @@ OF_EXITS = {
     "next word": {"word", "drawn", "choices"},
     "scores of words": {
         *("scores", "scores of some", "classes", "numbers", "loss", "word", "drawn", "choices"),
-        "joined, with a head",
+        *("joined, with a head", "one number", "one number of numbers"),
     },
     "signal": {"signal"},
     "leaves to be compared": {"compared", "compared with two"},

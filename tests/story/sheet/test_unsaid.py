@@ -203,6 +203,31 @@ def test_what_works_between_layers_is_said_but_not_what_the_box_of_a_sum_holds(i
     assert "ADD, × 2" in text
 
 
+class Late(nn.Module):
+    """What one stack makes is bent while another one runs, between two of its layers that read it (CoCa)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.signs = nn.Embedding(12, WIDTH), nn.Embedding(12, WIDTH)
+        self.ones, self.others = (nn.ModuleList(Layer(nn.Identity()) for _ in range(3)) for _ in range(2))
+
+    def forward(self, ids):
+        x, y = self.words(ids), self.others[0](self.signs(ids))
+        for one in self.ones:
+            x = one(x)
+        shown = x - x.amax(-1, keepdim=True)
+        for other in self.others[1:]:
+            y = other(y)
+        return shown, y
+
+
+def test_what_works_on_the_end_of_a_tower_while_another_one_runs_is_not_behind_earlier_layers():
+    layout = compose_poster(xray.trace(Late().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
+
+    assert "Worked out, and in no box: amax, sub (exit)." in text
+
+
 class Bridged(nn.Module):
     """What each layer of one stack gives goes through a linear layer to the next one of another stack (BridgeTower)."""
 

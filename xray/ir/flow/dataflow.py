@@ -8,6 +8,7 @@ from functools import cached_property
 
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.remembering import once
+from xray.ir.flow.written_dropouts import list_written_dropouts
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 
@@ -40,8 +41,14 @@ class Flow:
 
     @cached_property
     def ops(self) -> tuple[str, ...]:
-        """What each step does; by one name, where an operation has several."""
-        return tuple(ALIASES.get(step.op, step.op) for step in self.steps)
+        """What each step does; by one name, where an operation has several, or is written out by others."""
+        named = (ALIASES.get(step.op, step.op) for step in self.steps)
+        return tuple("dropout" if place in self.dropped else op for place, op in enumerate(named))
+
+    @cached_property
+    def dropped(self) -> Mapping[int, float]:
+        """The share that each dropout that is written out drops, by the place of its product."""
+        return dict(list_written_dropouts(self.steps, self.makers))
 
     def op(self, place: int) -> str:
         """What the step at a place does."""

@@ -17,6 +17,7 @@ from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.operands import is_kept
 from xray.story.branches.rows import count_of_before, rolls_places
+from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
@@ -264,14 +265,14 @@ def label_cut(flow: Flow, part: Part) -> str:
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
     if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
-        return "AXES SWAPPED"
+        return AXES_SWAPPED
     if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
         return "CUT INTO TWO HALVES"
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
-        return "CUT ANEW"
+        return CUT_ANEW
     if (len(before), len(after)) == (3, 4):
         return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
-    return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else "CUT ANEW"
+    return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else CUT_ANEW
 
 
 def label_rows(flow: Flow, part: Part) -> str:

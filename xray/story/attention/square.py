@@ -41,7 +41,7 @@ from xray.story.charts.chart import (
     describe_params,
     steps_at,
 )
-from xray.story.charts.dropouts import describe_dropout, list_dropouts
+from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
 from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
 from xray.story.sentences.of_parts import (
     HELD_CAP,
@@ -160,7 +160,8 @@ def draw_square(
     dropped = list_dropouts(flow, site.softmax)
     inside = has_sinks_inside(flow, site)
     sink = describe_box("sink", branch) if inside else ""
-    extra = ", ".join(part for part in (sink, describe_dropout(flow, dropped)) if part)
+    shares = describe_dropout(flow, dropped or list_kernels(flow, site.softmax))
+    extra = ", ".join(part for part in (sink, shares) if part)
     key = "shares" if branch.sinks and not inside else "softmax"
     bent = list_bent(flow, site) if inside else []
     nodes.append(

@@ -34,6 +34,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
+from xray.story.charts.norms_apart import CUT_ANEW
 from xray.story.experts.chosen_heads import count_chosen_in
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
@@ -175,7 +176,7 @@ def draw_shared(
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
             if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
                 label = f"CUT INTO WINDOWS OF {branch.window}"
-            elif label == "CUT ANEW" and cuts_all_heads(flow, part, branch):
+            elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
             elif label.startswith("ONE LINEAR FOR") and behind.issuperset(letters):
                 label = f"LINEAR BEFORE {', '.join(letters.upper())}"

@@ -47,7 +47,10 @@ def list_costs(
 
 
 def list_fullest(trace: Trace, param_bytes: int) -> Iterator[tuple[str, str]]:
-    """The fullest moment of all passes: what no run can do without there, the weights with it."""
+    """The fullest moment of all passes: what no run can do without there, the weights with it.
+
+    A program that holds on to more may be fuller at another step, so that only so much is told to be at this one.
+    """
     fullest = find_fullest(trace)
     if fullest is not None and param_bytes:
         whole = param_bytes + fullest.bytes
@@ -56,7 +59,7 @@ def list_fullest(trace: Trace, param_bytes: int) -> Iterator[tuple[str, str]]:
         yield "memory at the fullest", beside if is_mostly_weights else say_at_least(whole, "B")
         made = fullest.step.outputs[:1]
         shape = f", {'×'.join(f'{size:,}' for size in made[0].shape)}" if made else ""
-        yield "which is at", f"{fullest.step.op}{' by 1' * is_by_one(fullest.step)}{shape}"
+        yield "that much at", f"{fullest.step.op}{' by 1' * is_by_one(fullest.step)}{shape}"
 
 
 def is_by_one(step: Step) -> bool:

@@ -10,6 +10,7 @@ from xray.story.attention.square import OTHER_SCORES
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
+from xray.story.charts.dropouts import drops_now
 from xray.story.layout import Line, Measure, Run, line_width
 from xray.story.passages.learned_steps import LEARNED
 from xray.story.sentences.of_parts import HELD_CAP, describe_box
@@ -18,6 +19,7 @@ from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
 
 ATTENTION, WIDTH = "attention", "width of one head, d_k"
+BEFORE_DROPOUT, SHARED_OUT = " before dropout", ("softmax", "shares", "zeroed")
 MIXED = ("mix",)
 """What stands among the terms of scores where those of all heads are mixed."""
 MOST_FORMULAS = 3
@@ -120,6 +122,7 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     attention = write_attention(branch, nodes)
     are_chosen = any(node.key.startswith("choose") and node.key.endswith("_q") for node in nodes)
     remark = "" if is_zeroed(nodes) else describe_box("formula-of-chosen" if are_chosen else "formula", branch)
+    remark += BEFORE_DROPOUT if remark and any(drops_now(node) for node in nodes if node.key in SHARED_OUT) else ""
     lines = [(ATTENTION, remark, attention)] if attention else []
     width = write_width(tower, branch)
     return [*lines, (WIDTH, "", width)] if width else lines

@@ -9,7 +9,7 @@ from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import holds_head
 from xray.story.charts.chart import Chart
-from xray.story.exits.loss_chart import PICKS
+from xray.story.exits.loss_chart import ONE_NUMBER, PICKS
 from xray.story.exits.meeting_chart import count_met
 from xray.story.facts.unsaid import follow, is_lost
 from xray.story.passages.pools import is_pool
@@ -65,6 +65,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         bool(charts) and all(leads_nowhere(column.reading.flow, chart) for chart in charts),
         bool(charts) and all(changes_again(column, chart) for chart in charts),
         any(draws_by_chance(column, chart) for chart in charts),
+        any(node.label == ONE_NUMBER for chart in charts for node in chart.nodes),
     )
 
 

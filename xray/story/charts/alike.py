@@ -12,6 +12,7 @@ from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node, describe_params
 from xray.story.charts.operation_labels import label_step
 from xray.story.passages.bridges import name_convolution, read_dilation
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import describe_own_beside
 from xray.story.streams.scaled_streams import list_factors_past
 
@@ -35,7 +36,7 @@ def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Stag
         for place, (node, factor) in enumerate(own)
         if any(factor not in (other[place : place + 1] if len(other) == len(own) else other) for other in alike)
     }
-    chart = spread_dilations(flow, chart, drawn, others)
+    chart = blur_masks(flow, spread_dilations(flow, chart, drawn, others), drawn, others)
     return replace(
         chart,
         nodes=tuple(
@@ -45,6 +46,28 @@ def blur_numbers(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Stag
             for node in chart.nodes
         ),
     )
+
+
+def blur_masks(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:
+    """The chart without the shapes of masks that have others in some layers, as masks of windows may (Gemma 2)."""
+    own, alike = list_masks_read(flow, drawn), [list_masks_read(flow, other) for other in others]
+    differing = {
+        shape for place, shape in enumerate(own) if any(other[place : place + 1] != [shape] for other in alike)
+    }
+    if not differing:
+        return chart
+    nodes = (
+        replace(node, beside=None) if node.beside is not None and node.beside.shape in differing else node
+        for node in chart.nodes
+    )
+    return replace(chart, nodes=tuple(nodes))
+
+
+def list_masks_read(flow: Flow, staging: Staging) -> list[tuple[int, ...]]:
+    """The shape of each tensor that is added to scores of a stage, or hides some, in order."""
+    sites = (branching.site for branching in staging.branches)
+    parts = (part for site in sites if site is not None for part in read_scored(flow, site.scored))
+    return [part.operand.record.shape for part in parts if part.operand is not None]
 
 
 def spread_dilations(flow: Flow, chart: Chart, drawn: Staging, others: Sequence[Staging]) -> Chart:

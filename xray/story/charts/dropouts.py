@@ -1,5 +1,6 @@
 """Which boxes say what share of what they give is dropped, be it that nothing is dropped now."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
@@ -8,6 +9,8 @@ from xray.ir.flow.operation_kinds import CARRYING, DROP_PATHS, DROPOUTS
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
 from xray.story.sentences.of_parts import DROPPED_FIRST
+
+AT_WORK = re.compile(r"dropout (?!0(?:,|$))[^,]+(?:$|, (?!idle))")
 
 
 def tell_dropped(flow: Flow, chart: Chart, apart: Collection[str] = (), before: int | None = None) -> Chart:
@@ -22,7 +25,7 @@ def tell_dropped(flow: Flow, chart: Chart, apart: Collection[str] = (), before: 
         others = {place for key, places in own.items() if key != node.key for place in places}
         begins = own[node.key] - others
         ways = flow.ahead(*begins, within=lambda one: one in begins or goes_on(flow, one, others))
-        found = [one for one in list_dropouts(flow, *sorted(ways)) if read_share(one) and one.id not in drawn]
+        found = [one for one in list_dropouts(flow, *sorted(ways)) if read_share(flow, one) and one.id not in drawn]
         dropped = [one for one in found if before is None or flow.places[one.id] < before]
         told = describe_dropout(flow, dropped)
         return replace(node, steps=(*node.steps, *dropped), told=(*node.told, told)) if told else node
@@ -47,7 +50,7 @@ def goes_on(flow: Flow, node: int, others: Collection[int]) -> bool:
 def tell_dropped_above(flow: Flow, chart: Chart, start: int) -> Chart:
     """The chart above a step with its dropouts; the one box that reads what the step gives says what it drops first."""
     chart = tell_dropped(flow, chart)
-    dropped = [one for one in list_dropouts(flow, start) if read_share(one)]
+    dropped = [one for one in list_dropouts(flow, start) if read_share(flow, one)]
     readers = [one for one in flow.leaf_readers(start) if flow.steps[one] not in dropped]
     feet = [node for node in chart.nodes if node.key in chart.feet and node.steps]
     if not dropped or len(feet) != 1 or any(one < flow.places[dropped[0].id] for one in readers):
@@ -63,32 +66,47 @@ def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
     return tuple(flow.steps[one] for one in dict.fromkeys(found) if flow.op(one) in DROPOUTS)
 
 
+def list_kernels(flow: Flow, softmax: int) -> tuple[Step, ...]:
+    """The kernel of which a softmax is told as a part, where it drops a share of what that gives."""
+    around = flow.places.get(flow.steps[softmax].parent or "") if flow.steps[softmax].settings.get("derived") else None
+    return () if around is None or not read_share(flow, flow.steps[around]) else (flow.steps[around],)
+
+
+def drops_now(node: Node) -> bool:
+    """Whether a box tells of a share that is dropped now, and not of one that is dropped while something is learned."""
+    return AT_WORK.search(", ".join((node.extra, *node.told))) is not None
+
+
 def describe_dropout(flow: Flow, steps: Sequence[Step]) -> str:
     """How much is dropped; where nothing changed, that it did nothing.
 
     A function that is told to drop none while nothing is learned may be told more while something is (NLLB). Of all
     that a branch gives a share may be dropped besides: where that is none, nothing is said of it.
     """
-    paths = [step for step in steps if step.op in DROP_PATHS and read_share(step)]
-    values = [step for step in steps if step.op not in DROP_PATHS and tells_share(step)]
+    paths = [step for step in steps if step.op in DROP_PATHS and read_share(flow, step)]
+    values = [step for step in steps if step.op not in DROP_PATHS and tells_share(flow, step)]
     return ", ".join(describe_share(flow, step) for step in (*values[:1], *paths[:1]))
 
 
-def tells_share(step: Step) -> bool:
+def tells_share(flow: Flow, step: Step) -> bool:
     """Whether the share that a step drops is recorded, and is no 0 that stands there since nothing is learned."""
-    share = read_share(step)
+    share = read_share(flow, step)
     return share is not None and (bool(share) or step.settings.get("training") is not False)
 
 
 def describe_share(flow: Flow, step: Step) -> str:
     """What share one step drops, and whether it did nothing now."""
-    share, what = read_share(step) or 0, "drop path" if step.op in DROP_PATHS else "dropout"
+    share, what = read_share(flow, step) or 0, "drop path" if step.op in DROP_PATHS else "dropout"
     idle = any(flow.steps[one] is step for found in flow.handed.values() for one in found)
     return f"{what} {share:.3g}" + (", idle" if idle and share else "")
 
 
-def read_share(step: Step) -> float | None:
-    """The share of numbers, or of whole branches, that a step drops, as it is recorded; None where it is not."""
+def read_share(flow: Flow, step: Step) -> float | None:
+    """The share of numbers, or of whole branches, that a step drops, as it is recorded; None where it is not.
+
+    A kernel of attention drops it of its weights.
+    """
     is_known = step.op.endswith("dropout") or step.op in DROP_PATHS
-    share = step.settings.get("p", step.settings.get("drop_prob")) if is_known else None
+    share = step.settings.get("p", step.settings.get("drop_prob")) if is_known else step.settings.get("dropout_p")
+    share = flow.dropped.get(flow.places[step.id], share)
     return float(share) if isinstance(share, int | float) else None

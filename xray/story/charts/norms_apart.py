@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import JOINS
+from xray.ir.flow.operation_kinds import COPIES, JOINS, TURNS
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
@@ -18,6 +18,8 @@ from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.ordered_rows import RESHAPES
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
+
+CUT_ANEW, AXES_SWAPPED = "CUT ANEW", "AXES SWAPPED"
 
 
 def lead_norms(flow: Flow, norms: Sequence[Norm], drawn: Sequence[Node], chart: Chart) -> Chart:
@@ -102,12 +104,17 @@ def find_moves(flow: Flow, linear: int | None) -> tuple[int, int] | None:
 
 
 def before_move(flow: Flow, node: Node, move: int, taken: Collection[str]) -> Node:
-    """A box without moves that another one stands for; where it ended with one, it shows what that read."""
+    """A box without moves that another one stands for; where it ended with one, it shows what that read.
+
+    Where nothing that cuts is left in it, it is called after what is (torch's attention, batch first).
+    """
     steps = tuple(step for step in node.steps if step.id not in taken)
     if not steps or len(steps) == len(node.steps):
         return node
     ends = node.steps[0] is flow.steps[move]
-    return replace(node, steps=steps, record=flow.steps[move].inputs[0] if ends else node.record)
+    only_swaps = node.label == CUT_ANEW and all(flow.op(flow.places[step.id]) in TURNS | COPIES for step in steps)
+    record, label = flow.steps[move].inputs[0] if ends else node.record, AXES_SWAPPED if only_swaps else node.label
+    return replace(node, label=label, steps=steps, record=record)
 
 
 def without_boxes(chart: Chart, gone: Collection[str]) -> Chart:

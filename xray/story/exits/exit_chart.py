@@ -51,7 +51,7 @@ from xray.story.exits.last_steps import (
     read_written,
 )
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
-from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_picks, name_loss, name_pick
+from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest, label_codes
 from xray.story.exits.other_ways import find_ways, label_ways, lead_beside, lead_ways, list_finer, reach_joining
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
@@ -254,6 +254,7 @@ def add_worked(flow: Flow, towering: Towering, chart: Chart | None, top: int, ot
     ]
     worked += [(f"wave{one[0]}", told, one) for told, one in list_waves(flow, top, others)]
     worked += [(f"finer{one[0]}", told, one) for told, one in list_finer(flow, towering, top, others)]
+    worked += [(f"number{one[0]}", told, one) for told, one in list_loss(flow, top, others)]
     boxed = {step.id for node in (() if chart is None else chart.nodes) for step in node.steps}
     for key, told, steps in worked:
         if flow.steps[steps[0]].id in boxed:  # the bias of a product that the head is (Perceiver)

@@ -16,6 +16,7 @@ from xray.story.sentences.of_runs import list_remarks_of_loss
 PICKS = frozenset({"argmax", "multinomial"})
 COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
 """What a loss compares, and where each stands."""
+ONE_NUMBER = "WORKED OUT TO ONE NUMBER"
 
 
 def find_predicted(flow: Flow, loss: int, end: int) -> int:
@@ -52,6 +53,22 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
     )
     edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
     return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
+
+
+def list_loss(flow: Flow, top: int, others: Collection[int]) -> list[tuple[str, tuple[int, ...]]]:
+    """The steps from what one gives to the one number that a pass gives, that number first, with the words for them.
+
+    Nothing learned works there, and no known loss: it is written out (x-transformers' cross-entropy). None where a pass
+    gives more.
+    """
+    ends = [place for place, step in enumerate(flow.steps) if step.id in flow.one_pass.results and flow.is_leaf(place)]
+    if len(flow.one_pass.results) != 1 or len(ends) != 1 or flow.output(ends[0]).shape:
+        return []
+    way = set(flow.ahead(top)).intersection(flow.behind(*ends)) - {top}
+    learned = any(record.role == "parameter" for node in way for record in flow.steps[node].inputs)
+    is_known = learned or any(is_loss(flow, node) or flow.steps[node].params for node in way)
+    only_moves = all(flow.op(node) in CARRYING for node in way)
+    return [] if is_known or only_moves or not way.isdisjoint(others) else [(ONE_NUMBER, tuple(sorted(way))[::-1])]
 
 
 def tell_difference(flow: Flow, maker: int | None) -> tuple[str, ...]:

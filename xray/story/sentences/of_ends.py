@@ -24,7 +24,8 @@ class Leaving:
     `is_joined` that what is made beside the tower is put to it, `times` how many places transposed convolutions make of
     each, and `met` are the towers whose maps meet those of this one. It `is_lost` where nothing reads what is made
     last, and the model does not hand it out, and `goes_on` where more is worked out of it that no box tells of. It is
-    `by_chance` where numbers that were drawn so behind the layers go into it.
+    `by_chance` where numbers that were drawn so behind the layers go into it, and goes `to_one` number where a box says
+    so.
     """
 
     ops: tuple[str, ...]
@@ -40,6 +41,7 @@ class Leaving:
     is_lost: bool = False
     goes_on: bool = False
     by_chance: bool = False
+    to_one: bool = False
 
 
 @dataclass(frozen=True)
@@ -222,15 +224,17 @@ def describe_choice(leaving: Leaving) -> str:
 def describe_head(leaving: Leaving) -> str:
     head = leaving.head
     kind = head.kind if head else ""
-    if head and kind == "numbers" and head.size and not leaving.has_loss:
+    if head and kind == "numbers" and head.size and not (leaving.has_loss or leaving.to_one):
         return f"{numbers_come(head.size)} for each place."
     scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(kind)
     if scored is None:
-        return "The loss: one number." if leaving.has_loss else ""
+        return "The loss: one number." if leaving.has_loss else "One number comes out." if leaving.to_one else ""
     if head and head.kind == "vocabulary" and head.size and head.size < (leaving.vocab or 0):
         scored = f"A score for {head.size:,} of the {leaving.vocab:,} ids"
     if leaving.has_loss:
         return f"{scored}, compared with the target."
+    if leaving.to_one:
+        return f"{scored}; of all of them one number is made."
     return f"{numbers_come(head.size)}." if head and head.kind == "classes" and head.size else f"{scored}."
 
 

@@ -192,7 +192,9 @@ def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ..
             left = [node for node in left if node > max(sums) or node in apart]
         going = [node for node in left if name == "exit" and node not in leaving[id(flow)]]
         lead_on = [node for node in going if any(leads_before(flow, node, one) for one in others)]
-        for part, some in (("between towers", lead_on), (name, left)):
+        alone = {*flow.ahead(end)}.difference(flow.ahead(*(node for one in others for node in one.sums)))
+        late = [node for node in left if name == EARLIER and node in alone]  # be it while another tower runs (CoCa)
+        for part, some in (("between towers", lead_on), ("exit", late), (name, left)):
             found.setdefault(part, Counter()).update(count_unsaid(flow, some, seen))
             seen.update(flow.steps[node].id for node in some)
     for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():
