@@ -21,6 +21,7 @@ from xray.story.anatomy.branches import (
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.apart import (
     chart_copied,
+    chart_of_before,
     chart_ordered,
     chart_returned,
     chart_window_cut,
@@ -38,6 +39,7 @@ from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
 from xray.story.branches.caps import label_scale
 from xray.story.branches.lengths import read_mixing
+from xray.story.branches.rows import count_of_before
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
@@ -102,6 +104,8 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = stack_charts(chart_norm(flow, before[0], "opening", beside), chart)
         cut = chart_window_cut(flow, staging, before[0])
         chart = chart if cut is None else stack_charts(cut, chart)
+        before_it = chart_of_before(flow, before[0])
+        chart = chart if before_it is None else stack_charts(before_it, chart)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
     if staging.joints[0].since:
         chart = replace(stack_charts(chart_since(flow, staging.joints[0]), chart), feet=())
@@ -374,7 +378,8 @@ def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
     start = staging.joints[0].stream
     inside = any(norm.end in joint.region.inner for joint in staging.joints)
     origin = strip_plain(flow, norm.origin)
-    return inside and (origin == start or origin is None or origin not in staging.joints[0].region.inner)
+    begins = origin == start or origin is None or origin not in staging.joints[0].region.inner
+    return inside and (begins or count_of_before(flow, origin) > 0)
 
 
 def join_norms(norms: list[Norm]) -> list[Norm]:
