@@ -534,3 +534,29 @@ def test_rows_that_are_looked_at_have_not_the_word_of_those_that_look_unless_the
 
     assert made["ask"][0][1] == "seq_len"
     assert made["lead"][0][1] == ("seq_len" if is_added else "")
+
+
+class Landmarks(nn.Module):
+    """Attention by way of a few rows, means of others, and the inverse of their own square (Nyström)."""
+
+    def __init__(self, width, heads, few):
+        super().__init__()
+        self.all, self.output, self.heads, self.few = nn.Linear(width, 3 * width), nn.Linear(width, width), heads, few
+
+    def forward(self, x):
+        q, k, v = (one.unflatten(-1, (self.heads, -1)).transpose(1, 2) for one in self.all(x).chunk(3, dim=-1))
+        q_few, k_few = (one.unflatten(2, (self.few, -1)).mean(3) for one in (q, k))
+        pairs = [(q, k_few), (q_few, k_few), (q_few, k)]
+        some, square, back = (torch.einsum("...id,...jd->...ij", *pair).softmax(-1) for pair in pairs)
+        inverse = square.mT / square.sum(-1).max()
+        inverse = inverse @ (2 * torch.eye(self.few) - square @ inverse)
+        return x + self.output(((some @ inverse) @ (back @ v)).transpose(1, 2).flatten(2))
+
+
+def test_rows_of_an_inverse_are_no_width_of_values_nor_heads_that_are_not_known_those_of_keys():
+    trace = xray.trace(nn.Sequential(Landmarks(33, 3, 7), Landmarks(33, 3, 7)), torch.randn(2, 35, 33))
+    found = {record.shape: record.axes for step in trace.steps for record in step.outputs}
+
+    assert found[2, 3, 7, 7] == ("", "", "", "")
+    assert found[2, 3, 35, 7] == ("", "", "", "")
+    assert found[2, 3, 7, 11] == ("", "", "", "d_v")

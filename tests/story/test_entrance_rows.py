@@ -4,6 +4,7 @@ from functools import partial
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from story.test_entrance_boxes import OTHER, WIDTH, labels_of, make_layers, read
 from torch import nn
 
@@ -11,6 +12,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.entrance.entrance import walk_back
 from xray.story.sentences.of_ends import describe_rows
+from xray.story.sheet.columns import read_columns
 
 
 class Repeated(nn.Module):
@@ -284,3 +286,29 @@ def test_an_entrance_goes_back_behind_numbers_that_are_compared_for_yes_and_no(w
     start = max(node for node in range(len(flow.steps)) if flow.is_leaf(node))
 
     assert [flow.op(node) for node in walk_back(flow, start, ())].count("linear") == linears
+
+
+class Widened(nn.Module):
+    """Rows that two linear layers, and one beside them, bring to the width of the layers; a row stands behind these."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.back, self.past = nn.Linear(5, 22), nn.Linear(22, 12), nn.Linear(5, 12)
+        self.marks = nn.Embedding(2, 12)
+        self.layers = nn.ModuleList(Layer(12, Attention(12, 3), norm="before") for _ in range(2))
+
+    def forward(self, x):
+        x = self.back(self.wide(x).relu()) + self.past(x)
+        x = torch.cat([x, self.marks(torch.full((len(x), 1), 1))], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_row_behind_those_that_a_sum_brought_to_the_width_of_the_layers_has_a_box():
+    (tower,) = read_columns(xray.trace(Widened(), torch.randn(2, 7, 5)))
+    nodes = {node.label: node for node in tower.entrance.nodes}
+
+    assert tower.entrance.nodes[-1].label == "WITH ONE MORE ROW BEHIND"
+    assert nodes["WITH ONE MORE ROW BEHIND"].record.shape == (2, 8, 12)
+    assert nodes["LOOKUP IN 2 ROWS"].extra == "24 parameters"

@@ -170,3 +170,37 @@ def test_places_lie_spread_in_every_layer_that_moves_nothing_between():
     looks = [branch for branch in tower.branches if isinstance(branch, Looks)]
 
     assert {(branch.window, branch.spread) for branch in looks} == {(None, None), (PART**2, True)}
+
+
+class Falls(Turns):
+    """A map cut into windows, and then a smaller one of which `side`² places are left that are one window."""
+
+    def __init__(self, side):
+        super().__init__(("window",) * 4)
+        self.side, self.fall = side, nn.Conv2d(WIDTH, WIDTH, 6 // side, stride=6 // side)
+
+    def forward(self, image):
+        x, layers = self.patches(image), self.layers
+        batch, _, high, wide = x.shape
+        x = x.reshape(batch, WIDTH, high // PART, PART, wide // PART, PART).permute(0, 2, 4, 3, 5, 1)
+        x = layers[1](layers[0](x.reshape(batch, -1, PART * PART, WIDTH)))
+        x = x.reshape(batch, high // PART, wide // PART, PART, PART, WIDTH).permute(0, 5, 1, 3, 2, 4)
+        x = self.fall(x.reshape(batch, WIDTH, high, wide)).flatten(2).mT[:, None]
+        return layers[3](layers[2](x))
+
+
+@pytest.mark.parametrize(
+    ("side", "whole", "told"),
+    [
+        (3, 9, "looks at no more than 9 places."),
+        (2, 4, "looks at no more than 9 places, in 4 of 4 layers; at fewer in 2 of these."),
+        (6, None, "looks at no more than 9 places, in 2 of 4 layers; in the others it looks at every other."),
+    ],
+)
+def test_layers_of_one_window_are_told_with_those_of_several(side, whole, told):
+    trace = xray.trace(Falls(side), torch.randn(2, 3, SIDE, SIDE))
+    (tower,) = xray.anatomy(trace).towers
+    looks = [branch for branch in tower.branches if isinstance(branch, Looks)]
+
+    assert {(branch.window, branch.all_places) for branch in looks} == {(PART**2, None), (None, whole)}
+    assert told in " ".join(said_by(trace).split())

@@ -1,8 +1,11 @@
 """Queries and keys into which convolutions mix those of places before, and values of the place before (ZAYA)."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart, Reader, rows
+from story.sentences.pools import FALSE, make_anatomy
 from torch import nn
 from torch.nn.functional import pad, scaled_dot_product_attention
 
@@ -11,6 +14,7 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.of_rows import describe_shifted
 
 
 class LooksBack(nn.Module):
@@ -103,3 +107,33 @@ def test_rows_that_are_in_part_of_the_place_before_are_called_so_and_are_no_view
         f"5 of the {WIDTH} numbers of which a place's queries, keys and values are made are those of the place before"
     )
     assert any(told in one for one in list_sentences(found)) == bool(shift)
+
+
+class ShiftedFirst(Shifted):
+    """The norm reads rows of which a part is that of the place before (Megabyte)."""
+
+    def forward(self, x):
+        own, before = x.split([WIDTH - 5, 5], dim=-1)
+        both = self.norm(torch.cat([own, pad(before, (0, 0, 1, -1))], dim=-1))
+        query, key, value = (
+            way(both).reshape(*x.shape[:2], HEADS, -1).transpose(1, 2) for way in (self.query, self.key, self.value)
+        )
+        return x + self.out(scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2))
+
+
+def test_a_norm_of_rows_that_are_in_part_of_the_place_before_has_a_box_behind_theirs():
+    trace = xray.trace(Reader(ShiftedFirst(), FeedForwardPart(), ShiftedFirst(), FeedForwardPart()), rows())
+    (branch,) = {one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Attention)}
+    boxes = [box for box in compose_poster(trace, text_width).boxes if box.lines]
+    firsts = ["".join(run.text for run in box.lines[0]).split("  ")[0] for box in boxes]
+
+    assert branch.shifted == (5, WIDTH)
+    start = firsts.index("LAYER INPUT")
+    assert firsts[start + 1 : start + 3] == ["SIDE BY SIDE, 5 OF THE PLACE BEFORE", "LAYER NORM"]
+
+
+def test_half_of_the_numbers_is_told_where_towers_differ_in_how_many_these_are():
+    looks = [replace(FALSE, shifted=shifted) for shifted in ((3, 6), (5, 10), (5, 11))]
+
+    assert describe_shifted(make_anatomy(*looks[:2])).startswith("Half of the numbers of which")
+    assert describe_shifted(make_anatomy(*looks)) == ""

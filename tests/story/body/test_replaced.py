@@ -63,3 +63,46 @@ def test_one_with_a_sum_or_that_is_no_layer_is_not_told_so(first):
 
     assert not any(stage.replaces for tower in found.towers for group in tower.groups for stage in group.stages)
     assert not any("takes the stream's place" in line for line in list_sentences(found))
+
+
+class ConvolvedLayer(nn.Module):
+    """An attention and a feed-forward that are added, and a convolution between them that is added too, or is not."""
+
+    def __init__(self, *, adds=False, groups=WIDTH):
+        super().__init__()
+        self.look, self.norm, self.adds = Looks(), nn.LayerNorm(WIDTH), adds
+        self.local = nn.Conv1d(WIDTH, WIDTH, 3, padding=1, groups=groups)
+        self.feed = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, WIDTH))
+
+    def forward(self, x):
+        x = x + self.look(self.norm(x))
+        mixed = self.local(x.transpose(1, 2)).transpose(1, 2)
+        x = x + mixed if self.adds else mixed
+        return x + self.feed(x)
+
+
+@pytest.mark.parametrize("groups", [1, WIDTH])
+def test_a_convolution_between_two_sums_of_a_block_takes_the_streams_place(groups):
+    model = Reader(*(ConvolvedLayer(groups=groups) for _ in range(3)))
+    (tower,) = read(model, rows()).towers
+
+    assert tower.layers == 3
+    assert list_stages(model) == [("attention", None), ("convolution", True), ("feed_forward", None)]
+
+
+def test_a_convolution_that_is_added_takes_no_place():
+    stages = list_stages(Reader(*(ConvolvedLayer(adds=True) for _ in range(3))))
+    assert stages == [("attention", None), ("convolution", None), ("feed_forward", None)]
+
+
+def test_a_convolution_between_blocks_is_no_part_of_a_layer():
+    class Down(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv = nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
+
+        def forward(self, x):
+            return self.conv(x.transpose(1, 2)).transpose(1, 2)
+
+    model = Reader(Layer(), FeedForwardPart(), Down(), Layer(), FeedForwardPart())
+    assert True not in {replaces for _, replaces in list_stages(model)}

@@ -461,3 +461,12 @@ def test_no_places_are_told_only_where_nothing_tells_them(whole, told):
 )
 def test_sublayers_before_which_no_norm_stands_are_told_where_others_have_one(norms, told):
     assert describe_left_norms(norm_layers(make_anatomy(FALSE), *norms)) == told
+
+
+def test_one_of_two_alike_sublayers_of_a_layer_without_a_norm_is_not_told_as_the_only_one() -> None:
+    first, second = (Stage((Convolution((3,), 1),), False, norm) for norm in (NO_NORM, BEFORE))
+    (tower,) = make_anatomy(FALSE).towers
+    groups = (Group((0, 1), (first, second)), Group((2,), (first,)))
+    whole = replace(make_anatomy(FALSE), towers=(replace(tower, groups=groups),))
+
+    assert describe_left_norms(whole) == "In layers 1, 2, 3, a convolution has no norm of its own before it."

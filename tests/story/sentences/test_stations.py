@@ -54,6 +54,23 @@ def test_layers_whose_windows_are_smaller_see_no_more_than_a_window_either() -> 
     assert told[3] == "Every place looks at no more than 13 places, in 5 of 8 layers; at fewer in 3 of these."
 
 
+@pytest.mark.parametrize(
+    ("other", "told"),
+    [
+        ({"window": None, "all_places": 5}, "."),
+        ({"window": None, "all_places": 4}, ", in 5 of 5 layers; at fewer in 3 of these."),
+        ({"window": None}, ", in 2 of 5 layers; in the others it looks at every other."),
+    ],
+)
+def test_layers_that_have_no_more_places_than_a_window_are_not_told_as_others(other, told) -> None:
+    own = replace(FALSE, window=5, causal=False)
+    groups = [Group((0, 1), (Stage((own,), False, None),))]
+    groups.append(Group((2, 3, 4), (Stage((replace(own, rolled=None, **other),), False, None),)))
+    tower = replace(make_tower(own), groups=tuple(groups))
+
+    assert describe_stage(tower, groups[0].stages[0]) == f"Every place looks at no more than 5 places{told}"
+
+
 def test_what_layers_without_a_window_do_is_not_said_of_some_where_the_others_do_it_too() -> None:
     own, other = replace(FALSE, causal=True), replace(FALSE, causal=True, window=9)
     groups = (Group((0, 3), (Stage((own, PLAIN), True, None),)), Group((1,), (Stage((other, PLAIN), True, None),)))

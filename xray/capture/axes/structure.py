@@ -174,11 +174,13 @@ class Namer:
                 continue  # pieces of rows meet there, and their axes are others
             for node in site.mixed:
                 self.join_mixed(flow, node)
-            self.name_product(flow.steps[site.scores], lengths)
+            are_heads_known = self.name_product(flow.steps[site.scores], lengths)
             weights = {site.softmax, *site.weighed}
             makers = flow.makers[site.weighted_sum]
             self.name_sum(
-                flow.steps[site.weighted_sum], [not weights.isdisjoint((one, flow.carried_from(one))) for one in makers]
+                flow.steps[site.weighted_sum],
+                [not weights.isdisjoint((one, flow.carried_from(one))) for one in makers],
+                are_heads_known=are_heads_known,
             )
 
     def join_mixed(self, flow: Flow, node: int) -> None:
@@ -187,31 +189,34 @@ class Namer:
         for axis, before in enumerate(() if mixing is None or data is None else mixing[1]):
             self.groups.join(at.outs[0] + axis, at.ins[data or 0] + before)
 
-    def name_product(self, step: Step, lengths: Mapping[int, str]) -> None:
-        """Queries times keys: the axes of what comes out, and the one that is summed over."""
+    def name_product(self, step: Step, lengths: Mapping[int, str]) -> bool:
+        """Queries times keys: the axes of what comes out, and the one that is summed over; whether heads were told."""
         at, skip = self.at[step.id], len(step.inputs) - 2
         if step.op == "einsum":
-            self.name_equation(step, lengths)
-        elif are_of_rank(step, skip, (3, 4)):
+            return self.name_equation(step, lengths)
+        if are_of_rank(step, skip, (3, 4)):
             rank, out = len(step.outputs[0].shape), at.outs[0]
             summed = at.ins[skip] + rank - 1
-            self.name_scores(Scores(at.ins[skip], rank, summed, summed - 1, out + rank - 1), lengths)
+            is_told = self.name_scores(Scores(at.ins[skip], rank, summed, summed - 1, out + rank - 1), lengths)
             if rank == 4 and len(step.inputs[skip + 1].shape) == 4:
                 self.name_key_heads(at.ins[skip + 1] + 1, step.inputs[skip + 1])
+            return is_told
+        return False
 
-    def name_equation(self, step: Step, lengths: Mapping[int, str]) -> None:
+    def name_equation(self, step: Step, lengths: Mapping[int, str]) -> bool:
         """The same by the letters of an einsum whose result is (batch, heads, queries, keys)."""
         letters = read_equation(step)
         if letters is None or len(letters[2]) != 4 or len(letters[0]) != len(step.inputs[0].shape):
-            return
+            return False
         left, right, made = letters
         summed = [place for place, letter in enumerate(left) if letter in right and letter not in made]
         if len(summed) == 1 and all(letter in left or letter in right for letter in made):
             out = self.at[step.id].outs[0]
             scores = Scores(out, 4, self.at[step.id].ins[0] + summed[0], out + 2, out + 3)
-            self.name_scores(scores, lengths)
+            return self.name_scores(scores, lengths)
+        return False
 
-    def name_sum(self, step: Step, are_weights: list[bool]) -> None:
+    def name_sum(self, step: Step, are_weights: list[bool], *, are_heads_known: bool) -> None:
         """Weights times values: an einsum says by its letters which axis only the values bring."""
         at, skip = self.at[step.id], len(step.inputs) - 2
         letters = read_equation(step)
@@ -225,25 +230,31 @@ class Namer:
             if are_weights[skip:] == [False, True]:
                 self.name_width(at.ins[skip] + rank - 2)  # channels first: the weights lie on their side (SHViT)
             else:
-                self.name_kept(at.ins[skip + 1], step.inputs[skip + 1], rank)
+                self.name_kept(at.ins[skip + 1], step.inputs[skip + 1], rank, has_heads=are_heads_known and rank == 4)
 
-    def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> None:
-        if self.name_first_axes(scores.first, scores.rank):
+    def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> bool:
+        is_told = self.name_first_axes(scores.first, scores.rank)
+        if is_told:
             if not self.is_of_rows(scores.summed):
                 self.d_k = self.groups.size(scores.summed)
                 self.name_head(scores.summed, "d_k")
             for axis in (scores.queries, scores.keys):
                 self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
+        return is_told
 
-    def name_kept(self, kept: int, record: TensorRecord, rank: int = 4) -> None:
+    def name_kept(self, kept: int, record: TensorRecord, rank: int = 4, *, has_heads: bool = True) -> None:
         """Keys or values: their heads, which may be fewer, and how wide they are in each."""
-        if rank == 4:
+        if has_heads:
             self.name_key_heads(kept + 1, record)
         self.name_width(kept + rank - 1)
 
     def name_width(self, axis: int) -> None:
-        """How wide values are in each head: as wide as keys, or as they please."""
-        if not self.is_of_rows(axis):
+        """How wide values are in each head: as wide as keys, or as they please.
+
+        What weights are multiplied by is no values where it has rows of scores for numbers, as the inverse of a square
+        of weights (Nyström attention).
+        """
+        if not self.is_of_rows(axis) and self.groups.find(axis) not in self.compared:
             self.name_head(axis, "d_k" if self.groups.size(axis) == self.d_k else "d_v")
 
     def name_head(self, axis: int, word: str) -> None:
@@ -264,6 +275,14 @@ class Namer:
     def is_of_rows(self, axis: int) -> bool:
         """Whether layers find rows along an axis: where channels look at each other, it is no width (DaViT)."""
         return self.groups.find(axis) in self.rows
+
+    @cached_property
+    def compared(self) -> frozenset[int]:
+        """The axes along which queries and keys of each attention lie in its scores."""
+        flow = read_flow(self.one_pass)
+        steps = [flow.steps[site.scores] for site in list_sites(flow)]
+        lasts = [self.at[step.id].outs[0] + len(step.outputs[0].shape) for step in steps if step.outputs]
+        return frozenset(self.groups.find(last - back) for last in lasts for back in (1, 2))
 
     @cached_property
     def rows(self) -> frozenset[int]:

@@ -51,6 +51,8 @@ class Attention(Looking):
     d_v: int | None
     window: int | None = None
     """How many places each query sees at most."""
+    all_places: int | None = None
+    """How many there are, where each sees all, and other attentions of the tower no fewer in a window (MaxViT)."""
     positions: Positions | None = None
     qk_norm: bool | None = None
     qk_norm_over: Literal["head", "width"] | None = None

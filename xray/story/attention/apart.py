@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SIDE_BY_SI
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.stages import Branching, Staging, find_any_norm
+from xray.story.branches.rows import count_of_before, label_of_before
 from xray.story.charts.chart import (
     BROAD,
     LEFT_HALF,
@@ -22,7 +23,7 @@ from xray.story.charts.chart import (
     steps_at,
 )
 from xray.story.passages.ordered_rows import name_order, takes_in_order
-from xray.story.recognition.between import cut_region
+from xray.story.recognition.between import cut_region, strip_plain
 from xray.story.recognition.norms import Norm, name_norm
 from xray.story.recognition.value_shapes import numbers
 from xray.story.sentences.of_parts import describe_box
@@ -163,6 +164,17 @@ def chart_window_cut(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:
         return None
     node = Node("cut", label_windows(made[1]), 0, MIDDLE, steps_back(flow, way), flow.output(way[-1]))
     return chart_alone(node)
+
+
+def chart_of_before(flow: Flow, norm: Norm) -> Chart | None:
+    """The box of what puts numbers of the place before into rows that a norm reads; None where nothing does."""
+    join = strip_plain(flow, norm.origin)
+    before = 0 if join is None else count_of_before(flow, join)
+    if join is None or not before:
+        return None
+    made = [one for maker in flow.makers[join] for one in (maker, flow.carried_from(maker)) if one is not None]
+    places = (join, *dict.fromkeys(sorted(made, reverse=True)))
+    return chart_alone(Node("shifted", label_of_before(before), 0, MIDDLE, steps_at(flow, *places), flow.output(join)))
 
 
 def chart_ordered(flow: Flow, staging: Staging, norm: Norm) -> Chart | None:

@@ -16,7 +16,7 @@ from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.operands import is_kept
-from xray.story.branches.rows import count_of_before, rolls_places
+from xray.story.branches.rows import count_of_before, label_of_before, rolls_places
 from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import MAKING, find_stack
@@ -150,8 +150,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "beside" and joins_layers(flow, part):
         return f"LINEAR BESIDE {letters}"
     if part.kind == "beside" and not narrow and count_layers_reading(flow, part) > 1:
-        before = count_of_before(flow, part.nodes[-1])
-        return f"SIDE BY SIDE, {before:,} OF THE PLACE BEFORE" if before else "SIDE BY SIDE"
+        return label_of_before(count_of_before(flow, part.nodes[-1]))
     if part.kind == "lay":
         return f"{label_rows(flow, part)} {letters}"
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):

@@ -18,6 +18,7 @@ from xray.story.passages.bridges import end_of
 from xray.story.passages.norm_factors import list_from_one
 from xray.story.passages.rows_between import is_worked_out, list_added_rows
 from xray.story.recognition.between import Region, find_region
+from xray.story.recognition.mixed_streams import mixes_unread
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.corrected import are_shared, corrects_again, count_steps, find_corrections
 from xray.story.streams.families import find_families, list_sums
@@ -71,7 +72,8 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
-    return Reading(flow, () if are_pieces([one.tower for one in towers]) else tuple(towers), sites)
+    is_unread = are_pieces([one.tower for one in towers]) or mixes_unread(flow)
+    return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
 def attends_elsewhere(reading: Reading) -> bool:

@@ -90,10 +90,11 @@ def list_moves_before(flow: Flow, found: Branching, streams: Mapping[int, int | 
 def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
     """Layers with the windows of attentions whose rows are made as many as another one has in each (Granite Speech 5).
 
-    So fewer rows than have room in a window are one, as more are several.
+    So fewer rows than have room in a window are one, as more are several. Where there are no more rows than in a window
+    from the first on, it is told how many these are (MaxViT).
     """
     branches = (one.branch for layer in layers for staging in layer for one in staging.branches)
-    known = {one.window for one in branches if isinstance(one, Attention)}
+    known = {one.window for one in branches if isinstance(one, Attention) and one.window}
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
@@ -101,7 +102,10 @@ def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
             return branch
         square, stream = flow.output(site.scores).shape, flow.output(one.region.end).shape
         is_filled = prod(stream[:-1]) < square[0] * square[-1] and square[-1] == square[-2]
-        return replace(branch, window=square[-1], rolled=False) if is_filled and square[-1] in known else branch
+        if is_filled and square[-1] in known:
+            return replace(branch, window=square[-1], rolled=False)
+        is_whole = square[-1] == square[-2] == prod(lay_last(flow, one.region.end)[1:-1]) and not branch.partial
+        return replace(branch, all_places=square[-1]) if is_whole and square[-1] <= max(known, default=0) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
 

@@ -27,7 +27,7 @@ from xray.story.body.told_layers import (
     tell_windows,
 )
 from xray.story.body.widths import shape_of
-from xray.story.entrance.entrance import read_entrance
+from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers
 from xray.story.entrance.tables import looks_up_places
@@ -185,6 +185,7 @@ def read_tower(
         parts += (EntrancePart("norm"),) * any(one.stage.norm.place == "after" for one in opening)
         for one in opening:
             nodes |= one.nodes
+        nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
     bridges = find_bridges(flow, layers, sites, turns)
     groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))

@@ -19,6 +19,7 @@ from xray.story.entrance.inputs import name_argument
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, list_reading_data
 from xray.story.recognition.known_values import values_of
+from xray.story.recognition.norms import find_norm
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.value_shapes import numbers
 
@@ -39,7 +40,10 @@ def looks_at_another_row(flow: Flow, query: Side, key: Side, value: Side, region
 
 
 def count_shifted(flow: Flow, sides: Sequence[Side]) -> tuple[int, int] | None:
-    """How many numbers, of how many, are of the place before in rows that queries, keys and values are made of."""
+    """How many numbers, of how many, are of the place before in rows that queries, keys and values are made of.
+
+    Those may go through a norm then (Megabyte).
+    """
     layers = [side.projections[0] if side.projections else None for side in sides]
     numbers = [None if layer is None else data_input(flow, layer) for layer in layers]
     read = {
@@ -47,6 +51,8 @@ def count_shifted(flow: Flow, sides: Sequence[Side]) -> tuple[int, int] | None:
         for layer, number in zip(layers, numbers, strict=True)
     }
     rows = read.pop() if len(read) == 1 else None
+    norm = find_norm(flow, rows)
+    rows = rows if norm is None else flow.carried_from(norm.origin)
     before = 0 if rows is None else count_of_before(flow, rows)
     return (before, flow.output(rows).shape[-1]) if rows is not None and before else None
 
@@ -60,6 +66,11 @@ def count_of_before(flow: Flow, rows: int) -> int:
         for record, maker in given
         if (made := flow.carried_from(maker)) is not None and shifts_places(flow, made)
     )
+
+
+def label_of_before(before: int) -> str:
+    """What a step is called that puts so many numbers of the place before beside others."""
+    return f"SIDE BY SIDE, {before:,} OF THE PLACE BEFORE" if before else "SIDE BY SIDE"
 
 
 def list_moves(flow: Flow, side: Side, region: Region) -> set[int]:

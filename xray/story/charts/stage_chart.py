@@ -21,6 +21,7 @@ from xray.story.anatomy.branches import (
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.apart import (
     chart_copied,
+    chart_of_before,
     chart_ordered,
     chart_returned,
     chart_window_cut,
@@ -38,6 +39,7 @@ from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
 from xray.story.branches.caps import label_scale
 from xray.story.branches.lengths import read_mixing
+from xray.story.branches.rows import count_of_before
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
@@ -57,6 +59,7 @@ from xray.story.charts.norms_apart import chart_joined, find_joined_tower, hold_
 from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors, tell_groups
 from xray.story.charts.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
+from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.exits.handed_rows import name_rows
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.added_places import ADDED_UP
@@ -104,6 +107,8 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = chart if joined is None else stack_charts(joined, chart)
         cut = chart_window_cut(flow, staging, before[0])
         chart = chart if cut is None else stack_charts(cut, chart)
+        before_it = chart_of_before(flow, before[0])
+        chart = chart if before_it is None else stack_charts(before_it, chart)
         chart = lead_past(flow, chart, staging.joints[0].stream, inner)
     if staging.joints[0].since:
         chart = replace(stack_charts(chart_since(flow, staging.joints[0]), chart), feet=())
@@ -147,8 +152,25 @@ def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Char
     own = [norm for norm in norms if norm.end in found.region.inner]
     if len(own) > 1:
         lone = (chart_norm(flow, norm, f"opening{number or ''}", wide=False) for number, norm in enumerate(own))
-        return lead_norms(flow, own, [one.nodes[0] for one in lone], chart)
+        told = [tell_other_rows(flow, found, norm) for norm in own]
+        drawn = [replace(one.nodes[0], told=(*one.nodes[0].told, *rows)) for one, rows in zip(lone, told, strict=True)]
+        chart = lead_norms(flow, own, drawn, chart)
+        others = {node.key for node, rows in zip(drawn, told, strict=True) if rows}
+        return replace(chart, feet=tuple(foot for foot in chart.feet if foot not in others))
     return stack_charts(chart_norm(flow, own[0], "opening", wide=False), chart) if own else chart
+
+
+def tell_other_rows(flow: Flow, found: Branching, norm: Norm) -> tuple[str, ...]:
+    """Which rows a norm reads, where they are others than a branch works on: cut of what these were cut of too.
+
+    So those before the places that ask give keys and values alone (Perceiver AR).
+    """
+    cut, start = norm.origin, found.region.start
+    if cut is None or start is None or flow.op(cut) != "index" or flow.makers[cut] != (start,):
+        return ()
+    rows, own = flow.output(cut).shape, flow.output(found.region.end).shape
+    is_other = len(rows) == len(own) == len(("batch", "row", "width")) and rows[1] != own[1]
+    return (f"of {label_cut_rows(flow, cut).lower()}",) if is_other else ()
 
 
 def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
@@ -376,8 +398,9 @@ def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
     start = staging.joints[0].stream
     inside = any(norm.end in joint.region.inner for joint in staging.joints)
     origin = strip_plain(flow, norm.origin)
-    is_begun = origin == start or origin is None or origin not in staging.joints[0].region.inner
-    return inside and (is_begun or find_joined_tower(flow, staging, norm) is not None)
+    if not inside or origin == start or origin is None or origin not in staging.joints[0].region.inner:
+        return inside
+    return count_of_before(flow, origin) > 0 or find_joined_tower(flow, staging, norm) is not None
 
 
 def join_norms(norms: list[Norm]) -> list[Norm]:

@@ -206,6 +206,14 @@ def walk_back(flow: Flow, start: int, stops: Collection[int]) -> set[int]:
     return seen
 
 
+def walk_on(flow: Flow, end: int, start: int | None, stops: Collection[int]) -> set[int]:
+    """The steps behind the one that ends an entrance's sums, up to the stream that the first layer reads.
+
+    Rows may be put beside those that the sums gave (Chronos-Bolt).
+    """
+    return set() if start is None or start <= end else walk_back(flow, start, {*stops, end})
+
+
 def holds_yes(flow: Flow, node: int) -> bool:
     """Whether a step makes yes and no of numbers worked out of data, by one that they are compared with."""
     given = flow.steps[node].inputs

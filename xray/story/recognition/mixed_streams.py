@@ -69,6 +69,34 @@ def find_mixing(flow: Flow, add: int) -> Mixing | None:
     return None
 
 
+def mixes_unread(flow: Flow) -> bool:
+    """Whether a product makes more rows of several ones for each place, by weights that are worked out of just these.
+
+    One of them goes through a sublayer, and the others are the streams from there on (Algorithm 2 of Zhu et al. 2024):
+    what is added to them there is not told.
+    """
+    products = (node for node in range(len(flow.steps)) if flow.op(node) in PRODUCTS and flow.is_leaf(node))
+    return any(makes_more(flow, node) for node in products)
+
+
+def makes_more(flow: Flow, node: int) -> bool:
+    """Whether a product weighs rows of each place by as many weights for each row as it makes of all."""
+    given, made = list(flow.given(node)), flow.output(node).shape
+    if len(given) != 2 or len(made) < len(("batch", "place", "stream", "width")):
+        return False
+    for (weights, way), (rows, maker) in (given, given[::-1]):
+        start = flow.carried_from(maker)
+        has_rows = len(rows.shape) == len(made) and (*rows.shape[:-2], rows.shape[-1]) == (*made[:-2], made[-1])
+        if not has_rows or not 1 < rows.shape[-2] < made[-2] or start is None or way is None:
+            continue
+        region = find_region(flow, start, way)
+        worked_out = [] if region is None else [one for one in region.inner if flow.is_leaf(one)]
+        is_learned = any(is_linear(flow, one) for one in worked_out) and len(worked_out) <= MOST_STEPS
+        if is_learned and prod(weights.shape) == prod(rows.shape[:-1]) * made[-2]:
+            return True
+    return False
+
+
 def read_weighing(flow: Flow, mixings: Sequence[Mixing | None]) -> tuple[Way, Way]:
     """How rows weigh themselves, step by step, where streams become one, and what becomes the share of each stream.
 

@@ -1,6 +1,7 @@
 """What the card says of norms, and of what sublayers, queries and the stream are multiplied by."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 from xray.story.anatomy.branch_words import ACTIVATIONS
 from xray.story.anatomy.branches import FeedForward
@@ -167,13 +168,28 @@ def describe_left_norms(anatomy: Anatomy) -> str:
         ]
         for part in dict.fromkeys(part for part, _, _ in kinds):
             places = {place for one, place, _ in kinds if one == part}
-            layers = sorted(layer for one, place, own in kinds if one == part and place == "none" for layer in own)
             if places == {"none", "before"}:
                 of = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
-                told.append(
-                    f"The {part.replace('_', '-')} of {spell_numbers(layers)}{of} has no norm of its own before it."
-                )
+                own = [layers for one, place, layers in kinds if one == part and place == "none"]
+                which = name_left(part, sorted(chain(*own)), of, is_one=is_only_one(tower, part, own))
+                told.append(f"{which} has no norm of its own before it.")
     return " ".join(told)
+
+
+def name_left(part: str, layers: Sequence[int], of: str, *, is_one: bool) -> str:
+    """The part before which no norm stands in some layers, be it the one of its kind in each or not."""
+    name = part.replace("_", "-")
+    if is_one:
+        return f"The {name} of {spell_numbers(layers)}{of}"
+    return f"In {spell_numbers(list(dict.fromkeys(layers)))}{of}, a {name}"
+
+
+def is_only_one(tower: Tower, part: str, own: Sequence[tuple[int, ...]]) -> bool:
+    """Whether groups of layers have no more than one branch of a part in a layer."""
+    groups = (group for group in tower.groups if group.layers in own)
+    return all(
+        [branch.part for stage in group.stages for branch in stage.branches].count(part) == 1 for group in groups
+    )
 
 
 def describe_inner_norm(anatomy: Anatomy) -> str:

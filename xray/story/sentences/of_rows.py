@@ -83,10 +83,10 @@ def describe_mixed_before(anatomy: Anatomy) -> str:
 
 def describe_shifted(anatomy: Anatomy) -> str:
     parts = {branch.shifted for branch in attentions(anatomy) if branch.shifted}
-    if len(parts) != 1:
+    if len(parts) != 1 and any(2 * before != whole for before, whole in parts):
         return ""
-    before, whole = parts.pop()
-    told = f"{before:,} of the {whole:,} numbers of which a place's queries, keys and values are made are"
+    share = "half of the" if len(parts) != 1 else "{:,} of the {:,}".format(*parts.pop())
+    told = f"{share} numbers of which a place's queries, keys and values are made are"
     return of_some(anatomy, lambda branch: branch.shifted, f"{told} those of the place before it.")
 
 

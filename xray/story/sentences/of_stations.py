@@ -57,17 +57,22 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
     for number, text in enumerate(found):
         if text not in windowed:
             continue
-        counts, fewer, each = Counter[str](), 0, list[set[str]]()
+        counts, fewer, as_many, each = Counter[str](), 0, 0, list[set[str]]()
         for group in tower.groups:
             alike = [one for one in group.stages if name_kinds(one) == kind]
             told = {texts[number] for texts in (list_told(tower, one) for one in alike) if number < len(texts)}
             counts.update(dict.fromkeys(told, group.count))
             each.append(told)
-            narrow = (one for stage in alike for one in stage.branches if sees_fewer(one, windowed[text]))
-            fewer += group.count * (text not in told and any(describe_station(tower, one) in told for one in narrow))
-        if len(counts) > 1 and counts[text] < tower.layers:
-            few = f"; at fewer in {fewer} of these" if fewer else tell_others(each, counts, text)
-            found[number] = f"{text.removesuffix('.')}, in {counts[text] + fewer} of {tower.layers} layers{few}."
+            those = [one for stage in alike for one in stage.branches if describe_station(tower, one) in told]
+            is_fewer = text not in told and any(sees_fewer(one, windowed[text]) for one in those)
+            fewer += group.count * is_fewer
+            is_whole = text not in told and any(sees_as_many(one, windowed[text]) for one in those)
+            as_many += group.count * (is_whole and not is_fewer)
+        if len(counts) > 1 and counts[text] + as_many < tower.layers:
+            few = "" if as_many else tell_others(each, counts, text)
+            few = f"; at fewer in {fewer} of these" if fewer else few
+            layers = counts[text] + fewer + as_many
+            found[number] = f"{text.removesuffix('.')}, in {layers} of {tower.layers} layers{few}."
     return " ".join(found)
 
 
@@ -86,12 +91,27 @@ def tell_others(each: Sequence[Collection[str]], counts: Counter[str], text: str
 
 
 def sees_fewer(branch: Branch, other: Branch) -> bool:
-    """Whether the window of an attention is known to be smaller than that of another one, cut in the same way."""
-    if not isinstance(branch, Attention) or not isinstance(other, Attention) or not branch.window or not other.window:
+    """Whether an attention is known to see fewer places than the window of another one, cut in the same way, has."""
+    return sees_no_more(branch, other) and count_seen(branch) < count_seen(other)
+
+
+def sees_as_many(branch: Branch, other: Branch) -> bool:
+    """Whether an attention sees all places, which are as many as another one sees in its window."""
+    return sees_no_more(branch, other) and count_seen(branch) == count_seen(other)
+
+
+def sees_no_more(branch: Branch, other: Branch) -> bool:
+    if not isinstance(branch, Attention) or not isinstance(other, Attention) or not other.window:
         return False
-    is_alone = branch.window == 1  # and has none before or behind itself
-    looks_alike = (branch.causal, branch.rolled) == (other.causal, other.rolled)
-    return branch.window < other.window and (looks_alike or is_alone)
+    seen = count_seen(branch)
+    is_alone = seen == 1  # and has none before or behind itself
+    looks_alike = (branch.causal, bool(branch.rolled)) == (other.causal, bool(other.rolled))
+    return 0 < seen <= other.window and (looks_alike or is_alone)
+
+
+def count_seen(branch: Branch) -> int:
+    """How many places each place sees at most: those of a window, or all there are; 0 where that is not known."""
+    return (branch.window or branch.all_places or 0) if isinstance(branch, Attention) else 0
 
 
 def has_window(branch: Branch) -> bool:

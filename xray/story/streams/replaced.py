@@ -1,11 +1,17 @@
-"""Sublayers without a sum: what the first attention of a tower gives takes the stream's place (SAM)."""
+"""Sublayers without a sum: what they give takes the stream's place.
+
+So does the first attention of a tower (SAM), and a convolution between two sublayers of a block (TinyViT).
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.story.recognition.between import find_region, strip_plain
+from xray.ir.flow.operation_kinds import FINDINGS
+from xray.story.recognition.between import does_mix, find_region, strip_plain
 from xray.story.streams.chains import Chain
 from xray.story.streams.joints import Joint, root_of
 
@@ -40,3 +46,33 @@ def class_of(flow: Flow, site: Site) -> str:
     """The class of the module that holds an attention's output projection."""
     parent = None if site.output is None else flow.places.get(flow.steps[site.output].parent or "")
     return "" if parent is None else flow.steps[parent].module
+
+
+def put_convolutions_between(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
+    """The chains of a tower with the convolutions that stand between two sums of a block, and that nothing goes past.
+
+    Where one stands there, a chain ends: it begins the next one.
+    """
+    found = list(chains[:1])
+    for before, chain in pairwise(chains):
+        between = find_convolved(flow, before.joints[-1], chain.joints[0])
+        found.append(chain if between is None else replace(chain, joints=[between, *chain.joints]))
+    return found
+
+
+def find_convolved(flow: Flow, before: Joint, following: Joint) -> Joint | None:
+    """The convolution that makes of what a sum gives as many numbers for the next one; None if there is more, or none.
+
+    The block that holds both sums, and it, holds no other block with one of them.
+    """
+    made = strip_plain(flow, following.stream)
+    block = next(flow.parents(before.add), None)
+    if made is None or made <= before.add or block != next(flow.parents(following.add), None):
+        return None
+    region = find_region(flow, before.add, made)
+    if block is None or region is None or prod(flow.output(made).shape) != prod(flow.output(before.add).shape):
+        return None
+    found = [node for node in region.inner if flow.is_leaf(node) and flow.op(node) in FINDINGS]
+    is_held = len(found) == 1 and block in flow.parents(found[0])
+    is_alone = is_held and not does_mix(flow, region.inner.difference(found))
+    return Joint(made, before.add, region, replaces=True) if is_alone else None
