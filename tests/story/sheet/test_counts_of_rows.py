@@ -103,6 +103,30 @@ def test_a_norm_that_several_sublayers_read_is_counted_apart_and_every_other_wit
     assert bars[f"feed-forward × {len(rest)}"] == count(*rest)
 
 
+class Pair(nn.Module):
+    """Two streams of one image's rows, and the sum of what a head of each gives (CrossViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay, self.other = nn.Linear(11, WIDTH), nn.Linear(11, 21)
+        self.one, self.two = (
+            nn.Sequential(*(Layer(width, Attention(width, 3), norm="before") for _ in range(LAYERS)))
+            for width in (WIDTH, 21)
+        )
+        self.head, self.second = (nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 13)) for width in (WIDTH, 21))
+
+    def forward(self, x):
+        return self.head(self.one(self.lay(x))[:, 0]) + self.second(self.two(self.other(x))[:, 0])
+
+
+def test_each_of_two_heads_that_are_added_up_is_counted_with_its_own_stream():
+    model = Pair()
+    bars = bars_of(poster_of(model.eval(), torch.rand(2, 7, 11)))
+
+    heads = [number for row, number in bars.items() if row.endswith("head")]
+    assert heads == [count(model.head), count(model.second)]
+
+
 @pytest.mark.parametrize(("own", "told"), [(1, ", weights of 1"), (2, ", weights of 2"), (4, "")])
 def test_layers_that_run_again_tell_of_how_many_the_weights_are(own, told):
     layers = [Layer(WIDTH, Attention(WIDTH, 3), norm="after") for _ in range(own)]

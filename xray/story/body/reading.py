@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
@@ -72,7 +73,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
-    is_unread = are_pieces([one.tower for one in towers]) or mixes_unread(flow)
+    is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow)
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
@@ -189,6 +190,18 @@ def are_pieces(towers: Sequence[Tower]) -> bool:
     besides = Counter(outline(tower) for tower in towers if is_joint(tower))
     small = Counter(outline(tower) for tower in towers if tower.layers <= MOST_OF_A_PIECE)
     return max(besides.values(), default=0) >= FEWEST_PIECES or max(small.values(), default=0) >= FEWEST_SMALL
+
+
+def are_worked_in(flow: Flow, towers: Sequence[Towering]) -> bool:
+    """Whether two towers have a sum and weights in common: the steps of these would stand in two boxes (LookViT)."""
+    inside = [frozenset[int]().union(*(staging.nodes for staging in one.stagings)) for one in towers]
+    shared = (
+        (one.sums | other.sums, nodes & its)
+        for (one, nodes), (other, its) in combinations(zip(towers, inside, strict=True), 2)
+    )
+    return any(
+        sums & both and any(flow.is_leaf(node) and flow.steps[node].params for node in both) for sums, both in shared
+    )
 
 
 def outline(tower: Tower) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -215,3 +215,11 @@ def stack_lane(lane: Iterable[Node], row: int, place: Place) -> list[Node]:
 def lay_lane(number: int, lanes: Sequence[object]) -> Place:
     """Where the how manieth of some lanes stands."""
     return ((number + 0.5) / len(lanes), (0.84 if len(lanes) <= MOST_LANES else 0.97) / len(lanes))
+
+
+def list_added_head(flow: Flow, places: Collection[int], end: int, other: int) -> set[int]:
+    """The steps of a head behind another tower's end alone, where a sum adds what is behind both ends (CrossViT)."""
+    mine = set(flow.ahead(end)).intersection(places)
+    theirs = set(flow.ahead(other)).intersection(places) - mine
+    sums = (set(flow.makers[place]) for place in places if flow.op(place) in SUMS)
+    return theirs if any(theirs & makers and mine & makers for makers in sums) else set()

@@ -13,6 +13,7 @@ from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import count_read
+from xray.story.exits.several_heads import list_added_head
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
@@ -160,6 +161,9 @@ def list_shares(
         given |= {node for (taker, giver), held in lent.items() if giver == column.towering.end for node in held}
         places -= {node for (taker, giver), held in lent.items() if taker == column.towering.end for node in held}
         before = list_before_head(count, places) if end == "head" else set[int]()
+        for one in (other for other, _ in pairs if end == "head"):
+            places -= (added := list_added_head(flow, places, column.towering.end, one.towering.end))
+            add(count, f"{one.name} head", own, [added])
         ends = {EXIT: places | given} if end == EXIT else {EXIT: before | given, end: places - before}
         tapped = set().union(*(tap.nodes for tap in column.towering.taps))
         again = name_holders(flow, places - tapped)
