@@ -11,14 +11,14 @@ WIDTH, HEADS, PLACES = 15, 3, 7
 
 
 class Biased(Attention):
-    """Attention that adds to its scores what it is given."""
+    """Attention that adds to its scores the mask that it is given, here a learned bias."""
 
-    def forward(self, x, bias=None):
+    def forward(self, x, memory=None, mask=None):
         q, k, v = (
             one(x).view(*x.shape[:2], HEADS, -1).transpose(1, 2) for one in (self.first, self.second, self.third)
         )
         scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5
-        scores = scores if bias is None else scores + bias
+        scores = scores if mask is None else scores + mask
         return self.last((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
@@ -29,9 +29,9 @@ class Twice(Layer):
         super().__init__(WIDTH, Biased(WIDTH, HEADS), norm="before")
         self.two = nn.Sequential(nn.Linear(WIDTH, inner), nn.GELU(), nn.Linear(inner, WIDTH))
 
-    def forward(self, x, bias):
+    def forward(self, x, memory=None, mask=None):
         x = x + self.one(self.three(x))
-        x = x + self.one(self.three(x), bias)
+        x = x + self.one(self.three(x), mask=mask)
         return x + self.two(self.four(x))
 
 
@@ -47,7 +47,7 @@ class Stage(nn.Module):
         far = torch.arange(PLACES)
         bias = self.table(far[:, None] - far + PLACES - 1).permute(2, 0, 1)[None]
         for layer in self.layers:
-            x = layer(x, bias)
+            x = layer(x, mask=bias)
         return x
 
 
