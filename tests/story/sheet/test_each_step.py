@@ -1,5 +1,8 @@
 """Each step of a pass stands in a box, or is said to stand in none, or is of a kind that is left out."""
 
+from collections import Counter
+from string import digits
+
 import pytest
 import torch
 from recorded import FOLDER, recorded
@@ -15,6 +18,8 @@ from xray.story.facts.unsaid import is_bias, is_lost, list_of_numbers
 from xray.story.recognition.between import is_times_one, puts_around
 from xray.story.regions.past_boxes import list_drawn
 from xray.story.sheet.columns import read_columns
+
+NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
 
 
 def is_left_out(flow, node):
@@ -50,9 +55,32 @@ def list_missed(columns):
 
 
 @pytest.mark.sampled(4)
-@pytest.mark.parametrize("name", sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir()))
+@pytest.mark.parametrize("name", NAMES)
 def test_no_step_of_a_recorded_run_is_missed(name):
     assert list_missed(read_columns(recorded(name))) == []
+
+
+def list_charts(phase):
+    """All charts of a tower in one pass."""
+    panels = (panel.chart for frame in phase.frames for panel in frame.panels if panel.is_open)
+    around = (chart for frame in phase.frames for chart in (frame.bridge, frame.corrected))
+    return [one for one in (phase.entrance, phase.exit, phase.condition, *panels, *around) if one is not None]
+
+
+def list_twice(columns):
+    """The steps of a pass that stand in boxes of two charts; what is given to a box is told where it is read."""
+    found = Counter()
+    for phase in (phase for column in columns for phase in column.phases):
+        for chart in list_charts(phase):
+            boxes = (node for node in chart.nodes if node.key.rstrip(digits) != "given")
+            found.update({(id(phase.reading.flow), step.id) for node in boxes for step in node.steps})
+    return [step for (_, step), times in found.items() if times > 1]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_of_a_recorded_run_stands_in_two_charts(name):
+    assert list_twice(read_columns(recorded(name))) == []
 
 
 class Given(nn.Module):
