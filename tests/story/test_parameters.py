@@ -8,6 +8,7 @@ import torch
 from families.specimens import BY_NAME, Translator, seeded
 from handwritten import make_writer
 from printed import lines_of, text_of
+from recorded import FOLDER, recorded
 from torch import nn
 from torch.nn import functional
 
@@ -15,8 +16,11 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Untold
+from xray.story.body.whole import anatomy
+from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import gather
 from xray.story.sheet.counting import Count
 from xray.story.sheet.shares import count_undrawn
 
@@ -676,3 +680,12 @@ def test_convolutions_behind_the_layers_do_not_count_in_the_head():
     bars = bars_of(poster_of(model, torch.rand(2, 3, 13, 13)))
 
     assert (bars["exit"], bars["head"]) == (count(model.wider, model.norm), count(model.head))
+
+
+@pytest.mark.sampled(8)
+@pytest.mark.parametrize("name", sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir()))
+def test_the_bars_of_a_recorded_run_come_to_the_whole(name):
+    trace = recorded(name)
+
+    shares = gather(trace, anatomy(trace), read_columns(trace)).shares
+    assert sum(params for name, _, params in shares if not name.startswith("of these")) == count_params(trace)

@@ -10,9 +10,9 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.cards.boxless import list_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unsaid
 
 CLASSES, EDGES, WORDS = 13, 4, 2
 
@@ -158,14 +158,14 @@ def test_a_head_that_a_model_keeps_for_itself_is_not_drawn():
     assert CLASSES not in {node.record.shape[-1] for node in column.exit.nodes}
 
 
-@pytest.mark.parametrize("make", [Moves, Refines])
-def test_a_head_that_something_else_is_added_to_is_drawn_to_its_end(make):
+@pytest.mark.parametrize(("make", "unsaid"), [(Moves, ()), (Refines, (("elsewhere", {"linear": 1}),))])
+def test_a_head_that_something_else_is_added_to_is_drawn_to_its_end(make, unsaid):
     (column,) = read_columns(record(make))
     sigmoid = next(node for node in column.exit.nodes if node.label == "SIGMOID")
 
     assert sigmoid.record.shape[-1] == EDGES
     assert sigmoid.key not in {edge.source for edge in column.exit.edges}
-    assert list_unsaid([column]) == ()
+    assert list_unsaid([column]) == unsaid
 
 
 def test_what_a_head_takes_away_is_drawn():

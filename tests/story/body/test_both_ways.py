@@ -11,9 +11,9 @@ import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Norm
 from xray.story.body.reading import read_pass
+from xray.story.cards.boxless import list_unsaid
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unsaid
 
 ONE, OTHER = 5, 7
 WIDE = WIDTH // HEADS

@@ -10,12 +10,13 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Boxes
+from xray.story.cards.boxless import list_unsaid
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
-from xray.story.sheet.compose import list_around, list_told, list_unsaid
+from xray.story.sheet.compose import list_around, list_told
 from xray.story.sheet.shares import list_shares
 from xray.story.wording import spell_layers
 

@@ -13,11 +13,12 @@ import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
+from xray.story.cards.boxless import list_unsaid
 from xray.story.cards.pattern import describe_rows_added
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told, list_unsaid
+from xray.story.sheet.compose import list_told
 from xray.story.sheet.shares import list_shares
 
 DEPTH, SEEN = 4, 3

@@ -6,8 +6,8 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unsaid
 
 
 class Snake(nn.Module):

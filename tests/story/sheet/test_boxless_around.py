@@ -11,9 +11,10 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.cards.boxless import list_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_around, list_unsaid
+from xray.story.sheet.compose import list_around
 from xray.story.sheet.shares import list_idle, list_learned_for_many
 
 

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 
 import xray
+from xray.story.cards.boxless import list_unsaid
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unsaid
 from xray.story.sheet.shares import list_shares
 
 WIDTH, HEADS, LAYERS, LOW = 12, 3, 4, 5

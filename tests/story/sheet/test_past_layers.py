@@ -7,8 +7,8 @@ from story.body.test_stacks import Messaged
 from torch import nn
 
 import xray
+from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unsaid
 
 WIDTH, ASKING, LAYERS = 15, 4, 3
 

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import xray
+from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unsaid
 
 WIDTH, WIDER, HEADS = 12, 20, 3
 

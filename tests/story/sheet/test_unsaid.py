@@ -10,9 +10,9 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.cards.boxless import list_told_elsewhere, list_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_told_elsewhere, list_unsaid
 
 
 class Layer(nn.Module):

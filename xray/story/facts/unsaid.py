@@ -1,19 +1,20 @@
 """What no box tells: parts with parameters that are not drawn, and operations that are worked out beside drawn ones."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SUMS, TIMES, WRITES
 from xray.ir.flow.projections import is_product, is_projection
+from xray.ir.flow.remembering import once
 from xray.ir.kinds import only_moves
+from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
 from xray.story.branches.before_last import is_learned
-from xray.story.charts.operation_labels import list_flags
+from xray.story.charts.operation_labels import COMPARED, list_flags
 from xray.story.facts.totals import paths_above
 from xray.story.recognition.between import (
     is_times_one,
@@ -122,27 +123,54 @@ def count_held(flow: Flow, block: int, unused: Mapping[str, int]) -> int:
     return flow.steps[block].params - sum(outermost.values()) - sum(idle)
 
 
-def count_unsaid(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> Counter[str]:
-    """How often each operation works numbers out among some steps and is none of those that are drawn, told by id.
+def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> list[int]:
+    """Those of some steps that work numbers out and are none of those that are drawn, told by id.
 
-    Single numbers and what no data makes are left out, and so is what only moves numbers, or leads to nothing. What
-    puts numbers around others does more (BiT's zeros before its pool). So does what lies on the way of boxes that no
-    data makes where it `enters` a tower (SAM 2's points, where none come in).
+    What no data makes is left out, as is what only moves numbers, or leads to nothing, and single numbers that are made
+    of flags and whole ones. What puts numbers around others does more (BiT's zeros before its pool). So does what lies
+    on the way of boxes that no data makes where it `enters` a tower (SAM 2's points, where none come in).
     """
-    found: Counter[str] = Counter()
     working = list_reading_data(flow) | (list_beside_boxes(flow, nodes, drawn) if enters else set())
-    for node in nodes:
-        step, op = flow.steps[node], flow.op(node)
-        if not flow.is_leaf(node) or step.id in drawn or not step.outputs:
-            continue
-        changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0)
-        changes_nothing |= is_bias(flow, node) or node not in working
-        is_moved = (only_moves(op) and not puts_around(flow, node)) or op in CARRYING | DROPOUTS or changes_nothing
-        is_moved |= is_lost(flow, node)
-        makes_numbers = flow.output(node).is_float or makes_flags(flow, node)
-        if not is_moved and makes_numbers and prod(flow.output(node).shape) > 1:
-            found[op.rstrip("_")] += 1
-    return found
+    return [
+        node
+        for node in nodes
+        if node in working and flow.is_leaf(node) and flow.steps[node].id not in drawn and works_out(flow, node)
+    ]
+
+
+def works_out(flow: Flow, node: int) -> bool:
+    """Whether a step makes numbers that lead on, and that are others than those that it is given."""
+    step, op = flow.steps[node], flow.op(node)
+    changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0) or is_bias(flow, node)
+    is_moved = (only_moves(op) and not puts_around(flow, node)) or op in CARRYING | DROPOUTS
+    if not step.outputs or changes_nothing or is_moved or is_lost(flow, node):
+        return False
+    is_many = prod(flow.output(node).shape) > 1 or node in list_of_numbers(flow)
+    return is_many and (flow.output(node).is_float or makes_flags(flow, node))
+
+
+@once
+def list_of_numbers(flow: Flow) -> frozenset[int]:
+    """The steps that work on numbers of data: none that work on masks, places and what a model holds alone.
+
+    Numbers are what is given as such, or by an earlier pass, and what a table or learned numbers make of whole ones.
+    """
+    data = list_reading_data(flow)
+    given = {(one.shape, one.dtype) for one in flow.one_pass.arguments}
+    found: set[int] = set()
+    for node in sorted(data):
+        if (flow.is_leaf(node) and flow.steps[node].params) or any(
+            record.role == "parameter"
+            or (record.is_float and (maker in found if maker is not None else comes_in(record, given)))
+            for record, maker in flow.taken(node)
+        ):
+            found.add(node)
+    return frozenset(found)
+
+
+def comes_in(record: TensorRecord, given: Collection[tuple[tuple[int, ...], str]]) -> bool:
+    """Whether what no step of a pass made is of an earlier one, or may be among what is `given` to the whole."""
+    return bool(record.source) or (record.shape, record.dtype) in given
 
 
 def list_beside_boxes(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> set[int]:
@@ -157,8 +185,8 @@ def list_beside_boxes(flow: Flow, nodes: Collection[int], drawn: Collection[str]
     return alone & {*flow.behind(*boxes), *flow.ahead(*boxes)} if boxes else set()
 
 
-def count_of_no_data(flow: Flow, drawn: Collection[str]) -> Counter[str]:
-    """How often each operation works out of nothing that comes in what is handed out, and read by no data (SAM 3).
+def list_of_no_data(flow: Flow, drawn: Collection[str]) -> list[int]:
+    """The steps that work out of nothing that comes in what is handed out, and that no data reads (SAM 3).
 
     Nothing is told where no end works on data: what came in is made in the pass itself then (words to ids).
     """
@@ -168,13 +196,25 @@ def count_of_no_data(flow: Flow, drawn: Collection[str]) -> Counter[str]:
     alone = (node for node in made if flow.is_leaf(node) and data.isdisjoint(flow.ahead(node)))
     told = (node for node in alone if flow.steps[node].id not in drawn and not only_moves(flow.op(node)))
     floats = (node for node in told if flow.op(node) not in CARRYING and flow.output(node).is_float)
-    return Counter(flow.op(node).rstrip("_") for node in floats if prod(flow.output(node).shape) > 1)
+    return [node for node in floats if prod(flow.output(node).shape) > 1]
 
 
 def makes_flags(flow: Flow, node: int) -> bool:
-    """Whether a step compares numbers with a known one, and makes 1 and 0 of that, be it by a cast behind it."""
+    """Whether a step compares numbers and makes 1 and 0 of that, be it by a cast behind it."""
     casts = [one for one in flow.leaf_readers(node) if flow.op(one) in CASTING]
-    return any(list_flags(flow, one)[:1] == (node,) for one in (node, *casts))
+    return any(list_flags(flow, one)[:1] == (node,) for one in (node, *casts)) or weighs_by_flags(flow, node)
+
+
+def weighs_by_flags(flow: Flow, node: int) -> bool:
+    """Whether a step compares numbers of data with others, and a step multiplies numbers by the 1 and 0 of that.
+
+    Flags may be written over before, or moved (whom the second expert of ST-MoE takes); those that hide are masks.
+    """
+    if flow.op(node) not in COMPARED or node not in list_of_numbers(flow) or flow.output(node).dtype != "bool":
+        return False
+    moving = CARRYING | WRITES
+    ways = flow.ahead(node, within=lambda one: one == node or flow.op(one) in moving)
+    return any(flow.op(one) in TIMES for way in ways for one in flow.leaf_readers(way))
 
 
 def is_lost(flow: Flow, node: int) -> bool:

@@ -1,51 +1,42 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
-from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 from math import inf
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
-from xray.story.body.stages import Staging
-from xray.story.body.towers import Towering
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
+from xray.story.cards.boxless import list_drawn_once, list_unsaid
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
 from xray.story.charts.between_chart import LEFT_OUT
 from xray.story.charts.chart import Chart
-from xray.story.charts.stage_names import name_stage
-from xray.story.charts.sum_chart import list_behind
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
 from xray.story.facts.unsaid import (
-    count_of_no_data,
-    count_unsaid,
     find_boxless,
     list_held_alone,
     list_read_too,
     list_undrawn,
 )
-from xray.story.facts.unused import drop_unused, find_unused, list_read_alone, name_kind
+from xray.story.facts.unused import drop_unused, find_unused, list_read_alone
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
-from xray.story.passages.bridges import list_between
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
-from xray.story.regions.past_boxes import list_drawn, list_leaving, tell_boxless
+from xray.story.regions.past_boxes import list_drawn, tell_boxless
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
-from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.planning import Frame, list_around_layers
@@ -129,103 +120,6 @@ def list_boxless_readers(columns: Sequence[Column], drawn: Mapping[int, Collecti
         many = many.difference(list_layouts(flow, inside))  # boxes that add places tell of them
         found.setdefault(id(flow), set()).update(one for one in many if flow.steps[one].id not in drawn[id(flow)])
     return found
-
-
-def list_drawn_once(phase: Column) -> set[int]:
-    """The steps that work out rows and add them between layers, or hand them out, if those of one are drawn for all."""
-    flow = phase.reading.flow
-    charts = [*(frame.bridge for frame in phase.frames), phase.exit]
-    nodes = (node for chart in charts if chart is not None for node in chart.nodes)
-    drawn = {flow.places[step.id] for node in nodes for step in node.steps}
-    added = [{*rows.nodes, rows.add, rows.end} for rows in phase.towering.added]
-    handed = [set(tap.nodes) for tap in phase.towering.taps if tap.nodes]
-    is_drawn = any(rows.add in drawn for rows in phase.towering.added)
-    groups = [added] * is_drawn + [handed] * (bool(handed) and not drawn.isdisjoint(handed[-1]))
-    return {place for steps in groups for own in steps for place in own}
-
-
-def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
-    """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
-    found: dict[str, Counter[str]] = {}
-    phases = [phase for column in columns for phase in column.phases]
-    opened = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
-    drawn, leaving = list_drawn(columns), list_leaving(columns)
-    added: dict[int, set[int]] = {}  # be the frames of one tower in two columns
-    for phase in phases:
-        added.setdefault(id(phase.reading.flow), set()).update(list_drawn_once(phase))
-    for phase in phases:
-        flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
-        stagings = [panel.staging for which, panel in opened if which is phase]
-        behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
-        parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
-        between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}
-        between -= behind.union(added[id(flow)], *(staging.nodes for staging in phase.towering.stagings))
-        unread = phase.towering.unread if phase.is_first else frozenset[int]()
-        before = phase.towering.entrance - leaving[id(flow)] if phase.entrance is not None else unread
-        around = find_boxless(flow, list_around_layers(flow, phase.towering), seen)
-        around = around.difference(between, before, *(nodes for _, nodes in parts))
-        around -= list_told_elsewhere(flow, around, phase.towering.stagings, seen)
-        for name, nodes in [*parts, ("between layers", between), ("entrance", before), ("around layers", around)]:
-            found.setdefault(name, Counter()).update(count_unsaid(flow, nodes, seen, enters=name == "entrance"))
-            seen.update(flow.steps[node].id for node in nodes)
-    for name, phase in product(("between layers", "exit", EARLIER), phases):
-        flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
-        beside = [one.towering for one in phases if one.reading.flow is flow]
-        owned = set().union(*(one.nodes for one in beside))
-        lasts = [staging for one in beside for staging in one.stagings[-1:]]
-        owned |= {node for staging in lasts for node in list_behind(flow, staging)}
-        owned |= added[id(flow)]
-        others = [one for one in beside if one is not phase.towering]
-        owned -= leaving[id(flow)]
-        spans = [range(one.first_layer, max(one.sums)) for one in others]
-        if name == EARLIER:  # what leads from one tower to layers of another runs between these (BridgeTower)
-            spans = [span for one in others for span in list_spans(one.stagings)]
-        within_stages = list_spans(phase.towering.stagings)
-        sums, end = phase.towering.sums, phase.towering.chains[-1].end
-        within, ends = set(flow.behind(end)), {end} if name == "exit" else sums
-        left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
-        if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
-            left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
-            left = [node for node in left if not any(node in one for one in within_stages)]
-        elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
-            apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]
-            left = [node for node in left if node > max(sums) or node in apart]
-        going = [node for node in left if name == "exit" and node not in leaving[id(flow)]]
-        lead_on = [node for node in going if any(leads_before(flow, node, one) for one in others)]
-        alone = {*flow.ahead(end)}.difference(flow.ahead(*(node for one in others for node in one.sums)))
-        late = [node for node in left if name == EARLIER and node in alone]  # be it while another tower runs (CoCa)
-        for part, some in (("between towers", lead_on), ("exit", late), (name, left)):
-            found.setdefault(part, Counter()).update(count_unsaid(flow, some, seen))
-            seen.update(flow.steps[node].id for node in some)
-    for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():
-        found.setdefault(OF_NO_DATA, Counter()).update(count_of_no_data(flow, drawn[id(flow)]))
-    return tuple((name, ops) for name, ops in found.items() if ops)
-
-
-def leads_before(flow: Flow, node: int, other: Towering) -> bool:
-    """Whether a step stands before another tower's first layer, and leads to it (Mask2Former's first masks)."""
-    return node < min(other.sums) and node in set(flow.behind(*other.sums, within=lambda one: one >= node))
-
-
-def is_bent(flow: Flow, node: int, sums: frozenset[int]) -> bool:
-    """Whether a step works on nothing but a sum of a stream: it bends or scales the stream itself (ResNet's ReLU)."""
-    return sums.issuperset(maker for maker in flow.makers[node] if maker is not None)
-
-
-def list_told_elsewhere(
-    flow: Flow, nodes: Collection[int], stagings: Sequence[Staging], drawn: Collection[str]
-) -> set[int]:
-    """Those of some steps that end a sublayer, or run within one, of which a box of another layer tells (RT-DETR)."""
-    kinds = {name_kind(one.partition("#")[0]) for one in drawn}
-    spans = [range(min(one.nodes), max(one.nodes) + 1) for one in stagings]
-    inside = (node for node in nodes if any(node in span for span in spans))
-    return {node for node in inside if name_kind(flow.steps[node].path) in kinds}
-
-
-def list_spans(stagings: Sequence[Staging]) -> list[range]:
-    """What runs between the first and the last step of each stage: within a layer, and not between two."""
-    every = (one.nodes for one in stagings)
-    return [range(min(nodes) + 1, max(nodes)) for nodes in every]
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:

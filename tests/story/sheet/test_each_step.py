@@ -1,0 +1,143 @@
+"""Each step of a pass stands in a box, or is said to stand in none, or is of a kind that is left out."""
+
+from collections import Counter
+from string import digits
+
+import pytest
+import torch
+from recorded import FOLDER, recorded
+from story.sheet.test_unsaid import WIDTH, Layer
+from torch import nn
+
+import xray
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
+from xray.ir.kinds import only_moves
+from xray.story.cards.boxless import find_unsaid, list_drawn_once, list_stood_for, list_unsaid, span_stage
+from xray.story.charts.sum_chart import list_behind
+from xray.story.facts.unsaid import is_bias, is_lost, list_of_numbers
+from xray.story.recognition.between import is_times_one, puts_around
+from xray.story.regions.past_boxes import list_drawn
+from xray.story.sheet.columns import read_columns
+
+NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
+
+
+def is_left_out(flow, node):
+    """Whether a step is of a kind that no list tells: moves, what changes nothing or leads nowhere, masks and ids."""
+    op = flow.op(node)
+    moves = op in CARRYING | DROPOUTS or (only_moves(op) and not puts_around(flow, node))
+    changes_nothing = is_times_one(flow, node) or is_bias(flow, node) or flow.steps[node].settings.get("other") == 0
+    is_of_masks = not flow.output(node).is_float or node not in list_of_numbers(flow)
+    return not flow.is_leaf(node) or moves or changes_nothing or is_of_masks or is_lost(flow, node)
+
+
+def list_alike(flow, phases):
+    """The steps for which the boxes of others stand: of like layers, and what the box of a sum holds beside it."""
+    open_ones = {id(panel.staging) for one in phases for frame in one.frames for panel in frame.panels if panel.is_open}
+    found = set().union(*map(list_drawn_once, phases), *map(list_stood_for, phases))
+    for staging in (staging for one in phases for staging in one.towering.stagings):
+        found |= {*list_behind(flow, staging), *staging.past}
+        found |= set() if id(staging) in open_ones else {*staging.nodes, *span_stage(staging)}
+    return found
+
+
+def list_missed(columns):
+    """The steps of all passes of which nothing is told."""
+    drawn, missed = list_drawn(columns), []
+    unsaid = [(flow, {*nodes}) for _, flow, nodes in find_unsaid(columns)]
+    phases = [phase for column in columns for phase in column.phases]
+    for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():
+        told = list_alike(flow, [phase for phase in phases if phase.reading.flow is flow])
+        told = told.union(*(nodes for other, nodes in unsaid if other is flow))
+        left = (node for node in range(len(flow.steps)) if node not in told and not is_left_out(flow, node))
+        missed += [flow.steps[node].id for node in left if flow.steps[node].id not in drawn[id(flow)]]
+    return missed
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_of_a_recorded_run_is_missed(name):
+    assert list_missed(read_columns(recorded(name))) == []
+
+
+def list_charts(phase):
+    """All charts of a tower in one pass."""
+    panels = (panel.chart for frame in phase.frames for panel in frame.panels if panel.is_open)
+    around = (chart for frame in phase.frames for chart in (frame.bridge, frame.corrected))
+    return [one for one in (phase.entrance, phase.exit, phase.condition, *panels, *around) if one is not None]
+
+
+def list_twice(columns):
+    """The steps of a pass that stand in boxes of two charts; what is given to a box is told where it is read."""
+    found = Counter()
+    for phase in (phase for column in columns for phase in column.phases):
+        for chart in list_charts(phase):
+            boxes = (node for node in chart.nodes if node.key.rstrip(digits) != "given")
+            found.update({(id(phase.reading.flow), step.id) for node in boxes for step in node.steps})
+    return [step for (_, step), times in found.items() if times > 1]
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_step_of_a_recorded_run_stands_in_two_charts(name):
+    assert list_twice(read_columns(recorded(name))) == []
+
+
+class Given(nn.Module):
+    """The highest number of each row is taken for given, and taken off (Performer)."""
+
+    def forward(self, x):
+        return x - torch.sin(x).amax(-1, keepdim=True).detach()
+
+
+class Apart(nn.Module):
+    """Layers, and how far the rows that come in are from nothing, with which the last are multiplied (iTransformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(*(Layer(nn.Identity()) for _ in range(2)))
+
+    def forward(self, x):
+        return self.layers(x) * (x.var(1, keepdim=True) + 1).log()
+
+
+def weigh(x):
+    """Numbers are kept where they are below what is bent of them: flags of two tensors (ST-MoE)."""
+    return x * (x < torch.sin(x)).float()
+
+
+def unsaid_of(model):
+    columns = read_columns(xray.trace(model.eval(), torch.rand(2, 5, WIDTH)))
+    assert list_missed(columns) == []
+    return dict(list_unsaid(columns))
+
+
+@pytest.mark.parametrize(
+    ("between", "told"), [(Given(), {"sin": 1, "amax": 1}), (weigh, {"lt": 1, "sin": 1}), (nn.Identity(), {})]
+)
+def test_what_is_taken_for_given_and_flags_of_two_tensors_are_told(between, told):
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Layer(between), Layer(between), nn.Linear(WIDTH, 12))
+
+    (ops,) = unsaid_of(model).values() or [{}]
+    assert {op: ops[op] for op in told} == told
+
+
+def test_what_runs_within_no_part_is_told_too():
+    assert unsaid_of(Apart())["elsewhere"]["log"] == 1
+
+
+class Lost(nn.Module):
+    """A loss that is written out: one number of all scores (x-transformers)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(Layer(nn.Identity()) for _ in range(2)))
+
+    def forward(self, x):
+        return -torch.log(self.layers(x).softmax(-1)).sum()
+
+
+def test_one_number_of_all_is_told_as_well():
+    told = unsaid_of(Lost())
+
+    assert {"sum", "neg"} <= {op for ops in told.values() for op in ops}
