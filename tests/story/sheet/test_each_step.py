@@ -137,7 +137,9 @@ class Lost(nn.Module):
         return -torch.log(self.layers(x).softmax(-1)).sum()
 
 
-def test_one_number_of_all_is_told_as_well():
-    told = unsaid_of(Lost())
+def test_the_steps_to_one_number_of_all_stand_in_its_box():
+    columns = read_columns(xray.trace(Lost(), torch.randn(2, 5, WIDTH)))
 
-    assert {"sum", "neg"} <= {op for ops in told.values() for op in ops}
+    (drawn,) = list_drawn(columns).values()
+    assert {"sum", "neg"} <= {step.split("/")[-1].split(".")[-1].split("#")[0] for step in drawn}
+    assert not list_missed(columns)
