@@ -55,13 +55,24 @@ class Count:
             here, best = node, None
             while here is not None:
                 if self.params(here) and is_whole(here):
-                    best = here
+                    best = best if self.lacks(here) else here
                 elif here != node and not is_whole(here):
                     break
                 here = self.flow.places.get(self.flow.steps[here].parent or "")  # type: ignore[assignment]
             if best is not None:
                 found[best] = None
         return tuple(found)
+
+    @once_each
+    def lacks(self, place: int) -> bool:
+        """Whether a block runs modules of another one and has fewer parameters than they (codertimo's BERT).
+
+        So does a sublayer that is handed a function which calls `forward` of a module, not the module.
+        """
+        within = f"{self.flow.steps[place].path}."
+        others = (self.flow.steps[one] for one in self.inside.get(place, ()))
+        is_foreign = any(step.params and not step.path.startswith(within) for step in others)
+        return is_foreign and self.ran(place) > self.params(place)
 
     @cached_property
     def run_outside(self) -> dict[str, set[str]]:
