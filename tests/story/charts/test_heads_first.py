@@ -8,8 +8,10 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_pass
+from xray.story.charts.chart import MIDDLE, Node
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.poster import compose_poster
+from xray.story.sheet.panels import tell_row
 
 PLACES = 5
 
@@ -102,3 +104,16 @@ def test_heads_that_were_turned_are_not_said_to_be_cut_behind_that():
     assert said["ROTATE Q"].row < said["HEADS FIRST Q"].row
     assert said["HEADS FIRST Q"].remark == "all places of a head together"
     assert not {"HEADS Q", "HEADS K"} & set(said)
+
+
+def test_what_stands_beside_a_row_of_different_boxes_says_of_which_it_is():
+    first, cut = (
+        Node("first_q", "HEADS FIRST Q", 0, MIDDLE, remark="heads first"),
+        Node("cut_k", "CUT ANEW K", 0, MIDDLE),
+    )
+    others = [Node(f"first_{lane}", "HEADS FIRST", 0, MIDDLE, remark="heads first") for lane in "kv"]
+
+    assert tell_row([first, *others]) == "heads first"
+    assert tell_row([first, cut]) == "Q: heads first"
+    assert tell_row([cut, *others]) == "K, V: heads first"
+    assert tell_row([cut]) == ""

@@ -232,12 +232,20 @@ def draw_remarks(
 ) -> None:
     """What happens in each row, in plain words beside it."""
     for row in range(chart.rows):
-        told = next((node.remark for node in chart.in_row(row) if node.remark), "")
+        told = tell_row([*chart.in_row(row)])
         box = next((boxes[node.key] for node in chart.in_row(row)), None)
         if not told or box is None:
             continue
         lines = tuple(words(line, NOTE, "quiet") for line in wrap(told, NOTE, right - left, canvas.measure, 4))
         canvas.note(left, box.y + len(lines) * NOTE * 0.56, lines, surface)
+
+
+def tell_row(nodes: Sequence[Node]) -> str:
+    """What stands beside a row of boxes; of which of queries, keys and values it is said, where not of all of them."""
+    told = next((node.remark for node in nodes if node.remark), "")
+    lanes = [node.key.partition("_")[2].upper() for node in nodes if node.remark == told]
+    is_of_all = all(node.remark == told for node in nodes)
+    return told if is_of_all or not all(lanes) else f"{', '.join(lanes)}: {told}"
 
 
 def draw_panel_title(
