@@ -68,3 +68,9 @@ def test_the_changelog_tells_of_the_version():
 
     assert heads[0] == "Unreleased"
     assert re.fullmatch(re.escape(version) + r", \d{4}-\d{2}-\d{2}", heads[1])
+
+
+def test_no_file_of_the_tests_is_longer_than_400_lines():
+    lines = {path.name: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")}
+
+    assert {name: count for name, count in lines.items() if count > 400} == {}

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from capture.test_axis_words import Grouped, axes_of
+from capture.recorded_axes import axes_of
+from capture.test_axis_words import Grouped
 from torch import nn
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from story.test_entrance_boxes import OTHER, WIDTH, make_layers
+from story.entrances import OTHER, WIDTH
+from story.layered import Layered, list_arrows, read
 from torch import nn
 from torch.nn import functional
 
@@ -10,23 +11,6 @@ import xray
 from xray.story.sheet.columns import read_columns
 
 BOXES, KINDS = 4, 11
-
-
-class Layered(nn.Module):
-    """What `enter` makes of what is given, and layers on it."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = make_layers(WIDTH, 3)
-
-    def forward(self, *given):
-        x = self.enter(*given)
-        for layer in self.layers:
-            x = layer(x)
-        return self.leave(x)
-
-    def leave(self, x):
-        return x
 
 
 class Boxed(Layered):
@@ -189,17 +173,6 @@ class Prompted(Gridded):
         return self.head(torch.cat([x, kind[:, None].expand(-1, x.shape[1], -1)], dim=-1))
 
 
-def read(model, *given):
-    torch.manual_seed(0)
-    (column,) = read_columns(xray.trace(model().eval(), *given))
-    return column
-
-
-def list_arrows(chart):
-    labels = {node.key: node.label for node in chart.nodes}
-    return {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
-
-
 def test_each_argument_that_a_linear_layer_reads_stands_at_the_foot():
     chart = read(Boxed, torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES)).entrance
 
@@ -309,95 +282,6 @@ def test_what_stands_beside_every_row_on_top_has_a_box():
     labels = [node.label for node in read(Prompted, torch.rand(2, 7, 2 + OTHER)).exit.nodes]
 
     assert labels[0] == f"SIDE BY SIDE: {WIDTH} + {KINDS} = {WIDTH + KINDS}"
-
-
-class Flowing(Layered):
-    """Rows that are given, and others drawn by chance, each as much of them as a time says (π0)."""
-
-    def __init__(self):
-        super().__init__()
-        self.lead = nn.Linear(OTHER, WIDTH)
-
-    def enter(self, rows, time):
-        part = (time * 0.9 + 0.05)[:, None, None]
-        return self.lead(part * torch.randn_like(rows) + (1 - part) * rows)
-
-
-class Resting(Flowing):
-    """Rows that are the more, the more the time is, and noise for the rest."""
-
-    def enter(self, rows, time):
-        part = (time * 0.9 + 0.05)[:, None, None]
-        return self.lead((1 - part) * torch.randn_like(rows) + part * rows)
-
-
-class Diffusing(Flowing):
-    """Shares whose squares make 1, of which neither is 1 less the other (Ho et al. 2020)."""
-
-    def enter(self, rows, time):
-        part = time[:, None, None]
-        return self.lead(part.sqrt() * rows + (1 - part).sqrt() * torch.randn_like(rows))
-
-
-@pytest.mark.parametrize(
-    ("model", "told"),
-    [
-        (Flowing, "NOISE × t + ROWS × (1 − t)"),
-        (Resting, "NOISE × (1 − t) + ROWS × t"),
-        (Diffusing, "ROWS × NUMBERS + NOISE"),
-    ],
-)
-def test_noise_and_rows_are_each_as_much_of_a_sum_as_a_time_says(model, told):
-    column = read(model, torch.rand(2, 7, OTHER), torch.rand(2))
-
-    assert (told, "LINEAR") in list_arrows(column.entrance)
-    assert ("VECTORS", told) in list_arrows(column.entrance)
-
-
-class Drawing(Layered):
-    """The same by a time that is drawn by chance, of which waves are laid beside the rows (π0)."""
-
-    def __init__(self):
-        super().__init__()
-        self.lead = nn.Linear(OTHER + 6, WIDTH)
-        self.register_buffer("frequencies", torch.rand(3))
-
-    def enter(self, rows):
-        time = (torch.rand(rows.shape[0]) * 0.9 + 0.1).float()
-        part = time[:, None, None]
-        noised = (part * torch.randn_like(rows) + (1 - part) * rows).to(rows.dtype)
-        turns = time[:, None] * self.frequencies
-        waves = torch.cat([turns.sin(), turns.cos()], dim=-1)
-        return self.lead(torch.cat([noised, waves[:, None].expand(-1, rows.shape[1], -1)], dim=-1))
-
-
-def test_the_time_drawn_by_chance_that_says_how_much_is_noise_is_led_there():
-    arrows = list_arrows(read(Drawing, torch.rand(2, 7, OTHER)).entrance)
-
-    assert {(below, "NOISE × t + ROWS × (1 − t)") for below in ("DRAWN BY CHANCE", "VECTORS")} <= arrows
-
-
-class Timed(Layered):
-    """Rows beside which waves of a time stand that is drawn by chance, unless it is given (π0)."""
-
-    def __init__(self):
-        super().__init__()
-        self.lead = nn.Linear(OTHER + 6, WIDTH)
-        self.register_buffer("frequencies", torch.rand(3))
-
-    def enter(self, rows, time=None):
-        time = torch.rand(rows.shape[0]) * 0.9 + 0.1 if time is None else time
-        turns = time[:, None] * self.frequencies
-        waves = torch.cat([turns.sin(), turns.cos()], dim=-1)
-        return self.lead(torch.cat([rows, waves[:, None].expand(-1, rows.shape[1], -1)], dim=-1))
-
-
-@pytest.mark.parametrize("given", [(), (torch.rand(2),)])
-def test_waves_of_a_time_that_is_drawn_by_chance_are_led_from_it(given):
-    arrows = list_arrows(read(Timed, torch.rand(2, 7, OTHER), *given).entrance)
-
-    by_chance = {("DRAWN BY CHANCE", "SIN"), ("DRAWN BY CHANCE", "COS")}
-    assert arrows & by_chance == (set() if given else by_chance)
 
 
 def test_zeros_in_front_of_a_sound_are_not_what_comes_in():

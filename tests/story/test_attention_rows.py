@@ -2,69 +2,15 @@
 
 import pytest
 import torch
+from story.halves import D_K, HEADS, KEY_HEADS, WIDTH, InHalves, chart_of, trace_of
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 
 import xray
-from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.square import is_broadcast
-from xray.story.body.reading import read_pass
-from xray.story.cards.formulas import list_formulas
-from xray.story.charts.stage_chart import chart_stage
 from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_norms import describe_query_factor
-
-WIDTH, HEADS, KEY_HEADS, D_K = 35, 4, 2, 6
-IDS = torch.tensor([[1, 2, 3, 4, 5]])
-
-
-class InHalves(nn.Module):
-    """Rows turned in halves that are cut apart and put together again, values repeated along an axis of their own."""
-
-    def __init__(self):
-        super().__init__()
-        self.query, self.key, self.value = (nn.Linear(WIDTH, heads * D_K) for heads in (HEADS, KEY_HEADS, KEY_HEADS))
-        self.end: nn.Module = nn.Linear(HEADS * D_K, WIDTH)
-        angles = torch.arange(5)[:, None] * 0.5 ** torch.arange(3)
-        self.register_buffer("cos", angles.cos())
-        self.register_buffer("sin", angles.sin())
-
-    def turn(self, rows):
-        one, other = rows.chunk(2, dim=-1)
-        return torch.cat([one * self.cos - other * self.sin, other * self.cos + one * self.sin], dim=-1)
-
-    def forward(self, x):
-        query, key, value = (
-            made(x).view(*x.shape[:2], -1, D_K).transpose(1, 2) for made in (self.query, self.key, self.value)
-        )
-        query, key = self.turn(query), self.turn(key)
-        key, value = (
-            one[:, :, None].expand(-1, -1, HEADS // KEY_HEADS, -1, -1).reshape(query.shape) for one in (key, value)
-        )
-        seen = scaled_dot_product_attention(query, key, value, is_causal=True)
-        return self.end(seen.transpose(1, 2).reshape(*x.shape[:2], -1))
-
-
-class Layer(nn.Module):
-    def __init__(self, attention):
-        super().__init__()
-        self.before, self.attention = nn.LayerNorm(WIDTH), attention
-        self.think, self.wide, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 55), nn.Linear(55, WIDTH)
-
-    def forward(self, x):
-        x = x + self.attention(self.before(x))
-        return x + self.back(torch.relu(self.wide(self.think(x))))
-
-
-def trace_of(make):
-    return xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), Layer(make()), Layer(make())), IDS)
-
-
-def chart_of(make):
-    (forward,) = trace_of(make).passes
-    return chart_stage(read_flow(forward), read_pass(forward).towers[0].stagings[0])
 
 
 def test_heads_are_shown_whole_before_their_halves_are_turned():
@@ -273,96 +219,6 @@ def test_other_queries_make_other_weights():
 
     assert "WITH ANOTHER WAY BESIDE IT" in labels
     assert not any("SAME WEIGHTS" in label for label in labels)
-
-
-class ScaledQueries(InHalves):
-    """Queries that are normalised without learned numbers, and multiplied by a number (Muse Glimmer)."""
-
-    def turn(self, rows):
-        normed = rows * (rows.pow(2).mean(-1, keepdim=True) + 1e-6).rsqrt()
-        return super().turn(normed * 3.5 if rows.shape[1] == HEADS else normed)
-
-
-def test_the_number_that_queries_are_multiplied_by_is_drawn_and_stands_in_the_formula():
-    nodes = chart_of(ScaledQueries).nodes
-    (tower,) = xray.anatomy(trace_of(ScaledQueries)).towers
-    attention = tower.branches[0]
-    assert isinstance(attention, Attention)
-    (*_, formula), *_ = list_formulas(tower, attention, nodes)
-
-    assert [node.label for node in nodes if node.key == "scale0_q"] == ["Q · 3.5"]
-    assert not [node for node in nodes if node.key == "scale0_k"]
-    assert "".join(run.text for run in formula) == "softmax( Q·KT · 3.5 / √dk + mask ) · V"
-
-
-class KeysTimesOne(InHalves):
-    """Keys that are multiplied by a setting, which is 1 (Falcon-H1)."""
-
-    def turn(self, rows):
-        return super().turn(rows if rows.shape[1] == HEADS else rows * 1.0)
-
-
-def test_what_keys_are_multiplied_by_is_not_told_where_it_is_one():
-    nodes = chart_of(KeysTimesOne).nodes
-    (tower,) = xray.anatomy(trace_of(KeysTimesOne)).towers
-    attention = tower.branches[0]
-    assert isinstance(attention, Attention)
-    (*_, formula), *_ = list_formulas(tower, attention, nodes)
-
-    assert not [node.label for node in nodes if node.key.startswith("scale")]
-    assert "".join(run.text for run in formula) == "softmax( Q·KT / √dk + mask ) · V"
-
-
-class TemperedQueries(InHalves):
-    """Queries that are multiplied by a number of their place, which grows slowly (Llama 4, Ministral 3)."""
-
-    def turn(self, rows):
-        turned = super().turn(rows)
-        grown = 1 + torch.log(1 + torch.floor(torch.arange(rows.shape[2]) / 2))
-        return turned * grown[None, None, :, None] if rows.shape[1] == HEADS else turned
-
-
-def test_a_number_of_their_place_that_queries_are_multiplied_by_is_no_part_of_their_turn():
-    labels = {node.label for node in chart_of(TemperedQueries).nodes}
-
-    assert {"ROTATE Q", "Q · f(place)", "ROTATE K"} <= labels
-    assert "K · f(place)" not in labels
-
-
-class TemperedByHead(InHalves):
-    """The same by learned numbers of each head (Mistral Large 4)."""
-
-    def __init__(self):
-        super().__init__()
-        self.scale = nn.Parameter(torch.rand(HEADS))
-
-    def turn(self, rows):
-        turned = super().turn(rows)
-        grown = torch.log(1 + torch.arange(rows.shape[2]))[None, :] * self.scale[:, None]
-        return turned * grown[None, :, :, None] if rows.shape[1] == HEADS else turned
-
-
-@pytest.mark.parametrize(
-    ("part", "found", "told"),
-    [
-        (InHalves, None, ""),
-        (
-            TemperedQueries,
-            "place",
-            "Queries are multiplied by a number for each place, f(place), which no row changes.",
-        ),
-        (
-            TemperedByHead,
-            "head",
-            "Queries are multiplied by a number for each place in each head, f(place), which no row changes.",
-        ),
-    ],
-)
-def test_a_number_of_their_place_that_queries_are_multiplied_by_is_told(part, found, told):
-    whole = xray.anatomy(trace_of(part))
-
-    assert {one.queries_by_place for one in whole.towers[0].branches if isinstance(one, Attention)} == {found}
-    assert describe_query_factor(whole) == told
 
 
 class PlacesBeside(nn.Module):

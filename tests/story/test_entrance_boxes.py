@@ -3,6 +3,7 @@
 import pytest
 import torch
 from handwritten import Attention, Layer
+from story.entrances import OTHER, SIGN, WIDTH, Words, labels_of, make_layers, read
 from torch import nn
 
 import xray
@@ -10,28 +11,6 @@ from xray.story.body.reading import read_passes
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.sentences.of_ends import describe_places
-
-WIDTH, OTHER, SIGN = 15, 12, 7
-
-
-def make_layers(width, count):
-    return nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(count))
-
-
-class Words(nn.Module):
-    """Words times the root of their width, and places added."""
-
-    def __init__(self):
-        super().__init__()
-        self.words, self.places = nn.Embedding(31, WIDTH), nn.Parameter(torch.rand(64, WIDTH))
-        self.layers = make_layers(WIDTH, 3)
-
-    def forward(self, ids):
-        x = self.words(ids) * WIDTH**0.5
-        x = x + self.places[torch.arange(ids.shape[1])]
-        for layer in self.layers:
-            x = layer(x)
-        return x
 
 
 class Held(nn.Module):
@@ -62,17 +41,6 @@ class Project(nn.Module):
 
     def forward(self, x, rows):
         return self.project(x) + (self.places if rows is None else rows)
-
-
-def read(model, *given):
-    torch.manual_seed(0)
-    trace = xray.trace(model(), *given)
-    reading = read_passes(trace)[0]
-    return xray.anatomy(trace), chart_entrance(reading.flow, reading.towers[-1])
-
-
-def labels_of(chart):
-    return [node.label for node in sorted(chart.nodes, key=lambda node: node.row)]
 
 
 def test_words_that_are_multiplied_before_places_are_added_have_a_box_for_it():
@@ -111,65 +79,6 @@ def test_one_number_that_is_added_is_no_row(shape, label):
     _, chart = read(lambda: Shifted(shape), torch.rand(2, 7, OTHER))
 
     assert label in labels_of(chart)
-
-
-class Shelved(nn.Module):
-    """Ids of several books in one table: each book has a part of its own, as its number says, or all have the same.
-
-    One id stands for none, and stays as it is, where it is told (Kyutai's speech to text).
-    """
-
-    def __init__(self, apart, empty=None):
-        super().__init__()
-        self.table, self.layers, self.empty = nn.Embedding(30, WIDTH), make_layers(WIDTH, 3), empty
-        self.register_buffer("numbers", torch.arange(3) * 10 if apart else torch.zeros((), dtype=torch.long))
-
-    def forward(self, ids):
-        shifted = ids + self.numbers
-        x = self.table(shifted if self.empty is None else torch.where(ids == self.empty, ids, shifted)).sum(2)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize("empty", [None, 0])
-@pytest.mark.parametrize(("apart", "label"), [(True, "LOOKUP OF SHIFTED IDS"), (False, "TABLE LOOKUP")])
-def test_ids_of_which_each_book_has_a_number_added_are_shifted(apart, label, empty):
-    _, chart = read(lambda: Shelved(apart, empty), torch.arange(42).view(2, 7, 3) % 10)
-
-    assert {"LOOKUP OF SHIFTED IDS", "TABLE LOOKUP"} & set(labels_of(chart)) == {label}
-
-
-class Codes(nn.Module):
-    """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them.
-
-    One after the other takes its row, or they are cut apart `at_once` (X-Codec).
-    """
-
-    def __init__(self, tables, at_once=False):
-        super().__init__()
-        self.at_once = at_once
-        self.tables = nn.ModuleList(nn.Embedding(31, WIDTH) for _ in range(tables))
-        self.layers = make_layers(WIDTH, 3)
-
-    def forward(self, codes):
-        rows = codes.unbind(1) if self.at_once else [codes[:, number] for number in range(len(self.tables))]
-        x = sum(table(row) for table, row in zip(self.tables, rows, strict=True))
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(
-    ("tables", "at_once", "shape"), [(3, False, (2, 3, 7)), (3, True, (2, 3, 7)), (1, False, (2, 7))]
-)
-def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, at_once, shape):
-    _, chart = read(lambda: Codes(tables, at_once), torch.arange(42).view(2, 3, 7) % 31)
-
-    given = chart.node("given")
-    led = [edge.target for edge in chart.edges if edge.source == given.key]
-    assert given.record.shape == shape
-    assert sorted(led) == sorted(node.key for node in chart.nodes if node.label == "TABLE LOOKUP")
 
 
 def show(*rows):
@@ -272,26 +181,6 @@ def test_rows_that_are_left_out_on_the_way_between_two_towers_have_a_box(pick, t
     )
 
 
-class Kinds(Words):
-    """Words, each of one of two kinds that the model counts by itself (BERT)."""
-
-    def __init__(self):
-        super().__init__()
-        self.kinds = nn.Embedding(2, WIDTH)
-
-    def forward(self, ids):
-        x = self.words(ids) + self.kinds(torch.zeros_like(ids))
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def test_a_table_of_few_rows_is_told_by_its_size():
-    _, chart = read(Kinds, torch.arange(14).view(2, 7))
-
-    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS, ROW 0 OF KINDS", "TABLE LOOKUP", "TOKEN IDS"]
-
-
 class Hidden(Words):
     """Words, each times a number for its place that says whether it counts: given, or made by the model (DeBERTa)."""
 
@@ -368,27 +257,6 @@ def test_what_halves_a_stream_stands_once_before_it_and_not_in_its_first_layer()
     assert not [node.label for node in drawn.nodes if node.label.startswith("SCALE")]
 
 
-class Hashed(nn.Module):
-    """Ids looked up by what is left over of a division, so that many of them share a row (CANINE)."""
-
-    def __init__(self, *, hashes):
-        super().__init__()
-        self.words, self.layers, self.hashes = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3), hashes
-
-    def forward(self, ids):
-        x = self.words((ids + 1) * 43 % 31 if self.hashes else ids)
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(("hashes", "vocab"), [(True, None), (False, 31)])
-def test_a_table_that_several_ids_share_rows_of_has_no_vocabulary(hashes, vocab):
-    found, _ = read(lambda: Hashed(hashes=hashes), torch.arange(14).view(2, 7))
-
-    assert (found.towers[0].reads, found.towers[0].vocab) == ("ids", vocab)
-
-
 class Filled(nn.Module):
     """Words, and one row for those that are a sign: a word of its own, projected and then normed, or taken times 3."""
 
@@ -445,31 +313,6 @@ def test_one_learned_number_behind_a_norm_has_a_box_of_its_own(count, make, told
     assert held == ("7 parameters" if count else "1 parameter")
 
 
-class Conditioned(nn.Module):
-    """Words, each with one row of a table added, looked up with a number that is always the same, or comes in."""
-
-    def __init__(self, *, fixed):
-        super().__init__()
-        self.words, self.layers, self.fixed = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3), fixed
-        self.kinds, self.lead = nn.Embedding(5, OTHER), nn.Linear(OTHER, WIDTH)
-        self.start = nn.Parameter(torch.rand(WIDTH))
-
-    def forward(self, ids, kind):
-        row = self.lead(self.kinds(torch.full((), 2) if self.fixed else kind))
-        x = torch.where((ids == SIGN).unsqueeze(-1), self.start + row, self.words(ids))
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(("fixed", "told"), [(True, ("of fixed numbers",)), (False, ())])
-def test_a_row_that_is_looked_up_with_a_fixed_number_says_so(fixed, told):
-    _, chart = read(lambda: Conditioned(fixed=fixed), torch.randint(31, (2, 5)), torch.tensor(3))
-
-    assert [node.told for node in chart.nodes if node.label == "LOOKUP IN 5 ROWS"] == [told]
-    assert sum(node.told == ("of fixed numbers",) for node in chart.nodes) == fixed
-
-
 class Packed(nn.Module):
     """Patches that come in as rows of numbers, laid out before a convolution makes one row of each (Qwen2-VL)."""
 
@@ -490,33 +333,3 @@ def test_patches_are_shown_as_they_come_in_where_they_are_only_laid_out_before(s
     _, chart = read(lambda: Packed(shifted=shifted), torch.rand(7, 150))
 
     assert chart.node("given").record.shape == shape
-
-
-class OfZeros(nn.Module):
-    """Words, and rows of a second table for ids that are given, all alike, or nothing but zeros (RoCBert)."""
-
-    def __init__(self, make_ids):
-        super().__init__()
-        self.words, self.word_shapes = nn.Embedding(31, WIDTH), nn.Embedding(29, OTHER)
-        self.mix, self.layers, self.make_ids = nn.Linear(WIDTH + OTHER, WIDTH), make_layers(WIDTH, 2), make_ids
-
-    def forward(self, ids):
-        x = self.mix(torch.cat((self.words(ids), self.word_shapes(self.make_ids(ids))), dim=-1))
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-@pytest.mark.parametrize(
-    ("make_ids", "label"),
-    [
-        (lambda ids: torch.zeros(ids.shape, dtype=torch.long), "ROW 0 OF WORD SHAPES"),
-        (lambda ids: torch.ones(ids.shape, dtype=torch.long), "TABLE LOOKUP"),
-        (lambda ids: ids, "TABLE LOOKUP"),
-    ],
-)
-def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, label):
-    _, chart = read(lambda: OfZeros(make_ids), torch.arange(14).view(2, 7))
-
-    (box,) = (node for node in chart.nodes if node.record.shape == (2, 7, OTHER))
-    assert (box.label, box.extra) == (label, "348 parameters")

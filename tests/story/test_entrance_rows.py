@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from handwritten import Attention, Layer
-from story.test_entrance_boxes import OTHER, WIDTH, labels_of, make_layers, read
+from story.entrances import OTHER, WIDTH, labels_of, make_layers, read
 from torch import nn
 
 import xray

@@ -6,7 +6,7 @@ import pytest
 import torch
 from printed import words_of
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
-from story.test_parameters import bars_of
+from story.parameter_bars import bars_of
 from torch import nn
 
 import xray

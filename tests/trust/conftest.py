@@ -1,4 +1,4 @@
-"""What the tests of trust share: a small trained run, and its trace."""
+"""What the tests of trust share: a small trained run, its trace, and folders to work in."""
 
 from pathlib import Path
 
@@ -49,3 +49,10 @@ def here(tmp_path, monkeypatch):
     """An empty folder to work in."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def place(here, monkeypatch):
+    """A folder with nothing but what a test puts there; whatever else appears is a stray file, compiled ones too."""
+    monkeypatch.setattr("sys.dont_write_bytecode", False)
+    return here

@@ -7,6 +7,7 @@ from story.body.truth import FAMILIES
 MODULES = (
     "by_chance",
     "decoders",
+    "decoders_of_experts",
     "detectors",
     "drawn_at_random",
     "encoders",
@@ -15,6 +16,7 @@ MODULES = (
     "images",
     "joined",
     "last_letters",
+    "latent_decoders",
     "mixed_layers",
     "more_decoders",
     "more_encoders",

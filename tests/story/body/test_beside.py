@@ -5,7 +5,7 @@ from dataclasses import replace
 import torch
 from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
-from story.sentences.pools import PLAIN
+from story.sentences.makers import PLAIN
 from torch import nn
 from torch.nn import functional
 

@@ -5,7 +5,7 @@ import lzma
 from itertools import pairwise
 
 import pytest
-from story.body.elsewhere import DIFFUSERS, FOLDER, NAMES, USUAL, find_package, kept, path_of, record, write
+from story.body.elsewhere import FOLDER, NAMES, USUAL, find_package, kept, path_of, record, write
 from test_recorded import differences
 
 from xray import anatomy
@@ -269,57 +269,11 @@ def test_shares_that_differ_from_layer_to_layer_are_told():
     assert {group.dropouts for group in tower.groups} == {None}
 
 
-def test_a_u_net_is_one_tower():
-    (tower,) = anatomy(kept("UNet2DConditionModel")[0]).towers
-
-    assert tower.reads == "image"
-    assert {(one.heads, one.d_k) for one in tower.branches if isinstance(one, Attention)} == {(8, 4), (8, 8)}
-
-
-TRANSFORMERS = [name for name in DIFFUSERS if name != "UNet2DConditionModel"]
-
-
-@pytest.mark.parametrize("name", TRANSFORMERS)
-def test_a_diffusion_transformer_has_adaptive_norms_and_the_sizes_of_its_settings(name):
-    first = anatomy(kept(name)[0]).towers[0]
-
-    told = {(one.heads, one.d_k) for one in first.branches if isinstance(one, Attention)}
-    wide = {one.d_ff for one in first.branches if isinstance(one, FeedForward)}
-
-    inner = int(128 * 2.5) if name.startswith("Sana") else 4 * 128
-    assert (first.layers, first.d_model, told, wide) == (4, 128, {(4, 32)}, {inner})
-    assert all(group.stages[0].norm.adaptive for group in first.groups)
-
-
-JOINT = {"SD3Transformer2DModel": 3, "AuraFlowTransformer2DModel": 7, "FluxTransformer2DModel": 7}
-"""Those in which an image and a text attend together, with the layers that the text goes through, alone or joined."""
-
-
-@pytest.mark.parametrize("name", JOINT)
-def test_two_streams_of_one_attention_are_told_as_joint(name):
-    image, text = anatomy(kept(name)[0]).towers
-
-    for one, other in ((image, text), (text, image)):
-        joint = [branch for branch in one.groups[0].stages[0].branches if isinstance(branch, Attention)]
-        assert [(branch.source, branch.beside) for branch in joint] == [("self", other.name)]
-    assert text.layers == JOINT[name]
-    later = [branch for group in text.groups[1:] for branch in group.stages[0].branches]
-    assert not any(isinstance(branch, Attention) and branch.beside for branch in later)
-
-
 def test_rows_beside_each_other_are_not_called_a_cache():
     labels = {node.label for node in nodes_of("SD3Transformer2DModel")}
 
     assert {"JOIN Q", "JOIN K", "JOIN V"} <= labels
     assert not any(label.startswith("CACHE") for label in labels)
-
-
-def test_a_layer_with_one_linear_layer_for_both_branches_is_told_with_both():
-    single = anatomy(kept("FluxTransformer2DModel")[0]).towers[1].groups[1].stages[0]
-
-    assert single.parallel
-    assert [branch.part for branch in single.branches] == ["attention", "feed_forward"]
-    assert single.branches[1] == FeedForward(512, "gelu tanh", gated=False)
 
 
 def test_a_convolution_inside_a_feed_forward_is_drawn():
@@ -331,19 +285,6 @@ def nodes_of(name):
     reading = read_pass(kept(name)[0].passes[0])
     stagings = reading.towers[0].stagings
     return [node for staging in stagings for node in chart_stage(reading.flow, staging).nodes]
-
-
-def test_the_text_of_a_stable_diffusion_transformer_is_a_stream_until_its_last_block():
-    _, text = anatomy(kept("SD3Transformer2DModel")[0]).towers
-
-    assert text.layers == 3
-
-
-@pytest.mark.parametrize(("name", "told"), [("deit3_small_patch16_224", "learned"), ("vit_tiny_patch16_224", None)])
-def test_a_learned_scale_of_what_a_branch_gives_is_told_where_there_is_one(name, told):
-    (tower,) = anatomy(kept(name)[0]).towers
-
-    assert {stage.scale for group in tower.groups for stage in group.stages} == {told}
 
 
 def test_rolled_windows_are_told_from_those_that_are_not():

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from story.sentences.pools import FALSE, make_anatomy
+from story.sentences.makers import FALSE, make_anatomy
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 

@@ -198,5 +198,5 @@ def test_places_that_the_model_holds_are_told_and_drawn():
     (column,) = read_columns(trace)
 
     # diffusers' embeddings.py, PatchEmbed: sines for 16 x 16 patches, kept as a buffer
-    assert EntrancePart("positions", 256, learned=False) in anatomy(trace).towers[0].entrance
-    assert "+ PLACES" in [node.label for node in column.entrance.nodes]
+    assert EntrancePart("positions", 256, learned=False, sines=True) in anatomy(trace).towers[0].entrance
+    assert "+ SINES OF PLACES" in [node.label for node in column.entrance.nodes]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from story.body.test_mistaken import AttentionPart, FeedForwardPart, Reader, read
-from story.sentences.pools import FALSE, PLAIN, make_tower
+from story.sentences.makers import FALSE, PLAIN, make_tower
 from torch import nn
 from torch.nn import functional
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 from story.body.test_mistaken import BATCH, HEADS, PLACES, WIDTH, FeedForwardPart
-from story.sentences.pools import FALSE
+from story.sentences.makers import FALSE
 from torch import nn
 
 import xray

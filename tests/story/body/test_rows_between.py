@@ -6,7 +6,7 @@ import pytest
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
-from story.sentences.pools import FALSE, make_anatomy
+from story.sentences.makers import FALSE, make_anatomy
 from torch import nn
 
 import xray

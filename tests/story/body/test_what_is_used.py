@@ -2,7 +2,7 @@
 
 import torch
 from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
-from story.test_parameters import bars_of, poster_of
+from story.parameter_bars import bars_of, poster_of
 from torch import nn
 
 import xray

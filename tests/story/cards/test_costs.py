@@ -6,7 +6,7 @@ import pytest
 import torch
 from recorded import recorded
 from small_traces import small_inference_passes, small_trace
-from story.sentences.pools import FALSE, make_anatomy
+from story.sentences.makers import FALSE, make_anatomy
 from torch import nn
 
 import xray

@@ -7,7 +7,7 @@ import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from story.charts.test_heads_first import PLACES, Late
-from story.sentences.pools import FALSE, make_tower
+from story.sentences.makers import FALSE, make_tower
 from story.test_joined_towers import SEEN, Sees, record
 from torch import nn
 

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from story.sentences.pools import FALSE, make_anatomy
+from story.sentences.makers import FALSE, make_anatomy
 
 from xray.story.anatomy.attentions import DeformableAttention
 from xray.story.anatomy.branches import Convolution, Experts

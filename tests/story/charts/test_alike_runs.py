@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.test_entrance_boxes import WIDTH, labels_of, make_layers, read
+from story.entrances import WIDTH, labels_of, make_layers, read
 from torch import nn
 
 STAGES = 4

@@ -4,7 +4,8 @@ from itertools import pairwise
 
 import pytest
 import torch
-from story.charts.test_operations_chart import Padded, chart_of, labels_of, rows
+from story.charts.entrance_operations import chart_of, labels_of, rows
+from story.charts.test_operations_chart import Padded
 from torch import nn
 from torch.nn import functional
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
-from story.sentences.pools import FALSE
+from story.sentences.makers import FALSE
 from torch import nn
 
 import xray

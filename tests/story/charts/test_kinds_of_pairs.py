@@ -2,7 +2,7 @@
 
 import torch
 from story.body.test_mistaken import HEADS, WIDTH
-from story.charts.test_attention_scales import read_panel
+from story.charts.scaled_attentions import read_panel
 from torch import nn
 
 from xray.story.cards.formulas import list_formulas

@@ -2,7 +2,8 @@
 
 import pytest
 import torch
-from story.charts.test_operations_chart import PLACES, WIDTH, labels_of, rows
+from story.charts.entrance_operations import PLACES, labels_of, rows
+from story.charts.test_operations_chart import WIDTH
 from torch import nn
 
 import xray

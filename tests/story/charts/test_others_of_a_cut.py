@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.test_attention_rows import D_K, HEADS, WIDTH, chart_of
+from story.halves import D_K, HEADS, WIDTH, chart_of
 from torch import nn
 from torch.nn.functional import scaled_dot_product_attention
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
-from story.charts.test_operations_chart import chart_of, rows
+from story.charts.entrance_operations import chart_of, rows
 from torch import nn
 
 import xray

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from story.charts.test_prompts import IDS
-from story.test_entrance_boxes import WIDTH, Words, labels_of, read
+from story.entrances import WIDTH, Words, labels_of, read
 from torch import nn
 
 from xray.story.sentences.of_ends import describe_places

@@ -4,7 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from story.charts.test_operations_chart import chart_of, labels_of, rows
+from story.charts.entrance_operations import chart_of, labels_of, rows
 from torch import nn
 
 import xray

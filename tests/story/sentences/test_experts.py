@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from story.sentences.pools import EXPERTS, FALSE, GATED, PLAIN, ROUTING, make_anatomy
+from story.sentences.makers import EXPERTS, FALSE, GATED, PLAIN, ROUTING, make_anatomy
 
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.of_feed_forwards import describe_experts, describe_gate, describe_routing

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, make_anatomy
+from story.sentences.makers import FALSE, make_anatomy
 
 from xray.story.anatomy.branch_words import describe_sizes, describe_traits
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads

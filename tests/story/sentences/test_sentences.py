@@ -8,8 +8,9 @@ import pytest
 from documents import ROOT
 from printed import words_of
 from recorded import FAMILIES, recorded
-from story.sentences import pools
-from story.sentences.pools import FALSE, TOWER, make_anatomy, make_tower
+from story.sentences import pools, pools_of_parts, pools_of_runs
+from story.sentences.makers import FALSE, make_anatomy, make_tower
+from story.sentences.pools_of_parts import TOWER
 
 from xray.renderers.fonts import text_width
 from xray.story.body.whole import anatomy
@@ -23,38 +24,38 @@ from xray.story.sentences.of_stations import describe_station
 REMARKS = [sentence for group in of_parts.REMARKS.values() for sentence in group]
 GROUPS = (
     (of_models.OF_MODELS, pools.MODELS, pools.OF_MODELS),
-    (REMARKS, pools.PARTS, pools.OF_PARTS),
-    ((of_stations.ASKS,), pools.ASKING, {"asks": {"memory", "no source"}}),
-    (of_parts.OF_LOADS, pools.LOADS, pools.OF_LOADS),
-    (of_parts.OF_PASTS, pools.PASTS, pools.OF_PASTS),
-    (of_parts.OF_ADDED, pools.ADDED, pools.OF_ADDED),
-    (of_rows.OF_OTHERS, pools.OTHER_ROWS, pools.OF_OTHER_ROWS),
-    (of_parts.OF_SOURCES, pools.SOURCES, pools.OF_SOURCES),
-    (of_parts.OF_ELSEWHERE, pools.ELSEWHERE, pools.OF_ELSEWHERE),
-    (of_parts.OF_STAGES, pools.SUMS, pools.OF_STAGES),
-    (of_models.OF_GROUPS, pools.GROUPS, pools.OF_GROUPS),
-    ((of_models.UNSAID,), pools.LEFT, pools.OF_LEFT),
-    ((of_models.LEFT_OUT,), pools.LEFT_OUT, pools.OF_LEFT_OUT),
+    (REMARKS, pools_of_parts.PARTS, pools_of_parts.OF_PARTS),
+    ((of_stations.ASKS,), pools_of_parts.ASKING, {"asks": {"memory", "no source"}}),
+    (of_parts.OF_LOADS, pools_of_runs.LOADS, pools_of_runs.OF_LOADS),
+    (of_parts.OF_PASTS, pools_of_runs.PASTS, pools_of_runs.OF_PASTS),
+    (of_parts.OF_ADDED, pools_of_runs.ADDED, pools_of_runs.OF_ADDED),
+    (of_rows.OF_OTHERS, pools_of_runs.OTHER_ROWS, pools_of_runs.OF_OTHER_ROWS),
+    (of_parts.OF_SOURCES, pools_of_runs.SOURCES, pools_of_runs.OF_SOURCES),
+    (of_parts.OF_ELSEWHERE, pools_of_runs.ELSEWHERE, pools_of_runs.OF_ELSEWHERE),
+    (of_parts.OF_STAGES, pools_of_runs.SUMS, pools_of_runs.OF_STAGES),
+    (of_models.OF_GROUPS, pools_of_runs.GROUPS, pools_of_runs.OF_GROUPS),
+    ((of_models.UNSAID,), pools_of_runs.LEFT, pools_of_runs.OF_LEFT),
+    ((of_models.LEFT_OUT,), pools_of_runs.LEFT_OUT, pools_of_runs.OF_LEFT_OUT),
     ((of_states.SOLVED,), pools.INSIDE, {"solved inside": {"solved"}}),
-    ((of_runs.DERIVED,), pools.MADE, {"derived": {"derived"}}),
-    (of_stations.OF_BRANCHES, pools.BRANCHES, pools.OF_BRANCHES),
-    (of_stations.OF_FORWARDS, pools.THINKING, pools.OF_FORWARDS),
-    (of_ends.OF_ENTRANCES, pools.TOWERS, pools.OF_ENTRANCES),
-    (of_stations.OF_MEMORIES, pools.TOWERS, pools.OF_MEMORIES),
-    (of_ends.OF_WORDS, pools.READING, pools.OF_WORDS),
-    (of_ends.OF_EXITS, pools.LEAVING, pools.OF_EXITS),
-    (of_ends.OF_LOOPS, pools.LOOPS, pools.OF_LOOPS),
-    (of_runs.OF_RUNS, pools.RUNS, pools.OF_RUNS),
-    ((of_runs.COPIED,), pools.COPIES, pools.OF_COPIES),
-    ((of_runs.EXCHANGED,), pools.EXCHANGES, pools.OF_EXCHANGES),
-    (of_runs.OF_RECORDINGS, pools.RECORDINGS, pools.OF_RECORDINGS),
-    (of_runs.OF_LENGTHS, pools.WORDS, pools.OF_LENGTHS),
-    ((of_runs.READ, of_runs.SAID), pools.WORDS, pools.SHIFTED),
-    (of_runs.OF_FILLERS, pools.WORDS, pools.OF_FILLERS),
-    (of_runs.OF_APPENDING, pools.LOOPS, pools.OF_APPENDING),
-    (of_runs.OF_LOSSES, pools.STEPS, pools.OF_LOSSES),
-    (of_masks.OF_MASKS, pools.FACTS, pools.OF_MASKS),
-    (of_masks.OF_PICTURES, pools.PICTURES, pools.OF_PICTURES),
+    ((of_runs.DERIVED,), pools_of_runs.MADE, {"derived": {"derived"}}),
+    (of_stations.OF_BRANCHES, pools_of_parts.BRANCHES, pools_of_parts.OF_BRANCHES),
+    (of_stations.OF_FORWARDS, pools_of_parts.THINKING, pools_of_parts.OF_FORWARDS),
+    (of_ends.OF_ENTRANCES, pools_of_parts.TOWERS, pools_of_parts.OF_ENTRANCES),
+    (of_stations.OF_MEMORIES, pools_of_parts.TOWERS, pools_of_parts.OF_MEMORIES),
+    (of_ends.OF_WORDS, pools_of_runs.READING, pools_of_runs.OF_WORDS),
+    (of_ends.OF_EXITS, pools_of_runs.LEAVING, pools_of_runs.OF_EXITS),
+    (of_ends.OF_LOOPS, pools_of_runs.LOOPS, pools_of_runs.OF_LOOPS),
+    (of_runs.OF_RUNS, pools_of_runs.RUNS, pools_of_runs.OF_RUNS),
+    ((of_runs.COPIED,), pools_of_runs.COPIES, pools_of_runs.OF_COPIES),
+    ((of_runs.EXCHANGED,), pools_of_runs.EXCHANGES, pools_of_runs.OF_EXCHANGES),
+    (of_runs.OF_RECORDINGS, pools_of_runs.RECORDINGS, pools_of_runs.OF_RECORDINGS),
+    (of_runs.OF_LENGTHS, pools_of_runs.WORDS, pools_of_runs.OF_LENGTHS),
+    ((of_runs.READ, of_runs.SAID), pools_of_runs.WORDS, pools_of_runs.SHIFTED),
+    (of_runs.OF_FILLERS, pools_of_runs.WORDS, pools_of_runs.OF_FILLERS),
+    (of_runs.OF_APPENDING, pools_of_runs.LOOPS, pools_of_runs.OF_APPENDING),
+    (of_runs.OF_LOSSES, pools_of_runs.STEPS, pools_of_runs.OF_LOSSES),
+    (of_masks.OF_MASKS, pools_of_runs.FACTS, pools_of_runs.OF_MASKS),
+    (of_masks.OF_PICTURES, pools_of_runs.PICTURES, pools_of_runs.OF_PICTURES),
 )
 TRIED = [(sentence, pool, proving[sentence.name]) for told, pool, proving in GROUPS for sentence in told]
 PROSE = re.compile(r"(?<![\w.])[a-z]{2,}[,;:]? [a-z]{1,}[,;:]? [a-z]{2,}(?![\w.])")

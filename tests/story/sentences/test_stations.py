@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import EXPERTS, FALSE, PLAIN, make_tower
+from story.sentences.makers import EXPERTS, FALSE, PLAIN, make_tower
 
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.sentences.of_stations import describe_stage, describe_station

@@ -6,7 +6,7 @@ import pytest
 import torch
 from story.body.test_mistaken import PLACES, WIDTH, FeedForwardPart
 from story.charts.test_dropouts import Looks
-from story.sentences.pools import TOWERS
+from story.sentences.pools_of_parts import TOWERS
 from torch import nn
 
 import xray

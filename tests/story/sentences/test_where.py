@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 import pytest
-from story.sentences.pools import FALSE, make_anatomy, make_tower
+from story.sentences.makers import FALSE, make_anatomy, make_tower
 
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.where import tell_where

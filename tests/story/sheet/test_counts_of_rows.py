@@ -4,7 +4,7 @@ import pytest
 import torch
 from handwritten import Attention, Layer
 from recorded import FAMILIES, recorded
-from story.test_parameters import bars_of, count, poster_of
+from story.parameter_bars import bars_of, count, poster_of
 from torch import nn
 
 import xray

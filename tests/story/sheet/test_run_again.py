@@ -3,7 +3,7 @@
 import torch
 from story.body.test_mistaken import BATCH, PLACES, AttentionPart, FeedForwardPart, Reader
 from story.body.test_rows_of_a_pair import WIDTH, Crossing
-from story.test_parameters import bars_of, count, poster_of
+from story.parameter_bars import bars_of, count, poster_of
 from torch import nn
 
 

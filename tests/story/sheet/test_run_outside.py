@@ -2,7 +2,7 @@
 
 import torch
 from handwritten import Attention
-from story.test_parameters import bars_of, count, poster_of
+from story.parameter_bars import bars_of, count, poster_of
 from torch import nn
 
 WIDTH = 15

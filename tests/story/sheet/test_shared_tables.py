@@ -4,7 +4,7 @@ import pytest
 import torch
 from handwritten import Attention, Layer
 from printed import text_of
-from story.test_parameters import bars_of, count, poster_of
+from story.parameter_bars import bars_of, count, poster_of
 from torch import nn
 
 WIDTH, HEADS, PLACES = 15, 3, 7

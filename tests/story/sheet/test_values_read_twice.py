@@ -1,7 +1,7 @@
 """What makes an attention's values is counted with it, be it that a convolution beside it reads these too."""
 
 import torch
-from story.test_parameters import bars_of, poster_of
+from story.parameter_bars import bars_of, poster_of
 from torch import nn
 from torch.nn import functional
 

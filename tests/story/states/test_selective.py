@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.charts.test_operations_chart import chart_of
+from story.charts.entrance_operations import chart_of
 from torch import nn
 from torch.nn import functional
 

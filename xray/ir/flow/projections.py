@@ -2,6 +2,7 @@
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import JOINS, PRODUCTS, SHAPING
+from xray.ir.flow.remembering import once_each
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.records import TensorRecord
 
@@ -9,6 +10,7 @@ PICKS = frozenset({"index", "index_select", "gather"})
 LINEARS = frozenset({"linear", "addmm", "conv1d_pointwise"})
 
 
+@once_each
 def is_projection(flow: Flow, place: int) -> bool:
     """Whether the step multiplies one tensor by weights that are no data."""
     step = flow.steps[place]

@@ -43,7 +43,9 @@ class Looking:
 class Attention(Looking):
     """Softmax over products of queries and keys (Vaswani et al. 2017, section 3.2).
 
-    `source` is "self", `ANOTHER_ROW`, `FORMER_ROWS` or the name of the tower that is looked at.
+    `source` is "self", `ANOTHER_ROW`, `FORMER_ROWS` or the name of the tower that is looked at. Queries have `heads`,
+    keys and values `kv_heads`; `d_k` is how wide a query and a key of one head is, `d_v` a value. `part` is the kind of
+    branch.
     """
 
     kv_heads: int | None
@@ -54,22 +56,34 @@ class Attention(Looking):
     all_places: int | None = None
     """How many there are, where each sees all, and other attentions of the tower no fewer in a window (MaxViT)."""
     positions: Positions | None = None
+    """How it knows where its places are, beside what the entrance adds.
+
+    By turning queries and keys ("rotary"), multiplying them by "waves", or adding to them ("added"); by adding to
+    scores a slope of each head times the distance ("alibi"), or other numbers of two places ("relative"); "none" where
+    nothing does.
+    """
     qk_norm: bool | None = None
+    """Whether queries and keys are normalised."""
     qk_norm_over: Literal["head", "width"] | None = None
     """What that normalises: each head by itself, d_k numbers, or the width of all heads of a row at once."""
     qk_norm_kind: NormKind | None = None
+    """Over what that takes its measure: "rms", "layer" and so on."""
     latent: Latent | None = None
+    """The narrow waists through which queries, keys and values are made."""
     sinks: bool | None = None
+    """Whether a learned score stands beside the keys and takes a share of the weights (gpt-oss)."""
     gate: bool | None = None
     """Whether what the heads found is multiplied by numbers that are made of the rows."""
     gate_curve: str | None = None
     """The activation by which those numbers are bent before."""
     fused: Literal["qkv", "kv"] | None = None
+    """What one linear layer makes together: all three, or keys and values."""
     fused_by: Literal["head", "group"] | None = None
     """That what makes all three has them in turn for each head, or group of heads."""
     kernel: str | None = None
     """The fused operation that computed it; "plain" where every product was a step of its own."""
     causal: bool | None = None
+    """Whether no place sees a later one."""
     beside: str | None = None
     """The tower whose keys and values stand beside those of the stream itself (joint attention)."""
     cap: float | None = None
@@ -118,7 +132,7 @@ class Attention(Looking):
     earlier_keys: bool | None = None
     """That keys and values are those that an earlier layer made for itself (Gemma 3n)."""
     earlier_scores: Literal["before", "earlier"] | None = None
-    """That scores of the attention before are added to its own, or of an earlier one (RealFormer)."""
+    """That scores of the attention "before" it are added to its own (RealFormer), or of an "earlier" one."""
     longer_keys: bool | None = None
     """That keys and values are of rows that the stream had before these became fewer (Funnel)."""
     chosen_keys: bool | None = None
@@ -147,8 +161,9 @@ class Attention(Looking):
     mixed_norm: NormKind | None = None
     """What normalises the weights behind that: over all heads, or each by itself where it is "batch" (DeepViT)."""
     query_experts: int | None = None
+    """Among how many experts a router chooses those that make the queries of a place (JetMoe)."""
     query_chosen: int | None = None
-    """How many experts make the queries of a place, and among how many a router chooses them (JetMoe)."""
+    """How many it chooses."""
     sloped: int | None = None
     """How many heads have a slope of "alibi" places, where the others have none."""
     turned: int | None = None
@@ -192,6 +207,7 @@ class Attention(Looking):
     added_of_values: tuple[str, ...] | None = None
     """What makes of each value a number for each head that is added to the scores of its key, step by step (Doge)."""
     unscaled: bool | None = None
+    """That scores are not divided by √d_k."""
     beside_unturned: bool | None = None
     """That keys of the stream `beside` are not turned by their place, and the own ones are (T5Gemma 2)."""
     convolved: int | None = None

@@ -13,7 +13,8 @@ Held = tuple[tuple[Literal["least", "most", "plus"], float], ...]
 class FeedForward:
     """Each place by itself: out to d_ff, bent, and back; `gated` where a second projection is multiplied in.
 
-    `kernel` is that of a convolution of the wide rows on the way, which lets neighbours in (SegFormer), `inner_norm`
+    `fused` tells that one linear layer makes both factors of a gate. `kernel` is that of a convolution of the wide
+    rows on the way, which lets neighbours in (SegFormer), `inner_norm`
     normalises the wide rows before they are led back (BitNet). `gates_beside` is True where they are multiplied by rows
     that are made beside the stream, once for all layers, each of which has its part of them (Gemma 4). `joined` is how
     many rows of the stream it reads side by side, and gives one for (the merger of MiniCPM-V 4.7's eye). `threshold` is
@@ -68,6 +69,7 @@ class Routing:
 class Experts:
     """Many feed-forwards of which some are chosen for each place; `shared` ones see every place, and may be wider.
 
+    `d_ff` is how wide each expert is, `shared_d_ff` how wide a shared one, `routing` how scores become weights.
     `chosen_by` says what chooses: the scores of a "router", or a "table" with the experts of each word, be it that a
     router weighs them (hash layers, Roller et al. 2021). `others` is another set of experts with a router of its own,
     for the places that do not go through these (ERNIE 4.5 VL). `neighbours` says that what they give is mixed with that
@@ -138,6 +140,7 @@ class StateHeads:
 class Recurrence:
     """A state that each place changes and hands on; its shape does not grow with the length.
 
+    `heads` are those that read and change it; None where these are not known.
     `by_pieces` tells that the rows were cut into pieces of several places, and that each piece changed it but once.
     `kernel` is that of a convolution beside it, which lets neighbours in (Mamba); None where there is none. `filled`
     is to how many pieces of how many rows what comes in is made longer by rows of 0; None where this is not proven.

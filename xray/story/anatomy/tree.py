@@ -78,6 +78,7 @@ class Stage:
 class Group:
     """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights.
 
+    `d_model` is how wide the stream is behind them.
     Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
     the highest share that is dropped in them, where layers differ in nothing but that; `drop_paths` the same of whole
     branches, of which all is dropped or nothing. `shared_in_part` says that each
@@ -106,6 +107,7 @@ class Group:
 class EntrancePart:
     """One thing that stands between the input and the first layer.
 
+    `size` is how many rows a table has or are put in front, or how wide what a convolution or projection makes is.
     A resampler is an attention in which as many learned rows as its size look at what another tower gives.
     `learned` is true where its numbers are parameters that are trained, false where they are none, or are frozen and
     others beside them are trained (Whisper's places); None where neither is known, as of a model that is frozen whole.
@@ -151,7 +153,8 @@ class Bridge:
     `within` that layer stands beside its first sublayer: the stream goes through it on its way past (Hiera, MaxViT).
     `heads` is how many an attention has that is all there is of the stream behind it, without a way past (LeViT). Where
     what is made of the stream is `added` to it, that goes by as it is (Granite Speech). Where rows are put `beside` all
-    that go by, it is how many (GroupViT).
+    that go by, it is how many (GroupViT). Where each row is repeated as often as weights work out of what a layer gave,
+    `counted` is that layer's number, from 0 (FastSpeech 2).
     """
 
     before: int
@@ -311,6 +314,7 @@ class Link:
 class Head:
     """What is made of the stream in the end; `tied` where it uses the table of the words.
 
+    `size` is how many numbers that are for each row.
     "numbers" are of each place, and what they are scores of is not known: classes, or words of another table.
     `scale` is the number by which they are multiplied, `cap` the one that they cannot pass (c·tanh(score / c)), and
     `rows_scale` the number by which the rows are multiplied that the last layer reads (T5). The table is `of_last`

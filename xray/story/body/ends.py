@@ -6,6 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, TURNS
+from xray.ir.flow.remembering import once
 from xray.ir.trace import SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
@@ -292,8 +293,17 @@ def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
 def is_led_nowhere(flow: Flow, path: str) -> bool:
     """Whether nothing that a part works out leads to what is handed out (SigLIP for classes)."""
     leading = list_leading_on(flow)
-    places = [place for place, step in enumerate(flow.steps) if step.path == path]
+    places = list_calls(flow).get(path, [])
     return leading is not None and all(leading.isdisjoint(range(place, flow.ends[place])) for place in places)
+
+
+@once
+def list_calls(flow: Flow) -> dict[str, list[int]]:
+    """The steps of each path, in order."""
+    found: dict[str, list[int]] = {}
+    for place, step in enumerate(flow.steps):
+        found.setdefault(step.path, []).append(place)
+    return found
 
 
 def list_holders(flow: Flow, place: int) -> dict[str, int]:

@@ -16,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     SUMS,
 )
+from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
@@ -63,6 +64,7 @@ FEW_ROWS = 8
 """A table of so many rows at most holds no words: its size is told, so that it is not taken for theirs."""
 
 
+@once_each
 def label_entry(flow: Flow, node: int) -> str:
     """What a step of the entrance is called."""
     op = flow.op(node)

@@ -150,7 +150,9 @@ class Choice:
 
 def find_choice(flow: Flow, lookup: int) -> Choice | None:
     """How the ids of a lookup were picked, be it that they were stacked with others; None where it is not proven."""
-    asked = [] if flow.op(lookup) not in LOOKUPS else [one for record, one in flow.given(lookup) if not record.is_float]
+    if flow.op(lookup) not in LOOKUPS:
+        return None
+    asked = [one for record, one in flow.given(lookup) if not record.is_float]
     ways = {*flow.behind(*asked, most=MOST_IDS, ends=lambda place: flow.op(place) not in IDS)}
     picks = [place for place in sorted(ways) if flow.op(place) not in IDS]
     found = [one for place in picks if (one := find_picked(flow, place)) is not None]

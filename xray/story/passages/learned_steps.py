@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, FINDINGS, LOOKUPS, SCALINGS, SUMS
-from xray.ir.flow.remembering import once
+from xray.ir.flow.remembering import once, once_each
 from xray.story.branches.caps import find_cap, name_bend, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -81,6 +81,7 @@ def list_held(flow: Flow, node: int) -> list[int]:
     return [one for record, one in flow.given(node) if one is not None and is_of_weights(flow, record, one)]
 
 
+@once_each
 def list_of_one_number(flow: Flow, node: int) -> tuple[int, ...]:
     """The steps that work out of one learned number alone what data are multiplied by, as its exp; none for others."""
     held = list_held(flow, node) if flow.op(node) in SCALINGS and node in list_reading_data(flow) else []

@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
     TIMES,
 )
 from xray.ir.flow.projections import is_projection
-from xray.ir.flow.remembering import once
+from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import NormKind
 
@@ -308,8 +308,12 @@ def is_learned_gate(flow: Flow, place: int) -> bool:
 
 def is_of_weights(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     """Whether a tensor is a parameter, or worked out of parameters alone, in a few steps."""
-    if maker is None:
-        return record.role == "parameter"
+    return record.role == "parameter" if maker is None else comes_of_weights(flow, maker)
+
+
+@once_each
+def comes_of_weights(flow: Flow, maker: int) -> bool:
+    """Whether what a step makes is worked out of parameters alone, in a few steps."""
     behind = list(flow.behind(maker, most=LONGEST))
     roots = {one.role for node in behind for one, before in flow.given(node) if before is None}
     return roots == {"parameter"} and len(behind) < LONGEST

@@ -256,7 +256,7 @@ def make_box(
         shape="circle" if node.form == "sign" else "round",
         kind=f"step {look.role} {look.own}" if step is not None else "part",
         tooltip="" if canvas.is_trial else look.tell(node.steps),
-        steps=tuple(look.identity(one) for one in node.steps),
+        steps=() if canvas.is_trial else tuple(look.identity(one) for one in node.steps),
         record=node.record,
         station=station,
     )

@@ -1,0 +1,161 @@
+"""Boxes of tables at the entrance: which ids look up in them, and how many rows they have."""
+
+import pytest
+import torch
+from story.entrances import OTHER, SIGN, WIDTH, Words, labels_of, make_layers, read
+from torch import nn
+
+
+class Shelved(nn.Module):
+    """Ids of several books in one table: each book has a part of its own, as its number says, or all have the same.
+
+    One id stands for none, and stays as it is, where it is told (Kyutai's speech to text).
+    """
+
+    def __init__(self, apart, empty=None):
+        super().__init__()
+        self.table, self.layers, self.empty = nn.Embedding(30, WIDTH), make_layers(WIDTH, 3), empty
+        self.register_buffer("numbers", torch.arange(3) * 10 if apart else torch.zeros((), dtype=torch.long))
+
+    def forward(self, ids):
+        shifted = ids + self.numbers
+        x = self.table(shifted if self.empty is None else torch.where(ids == self.empty, ids, shifted)).sum(2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("empty", [None, 0])
+@pytest.mark.parametrize(("apart", "label"), [(True, "LOOKUP OF SHIFTED IDS"), (False, "TABLE LOOKUP")])
+def test_ids_of_which_each_book_has_a_number_added_are_shifted(apart, label, empty):
+    _, chart = read(lambda: Shelved(apart, empty), torch.arange(42).view(2, 7, 3) % 10)
+
+    assert {"LOOKUP OF SHIFTED IDS", "TABLE LOOKUP"} & set(labels_of(chart)) == {label}
+
+
+class Codes(nn.Module):
+    """Each of several tables looks up its own row of ids (MusicGen), or one does for the first of them.
+
+    One after the other takes its row, or they are cut apart `at_once` (X-Codec).
+    """
+
+    def __init__(self, tables, at_once=False):
+        super().__init__()
+        self.at_once = at_once
+        self.tables = nn.ModuleList(nn.Embedding(31, WIDTH) for _ in range(tables))
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, codes):
+        rows = codes.unbind(1) if self.at_once else [codes[:, number] for number in range(len(self.tables))]
+        x = sum(table(row) for table, row in zip(self.tables, rows, strict=True))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("tables", "at_once", "shape"), [(3, False, (2, 3, 7)), (3, True, (2, 3, 7)), (1, False, (2, 7))]
+)
+def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, at_once, shape):
+    _, chart = read(lambda: Codes(tables, at_once), torch.arange(42).view(2, 3, 7) % 31)
+
+    given = chart.node("given")
+    led = [edge.target for edge in chart.edges if edge.source == given.key]
+    assert given.record.shape == shape
+    assert sorted(led) == sorted(node.key for node in chart.nodes if node.label == "TABLE LOOKUP")
+
+
+class Kinds(Words):
+    """Words, each of one of two kinds that the model counts by itself (BERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.kinds = nn.Embedding(2, WIDTH)
+
+    def forward(self, ids):
+        x = self.words(ids) + self.kinds(torch.zeros_like(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_table_of_few_rows_is_told_by_its_size():
+    _, chart = read(Kinds, torch.arange(14).view(2, 7))
+
+    assert sorted(labels_of(chart)) == ["ADDED UP", "LOOKUP IN 2 ROWS, ROW 0 OF KINDS", "TABLE LOOKUP", "TOKEN IDS"]
+
+
+class Hashed(nn.Module):
+    """Ids looked up by what is left over of a division, so that many of them share a row (CANINE)."""
+
+    def __init__(self, *, hashes):
+        super().__init__()
+        self.words, self.layers, self.hashes = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3), hashes
+
+    def forward(self, ids):
+        x = self.words((ids + 1) * 43 % 31 if self.hashes else ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("hashes", "vocab"), [(True, None), (False, 31)])
+def test_a_table_that_several_ids_share_rows_of_has_no_vocabulary(hashes, vocab):
+    found, _ = read(lambda: Hashed(hashes=hashes), torch.arange(14).view(2, 7))
+
+    assert (found.towers[0].reads, found.towers[0].vocab) == ("ids", vocab)
+
+
+class Conditioned(nn.Module):
+    """Words, each with one row of a table added, looked up with a number that is always the same, or comes in."""
+
+    def __init__(self, *, fixed):
+        super().__init__()
+        self.words, self.layers, self.fixed = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3), fixed
+        self.kinds, self.lead = nn.Embedding(5, OTHER), nn.Linear(OTHER, WIDTH)
+        self.start = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, ids, kind):
+        row = self.lead(self.kinds(torch.full((), 2) if self.fixed else kind))
+        x = torch.where((ids == SIGN).unsqueeze(-1), self.start + row, self.words(ids))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("fixed", "told"), [(True, ("of fixed numbers",)), (False, ())])
+def test_a_row_that_is_looked_up_with_a_fixed_number_says_so(fixed, told):
+    _, chart = read(lambda: Conditioned(fixed=fixed), torch.randint(31, (2, 5)), torch.tensor(3))
+
+    assert [node.told for node in chart.nodes if node.label == "LOOKUP IN 5 ROWS"] == [told]
+    assert sum(node.told == ("of fixed numbers",) for node in chart.nodes) == fixed
+
+
+class OfZeros(nn.Module):
+    """Words, and rows of a second table for ids that are given, all alike, or nothing but zeros (RoCBert)."""
+
+    def __init__(self, make_ids):
+        super().__init__()
+        self.words, self.word_shapes = nn.Embedding(31, WIDTH), nn.Embedding(29, OTHER)
+        self.mix, self.layers, self.make_ids = nn.Linear(WIDTH + OTHER, WIDTH), make_layers(WIDTH, 2), make_ids
+
+    def forward(self, ids):
+        x = self.mix(torch.cat((self.words(ids), self.word_shapes(self.make_ids(ids))), dim=-1))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("make_ids", "label"),
+    [
+        (lambda ids: torch.zeros(ids.shape, dtype=torch.long), "ROW 0 OF WORD SHAPES"),
+        (lambda ids: torch.ones(ids.shape, dtype=torch.long), "TABLE LOOKUP"),
+        (lambda ids: ids, "TABLE LOOKUP"),
+    ],
+)
+def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, label):
+    _, chart = read(lambda: OfZeros(make_ids), torch.arange(14).view(2, 7))
+
+    (box,) = (node for node in chart.nodes if node.record.shape == (2, 7, OTHER))
+    assert (box.label, box.extra) == (label, "348 parameters")
