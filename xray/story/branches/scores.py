@@ -14,6 +14,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.caps import find_cap
 from xray.story.branches.visible import count_blocks, count_kept_scores, count_written, hides_from_some
+from xray.story.facts.mask_names import shows_later
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
@@ -71,6 +72,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     causal = None if hiding is None else sees_no_future(hiding)
     if causal is None:
         causal = join_verdicts(flow, site, joining)
+        causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
     window = None if hiding is None or causal is None else find_window(hiding, causal)
     sees_both = hiding if causal is False else None
     if window is None:
@@ -177,6 +179,14 @@ def sees_no_future(squares: Values) -> bool | None:
     return False if (cells > LOW).any() and not looks_back_more(squares) else None
 
 
+def shows_ahead(squares: Values) -> bool:
+    """Whether some places are known to see later ones, and not all: those may be padding, of which nothing is read."""
+    rows, columns = squares.shape[-2:]
+    seen: Cells = np.asarray(squares > LOW)
+    ahead = np.triu(seen, 1 + columns - rows) & ~seen.all(axis=-1, keepdims=True)
+    return columns >= rows > 1 and bool(ahead.any())
+
+
 def looks_back_more(squares: Values) -> bool:
     """Whether some pairs of places are seen from the later one alone, and none from the earlier one alone."""
     rows, columns = squares.shape[-2:]
@@ -235,7 +245,8 @@ def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | 
     triangles = {node for node in behind if cuts_triangle(flow, node)}
     if triangles:
         shown = {one for node in behind if shows_more(flow, node) for one in list_behind(flow, node)}
-        return True if any(node not in shown or flow.op(node) in HIDING for node in triangles) else None
+        is_cut = any(node not in shown or flow.op(node) in HIDING for node in triangles)
+        return True if is_cut and (facts is None or not shows_later(facts)) else None
     if record.shape[-2:-1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
         return False
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None

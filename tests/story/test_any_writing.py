@@ -1,0 +1,53 @@
+"""Transformers in any hand-writing: nothing is said of them that is not true, be it that little is said."""
+
+import pytest
+import torch
+from any_writing import CHOICES, Writing, settle
+from any_writing_truth import list_anatomy_lies, list_sheet_lies
+from any_writing_whole import Whole, make_inputs
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+def record(how):
+    """A transformer that is written so, and one forward pass of it."""
+    torch.manual_seed(0)
+    model = Whole(how).train(how.training)
+    with torch.no_grad():
+        return model, xray.trace(model, *make_inputs(how))
+
+
+def list_lies(how):
+    """What is said falsely of a transformer that is written so."""
+    model, trace = record(how)
+    layout = compose_poster(trace, text_width)
+    lies = list_anatomy_lies(how, model, xray.anatomy(trace))
+    return [*lies, *(() if layout is None else list_sheet_lies(how, model, layout))]
+
+
+def read_first(**choices):
+    """The branches of the first layer, as its anatomy has them."""
+    _, trace = record(settle(choices))
+    return [branch for stage in xray.anatomy(trace).towers[0].groups[0].stages for branch in stage.branches]
+
+
+PINS = (
+    {"mask": "prefix"},
+    {"mask": "prefix", "extra": "alibi"},
+)
+"""Choices of which something false was said once."""
+
+
+@pytest.mark.parametrize("choices", PINS, ids=lambda choices: ", ".join(map(str, choices.values())))
+def test_what_was_said_falsely_once_is_said_no_more(choices):
+    assert list_lies(settle(choices)) == []
+
+
+def test_a_writing_that_is_settled_stays_as_it_is():
+    for name, values in CHOICES.items():
+        for value in values:
+            how = settle({name: value})
+            assert settle(vars(how)) == how
+            assert isinstance(how, Writing)
