@@ -36,6 +36,8 @@ def read_first(**choices):
 PINS = (
     {"mask": "prefix"},
     {"mask": "prefix", "extra": "alibi"},
+    {"curve": "relu squared by mul"},
+    {"curve": "relu cubed"},
 )
 """Choices of which something false was said once."""
 
@@ -43,6 +45,12 @@ PINS = (
 @pytest.mark.parametrize("choices", PINS, ids=lambda choices: ", ".join(map(str, choices.values())))
 def test_what_was_said_falsely_once_is_said_no_more(choices):
     assert list_lies(settle(choices)) == []
+
+
+def test_a_relu_times_itself_is_squared():
+    _, each = read_first(curve="relu squared by mul")
+
+    assert each.activation == "relu squared"
 
 
 def test_a_writing_that_is_settled_stays_as_it_is():
