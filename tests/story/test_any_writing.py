@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from any_writing import CHOICES, Writing, settle
+from any_writing import CHOICES, PLAIN, Writing, settle
 from any_writing_truth import list_anatomy_lies, list_sheet_lies
 from any_writing_whole import Whole, make_inputs
 
@@ -38,6 +38,7 @@ PINS = (
     {"mask": "prefix", "extra": "alibi"},
     {"curve": "relu squared by mul"},
     {"curve": "relu cubed"},
+    {"projection": "each head"},
 )
 """Choices of which something false was said once."""
 
@@ -45,6 +46,12 @@ PINS = (
 @pytest.mark.parametrize("choices", PINS, ids=lambda choices: ", ".join(map(str, choices.values())))
 def test_what_was_said_falsely_once_is_said_no_more(choices):
     assert list_lies(settle(choices)) == []
+
+
+def test_heads_that_are_modules_of_their_own_are_counted():
+    attention, _ = read_first(projection="each head")
+
+    assert (attention.heads, attention.kv_heads, attention.d_k) == (PLAIN.heads, PLAIN.heads, PLAIN.head_width)
 
 
 def test_a_relu_times_itself_is_squared():
