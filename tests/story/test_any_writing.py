@@ -39,6 +39,8 @@ PINS = (
     {"curve": "relu squared by mul"},
     {"curve": "relu cubed"},
     {"projection": "each head"},
+    {"product": "sdpa", "extra": "alibi"},
+    {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
 )
 """Choices of which something false was said once."""
 
@@ -52,6 +54,13 @@ def test_heads_that_are_modules_of_their_own_are_counted():
     attention, _ = read_first(projection="each head")
 
     assert (attention.heads, attention.kv_heads, attention.d_k) == (PLAIN.heads, PLAIN.heads, PLAIN.head_width)
+
+
+@pytest.mark.parametrize("hiding", ["masked_fill", "inf"])
+def test_slopes_in_the_mask_of_a_kernel_are_places(hiding):
+    attention, _ = read_first(product="sdpa", extra="alibi", hiding=hiding)
+
+    assert (attention.positions, attention.causal) == ("alibi", True)
 
 
 def test_a_relu_times_itself_is_squared():
