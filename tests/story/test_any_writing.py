@@ -41,6 +41,7 @@ PINS = (
     {"projection": "each head"},
     {"product": "sdpa", "extra": "alibi"},
     {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
+    {"curve": "relu by clamp"},
 )
 """Choices of which something false was said once."""
 
@@ -67,6 +68,12 @@ def test_a_relu_times_itself_is_squared():
     _, each = read_first(curve="relu squared by mul")
 
     assert each.activation == "relu squared"
+
+
+def test_an_unknown_sublayer_is_no_layer_of_its_own():
+    attention, unknown = read_first(curve="relu by clamp")
+
+    assert (attention.part, unknown.part) == ("attention", "unknown")
 
 
 def test_a_writing_that_is_settled_stays_as_it_is():
