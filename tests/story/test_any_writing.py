@@ -42,6 +42,7 @@ PINS = (
     {"product": "sdpa", "extra": "alibi"},
     {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
     {"curve": "relu by clamp"},
+    {"scale": "none", "extra": "alibi", "softmax": "by hand"},
 )
 """Choices of which something false was said once."""
 
