@@ -5,10 +5,18 @@ import torch
 from any_writing import CHOICES, PLAIN, Writing, settle
 from any_writing_truth import list_anatomy_lies, list_sheet_lies
 from any_writing_whole import Whole, make_inputs
+from hypothesis import given
+from hypothesis import strategies as st
+from trust.amount import cases
 
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+
+SOME = st.sets(st.sampled_from([*CHOICES]), max_size=9).flatmap(
+    lambda names: st.fixed_dictionaries({name: st.sampled_from(CHOICES[name]) for name in sorted(names)})
+)
+"""Choices by name, of a few things that may be chosen; the others are the plainest."""
 
 
 def record(how):
@@ -31,6 +39,12 @@ def read_first(**choices):
     """The branches of the first layer, as its anatomy has them."""
     _, trace = record(settle(choices))
     return [branch for stage in xray.anatomy(trace).towers[0].groups[0].stages for branch in stage.branches]
+
+
+@cases(100)
+@given(choices=SOME)
+def test_nothing_false_is_said_of_a_transformer_in_any_writing(choices):
+    assert list_lies(settle(choices)) == []
 
 
 PINS = (
