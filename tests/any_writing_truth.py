@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 
+import torch
 from any_writing import LENGTH, NARROW, SOURCE, VOCAB, Writing
 from any_writing_whole import Whole, make_hidden, make_inputs
 
@@ -42,7 +43,8 @@ def compare(where: str, thing: object, truth: Mapping[str, object], *, ignored: 
 
 def count_seen(how: Writing) -> int:
     """How many places a query sees at most."""
-    hidden = make_hidden(how.mask, make_inputs(how)[0])
+    with torch.device("cpu"):
+        hidden = make_hidden(how.mask, make_inputs(how)[0])
     return LENGTH if hidden is None else int((~hidden).sum(-1).max())
 
 
@@ -53,13 +55,15 @@ def list_attention_lies(how: Writing, branch: Attention, *, crossing: bool, read
     seen = SOURCE if crossing else count_seen(how) if not reading else SOURCE
     is_rotary = how.positions in ROTARY and not crossing
     places = "rotary" if is_rotary else how.extra if how.extra in ("relative", "alibi") and not crossing else "none"
-    is_fused = (how.projection in ("chunk", "split", "unbind", "by head") and not crossing) or how.product == "module"
+    is_fused = (
+        how.projection in ("chunk", "split", "unbind", "by head", "packed") and not crossing
+    ) or how.product == "module"
     truth: dict[str, object] = {
         "source": branch.source if crossing else "self",
         "heads": how.heads,
         "kv_heads": how.heads // how.sharing,
         "d_k": how.head_width,
-        "d_v": how.head_width,
+        "d_v": how.value_width or how.head_width,
         "window": (None, seen) if seen < LENGTH else (None,),
         "positions": places,
         "qk_norm": how.head_norm,
@@ -74,6 +78,7 @@ def list_attention_lies(how: Writing, branch: Attention, *, crossing: bool, read
         "unscaled": how.scale in ("none",),
         "pieces": (None, math.ceil(LENGTH / NARROW)) if how.mask == "blocks" and not (crossing or reading) else (None,),
         "each_side": 1 if how.mask == "sides" and not (crossing or reading) else None,
+        "turned": how.head_width // 2 if is_rotary and how.turned == "half" else None,
         "rotary_base": 10000.0 if is_rotary else None,
         "turned_pairs": ROTARY.get(how.positions) if is_rotary else None,
         "part": "attention",

@@ -3,7 +3,8 @@
 import math
 
 import torch
-from any_writing import BATCH, LENGTH, NARROW, SOURCE, VOCAB, Attention, Maker, Writing
+from any_writing import LENGTH, NARROW, SOURCE, VOCAB, Writing
+from any_writing_attention import Attention, Maker
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -242,7 +243,7 @@ class Whole(nn.Module):
 
 def make_inputs(how: Writing) -> tuple[Tensor, ...]:
     """Ids, the second sequence of which is padded; and those of a source."""
-    ids = torch.arange(1, 1 + BATCH * LENGTH).view(BATCH, LENGTH) % VOCAB
-    ids[1, -2:] = 0
-    source = torch.arange(3, 3 + BATCH * SOURCE).view(BATCH, SOURCE)
+    ids = torch.arange(1, 1 + how.batch * LENGTH).view(how.batch, LENGTH) % VOCAB
+    ids[-1, -2:] = 0
+    source = torch.arange(3, 3 + how.batch * SOURCE).view(how.batch, SOURCE)
     return (ids, source) if how.kind == "both" else (ids,)

@@ -22,8 +22,8 @@ SOME = st.sets(st.sampled_from([*CHOICES]), max_size=9).flatmap(
 def record(how):
     """A transformer that is written so, and one forward pass of it."""
     torch.manual_seed(0)
-    model = Whole(how).train(how.training)
-    with torch.no_grad():
+    with torch.device(how.device), torch.no_grad():
+        model = Whole(how).train(how.training)
         return model, xray.trace(model, *make_inputs(how))
 
 
