@@ -50,12 +50,14 @@ def test_nothing_false_is_said_of_a_transformer_in_any_writing(choices):
 PINS = (
     {"mask": "prefix"},
     {"mask": "prefix", "extra": "alibi"},
+    {"mask": "prefix", "extra": "alibi", "hiding": "finfo"},
     {"curve": "relu squared by mul"},
     {"curve": "relu cubed"},
     {"projection": "each head"},
     {"product": "sdpa", "extra": "alibi"},
     {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
     {"curve": "relu by clamp"},
+    {"kind": "both", "layers": 1, "softmax": "by hand"},
     {"scale": "none", "extra": "alibi", "softmax": "by hand"},
 )
 """Choices of which something false was said once."""

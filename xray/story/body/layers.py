@@ -45,12 +45,8 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     layers: list[list[Staging]] = []
     held: set[str] = set()
     for staging, kind in zip(stagings, kinds, strict=True):
-        if (
-            not layers
-            or (kind in held and not staging.stage.since)
-            or (kind in ("mix", "both") and held)
-            or (kind == "unknown" and "think" in held)
-        ):
+        is_again = "think" in held if kind == "unknown" else kind in held and not staging.stage.since
+        if not layers or is_again or (kind in ("mix", "both") and held):
             layers.append([])
             held = set()
         layers[-1].append(staging)

@@ -246,10 +246,17 @@ def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | 
     if triangles:
         shown = {one for node in behind if shows_more(flow, node) for one in list_behind(flow, node)}
         is_cut = any(node not in shown or flow.op(node) in HIDING for node in triangles)
-        return True if is_cut and (facts is None or not shows_later(facts)) else None
+        is_open = shows_later(facts) if facts is not None else adds_nothing_ahead(flow, record, maker)
+        return True if is_cut and not is_open else None
     if record.shape[-2:-1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
         return False
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None
+
+
+def adds_nothing_ahead(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether numbers that are added to scores are known, and some places see later ones by them."""
+    values = values_of(flow, maker) if record.is_float and len(record.shape) > 1 else None
+    return values is not None and shows_ahead(values.reshape(-1, *values.shape[-2:]))
 
 
 def has_mask(flow: Flow, behind: Sequence[int]) -> bool:
