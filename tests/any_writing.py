@@ -171,6 +171,7 @@ def settle(choices: dict[str, object]) -> Writing:
         plain("parallel")
     if told["feed_forward"] == "none":
         plain("parallel", "gated", "curve")
+        told["layers"] = max(2, int(str(told["layers"])))  # a norm behind the only sum of all is taken for the last one
     if told["positions"] == "rotary complex" and told["layout"] == "places first":
         plain("layout")
     if not told["positions"].startswith("rotary") or told["head_width"] % 4:
