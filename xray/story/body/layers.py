@@ -21,8 +21,9 @@ from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
-MIXING = ("mix", "cross")
+MIXING = ("mix", "cross", "unknown")
 KINDS = {"feed_forward": "think", "experts": "think", "convolution": "convolve", "stream_mixing": "think"}
+KINDS |= {"unknown": "unknown"}
 """What a stage is for a layer by its first branch, if none looks at other places; any other mixes places."""
 Layer = tuple[Staging, ...]
 Mask = MaskFacts | Literal["unknown", "none"]
@@ -44,7 +45,8 @@ def cut_layers(stagings: Sequence[Staging]) -> list[Layer]:
     layers: list[list[Staging]] = []
     held: set[str] = set()
     for staging, kind in zip(stagings, kinds, strict=True):
-        if not layers or (kind in held and not staging.stage.since) or (kind in ("mix", "both") and held):
+        is_again = "think" in held if kind == "unknown" else kind in held and not staging.stage.since
+        if not layers or is_again or (kind in ("mix", "both") and held):
             layers.append([])
             held = set()
         layers[-1].append(staging)

@@ -18,7 +18,7 @@ from xray.story.branches.caps import (
     name_taken_off,
     read_added_of_values,
 )
-from xray.story.branches.distinctions import are_twins, name_earlier_scores
+from xray.story.branches.distinctions import are_twins, count_apart, name_earlier_scores
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_aside,
@@ -109,6 +109,8 @@ def describe_attention(
     kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
+    apart = count_apart(flow, sites)
+    heads, kv_heads = (None if one is None else one * apart for one in (heads, kv_heads))
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     is_laid_out = lies_in_columns(flow, site)
@@ -135,7 +137,7 @@ def describe_attention(
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
     fused = name_fusion(query, key, value)
-    apart = read_kept_apart(flow, site, query)
+    kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
     is_told = gathered or mixed or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told
@@ -174,8 +176,8 @@ def describe_attention(
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
-        rolled=None if cut is None and apart is None else any(rolls_places(flow, node) for node in query.nodes),
-        kept_apart=apart,
+        rolled=None if cut is None and kept_apart is None else any(rolls_places(flow, node) for node in query.nodes),
+        kept_apart=kept_apart,
         pooled=count_pooled(flow, site, key, region),
         gathered=gathered,
         ungathered=count_aside(flow, site) or None if gathered else None,

@@ -346,6 +346,16 @@ def are_twins(flow: Flow, one: Site, other: Site) -> bool:
     return list_roots(one) == list_roots(other) and is_widened(flow, one, other)
 
 
+def count_apart(flow: Flow, sites: Sequence[Site]) -> int:
+    """How many attentions alike stand side by side and have all that their rows are then: each has heads of its own."""
+    joins = {find_join(flow, site.weighted_sum) for site in sites}
+    join = joins.pop() if len(joins) == 1 else None
+    if join is None or len(sites) != len(flow.makers[join]) or any(are_twins(flow, sites[0], one) for one in sites[1:]):
+        return 1
+    shapes = {(flow.output(one.scores).shape, flow.output(one.weighted_sum).shape) for one in sites}
+    return len(sites) if len(shapes) == 1 and is_widened(flow, sites[0], sites[-1]) else 1
+
+
 def is_widened(flow: Flow, one: Site, other: Site) -> bool:
     """Whether what two attentions found is put side by side, so that rows get wider, and not one below the other."""
     join, another = (find_join(flow, site.weighted_sum) for site in (one, other))

@@ -15,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
     SOFTMAXES,
     SPLITS,
     SUMS,
+    TIMES,
 )
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
@@ -229,6 +230,20 @@ def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> 
     return False
 
 
+def name_power(flow: Flow, inner: Collection[int]) -> str | None:
+    """What a ReLU is with the power to which its numbers are raised, be that a product of it; None of any but 2."""
+    powers: list[int | None] = []
+    for node in inner:
+        op, makers = flow.op(node).rstrip("_"), flow.makers[node]
+        if op in ("pow", "square"):
+            powers.append(2 if op == "square" or 2 in flow.steps[node].settings.values() else None)
+        elif (
+            op in TIMES and len(makers) == 2 and all(maker is not None and flow.op(maker) in RELUS for maker in makers)
+        ):
+            powers.append(2)
+    return "relu" if not powers else "relu squared" if powers == [2] else None
+
+
 def list_bending(flow: Flow, nodes: Collection[int], activation: str | None) -> list[int]:
     """The steps among some by which numbers are bent, as their activation is told."""
     name = (activation or "").partition(" (")[0]
@@ -246,10 +261,7 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
     if "silu" in bends:
         return "silu"
     if "relu" in bends:
-        squared = any(
-            op == "square" or (op == "pow" and 2 in flow.steps[node_of["pow"]].settings.values()) for op in bends
-        )
-        return "relu squared" if squared else "relu"
+        return name_power(flow, inner)
     if "tanh" in bends and "pow" in bends:
         return "gelu tanh"
     if "tanh" in bends and ops.count("mul") >= 4:

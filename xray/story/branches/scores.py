@@ -14,6 +14,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.caps import find_cap
 from xray.story.branches.visible import count_blocks, count_kept_scores, count_written, hides_from_some
+from xray.story.facts.mask_names import shows_later
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
@@ -72,6 +73,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
     if causal is None and not any(part.kind == "mixed_mask" for part in parts):
         causal = join_verdicts(flow, site, joining)
+        causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
     window = None if hiding is None or causal is None else find_window(hiding, causal)
     sees_both = hiding if causal is False else None
     if window is None:
@@ -178,6 +180,14 @@ def sees_no_future(squares: Values) -> bool | None:
     return False if (cells > LOW).any() and not looks_back_more(squares) else None
 
 
+def shows_ahead(squares: Values) -> bool:
+    """Whether some places are known to see later ones, and not all: those may be padding, of which nothing is read."""
+    rows, columns = squares.shape[-2:]
+    seen: Cells = np.asarray(squares > LOW)
+    ahead = np.triu(seen, 1 + columns - rows) & ~seen.all(axis=-1, keepdims=True)
+    return columns >= rows > 1 and bool(ahead.any())
+
+
 def looks_back_more(squares: Values) -> bool:
     """Whether some pairs of places are seen from the later one alone, and none from the earlier one alone."""
     rows, columns = squares.shape[-2:]
@@ -236,10 +246,18 @@ def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | 
     triangles = {node for node in behind if cuts_triangle(flow, node)}
     if triangles:
         shown = {one for node in behind if shows_more(flow, node) for one in list_behind(flow, node)}
-        return True if any(node not in shown or flow.op(node) in HIDING for node in triangles) else None
+        is_cut = any(node not in shown or flow.op(node) in HIDING for node in triangles)
+        is_open = shows_later(facts) if facts is not None else adds_nothing_ahead(flow, record, maker)
+        return True if is_cut and not is_open else None
     if record.shape[-2:-1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
         return False
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None
+
+
+def adds_nothing_ahead(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether numbers that are added to scores are known, and some places see later ones by them."""
+    values = values_of(flow, maker) if record.is_float and len(record.shape) > 1 else None
+    return values is not None and shows_ahead(values.reshape(-1, *values.shape[-2:]))
 
 
 def has_mask(flow: Flow, behind: Sequence[int]) -> bool:

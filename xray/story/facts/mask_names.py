@@ -79,6 +79,11 @@ def find_own_blocks(size: int, rows: Sequence[Row]) -> OwnBlocks | None:
     return OwnBlocks(sizes, before if before < (size - 1) // block else None) if is_even else None
 
 
+def shows_later(facts: MaskFacts) -> bool:
+    """Whether a query shows keys behind its own place, and not all: one that is padding may (Llama, padded left)."""
+    return any(row.query + 1 < row.end < size for size, rows in list_squares(facts) for row in rows)
+
+
 def moves_along(facts: MaskFacts) -> bool:
     """Whether each query of a block shows a stretch of a longer row of keys that begins one further than before it.
 

@@ -321,7 +321,18 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     hides = any(makes_mask(flow, here) or pushes_down(flow, here) for here in behind)
     if not is_mask and not hides and not is_given(flow, operand.maker):
         return operand
-    return None
+    parts = () if filled is None else list_unhidden(flow, filled)
+    return next((found for part in parts if (found := find_bias(flow, part, list_behind(flow, part.maker)))), None)
+
+
+def list_unhidden(flow: Flow, place: int) -> list[Operand]:
+    """What is worked out, and not filled in, in which a step fills what hides, or to which it adds that (ALiBi)."""
+    given = [Operand(record, maker) for record, maker in flow.given(place) if record.is_float]
+    if flow.op(place) in FILLS:
+        given = given[:1] if not fills_in_nothing(flow, place) else []
+    elif flow.op(place) not in SUMS | {"where"}:
+        return []
+    return [one for one in given if is_worked_out(flow, one.maker)]
 
 
 def makes_mask(flow: Flow, place: int) -> bool:

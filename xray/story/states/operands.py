@@ -296,7 +296,9 @@ def sums_outer_products(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     """Whether a step adds keys times values to a multiple of what was there: a matrix for each head."""
     if flow.op(node) not in SUMS or not flow.is_leaf(node) or len(flow.output(node).shape) != 4:
         return False
-    kept = any(flow.op(maker) in SCALINGS for maker in flow.makers[node] if maker is not None)
+    shape = flow.output(node).shape
+    made = [maker for maker in flow.makers[node] if maker is not None and flow.op(maker) in SCALINGS]
+    kept = any(flow.output(maker).shape == shape for maker in made)  # not slopes, the same for all sequences (ALiBi)
     return kept and any(product in nodes for product in list_outer_products(flow, node))
 
 

@@ -1,0 +1,101 @@
+"""Transformers in any hand-writing: nothing is said of them that is not true, be it that little is said."""
+
+import pytest
+import torch
+from any_writing import CHOICES, PLAIN, Writing, settle
+from any_writing_truth import list_anatomy_lies, list_sheet_lies
+from any_writing_whole import Whole, make_inputs
+from hypothesis import given
+from hypothesis import strategies as st
+from trust.amount import cases
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+SOME = st.sets(st.sampled_from([*CHOICES]), max_size=9).flatmap(
+    lambda names: st.fixed_dictionaries({name: st.sampled_from(CHOICES[name]) for name in sorted(names)})
+)
+"""Choices by name, of a few things that may be chosen; the others are the plainest."""
+
+
+def record(how):
+    """A transformer that is written so, and one forward pass of it."""
+    torch.manual_seed(0)
+    with torch.device(how.device), torch.no_grad():
+        model = Whole(how).train(how.training)
+        return model, xray.trace(model, *make_inputs(how))
+
+
+def list_lies(how):
+    """What is said falsely of a transformer that is written so."""
+    model, trace = record(how)
+    layout = compose_poster(trace, text_width)
+    lies = list_anatomy_lies(how, model, xray.anatomy(trace))
+    return [*lies, *(() if layout is None else list_sheet_lies(how, model, layout))]
+
+
+def read_first(**choices):
+    """The branches of the first layer, as its anatomy has them."""
+    _, trace = record(settle(choices))
+    return [branch for stage in xray.anatomy(trace).towers[0].groups[0].stages for branch in stage.branches]
+
+
+@cases(100)
+@given(choices=SOME)
+def test_nothing_false_is_said_of_a_transformer_in_any_writing(choices):
+    assert list_lies(settle(choices)) == []
+
+
+PINS = (
+    {"mask": "prefix"},
+    {"mask": "prefix", "extra": "alibi"},
+    {"mask": "prefix", "extra": "alibi", "hiding": "finfo"},
+    {"curve": "relu squared by mul"},
+    {"curve": "relu cubed"},
+    {"projection": "each head"},
+    {"product": "sdpa", "extra": "alibi"},
+    {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
+    {"curve": "relu by clamp"},
+    {"kind": "both", "layers": 1, "softmax": "by hand"},
+    {"scale": "none", "extra": "alibi", "softmax": "by hand"},
+)
+"""Choices of which something false was said once."""
+
+
+@pytest.mark.parametrize("choices", PINS, ids=lambda choices: ", ".join(map(str, choices.values())))
+def test_what_was_said_falsely_once_is_said_no_more(choices):
+    assert list_lies(settle(choices)) == []
+
+
+def test_heads_that_are_modules_of_their_own_are_counted():
+    attention, _ = read_first(projection="each head")
+
+    assert (attention.heads, attention.kv_heads, attention.d_k) == (PLAIN.heads, PLAIN.heads, PLAIN.head_width)
+
+
+@pytest.mark.parametrize("hiding", ["masked_fill", "inf"])
+def test_slopes_in_the_mask_of_a_kernel_are_places(hiding):
+    attention, _ = read_first(product="sdpa", extra="alibi", hiding=hiding)
+
+    assert (attention.positions, attention.causal) == ("alibi", True)
+
+
+def test_a_relu_times_itself_is_squared():
+    _, each = read_first(curve="relu squared by mul")
+
+    assert each.activation == "relu squared"
+
+
+def test_an_unknown_sublayer_is_no_layer_of_its_own():
+    attention, unknown = read_first(curve="relu by clamp")
+
+    assert (attention.part, unknown.part) == ("attention", "unknown")
+
+
+def test_a_writing_that_is_settled_stays_as_it_is():
+    for name, values in CHOICES.items():
+        for value in values:
+            how = settle({name: value})
+            assert settle(vars(how)) == how
+            assert isinstance(how, Writing)
