@@ -2,6 +2,8 @@
 
 import pytest
 import torch
+from story.body.building import record_family
+from story.body.table import FAMILIES
 from torch import nn
 from torch.nn import functional
 
@@ -68,3 +70,11 @@ def test_rows_that_are_made_as_many_as_have_room_in_a_window_are_one(places, win
 
     looks = [one for tower in found.towers for one in tower.branches if isinstance(one, Attention)]
     assert {one.window for one in looks} == told
+
+
+def test_layers_that_see_all_places_before_are_not_counted_with_those_of_a_window_longer_than_the_row():
+    _, trace = record_family(FAMILIES["gemma2"], sliding_window=128)
+    (tower,) = xray.anatomy(trace).towers
+    looks = [branch for branch in tower.branches if isinstance(branch, Attention)]
+
+    assert {(branch.window, branch.all_places) for branch in looks} == {(128, None), (None, None)}

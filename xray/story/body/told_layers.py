@@ -91,10 +91,12 @@ def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
     """Layers with the windows of attentions whose rows are made as many as another one has in each (Granite Speech 5).
 
     So fewer rows than have room in a window are one, as more are several. Where there are no more rows than in a window
-    from the first on, it is told how many these are (MaxViT).
+    from the first on, it is told how many these are (MaxViT), unless windows are masks: others see on (Gemma 2).
     """
-    branches = (one.branch for layer in layers for staging in layer for one in staging.branches)
-    known = {one.window for one in branches if isinstance(one, Attention) and one.window}
+    told = [one.branch for layer in layers for staging in layer for one in staging.branches]
+    branches = [one for one in told if isinstance(one, Attention) and one.window]
+    known = {one.window for one in branches}
+    cut = {one.window or 0 for one in branches if one.causal is not True and not (one.partial or one.sliding_window)}
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
@@ -105,7 +107,7 @@ def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
         if is_filled and square[-1] in known:
             return replace(branch, window=square[-1], rolled=False)
         is_whole = square[-1] == square[-2] == prod(lay_last(flow, one.region.end)[1:-1]) and not branch.partial
-        return replace(branch, all_places=square[-1]) if is_whole and square[-1] <= max(known, default=0) else branch
+        return replace(branch, all_places=square[-1]) if is_whole and square[-1] <= max(cut, default=0) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
 
