@@ -32,9 +32,9 @@ def draw_condition(
     drawn: Drawn,
     leaving: Placed | None,
 ) -> None:
-    """A line from the head of a condition along the right side of the charts, and a branch of it to each reader.
+    """Lines from the boxes of a condition along the right side of the charts, and a branch to each of their readers.
 
-    Where a tower goes on in another column, it comes from below. What it takes of the tower's entrance is led there.
+    Where a tower goes on in another column, one comes from below. What it takes of the tower's entrance is led there.
     """
     chart = column.condition
     if placed is not None and chart is not None:
