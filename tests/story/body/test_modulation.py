@@ -110,7 +110,9 @@ def test_the_way_of_a_condition_is_drawn_from_its_inputs_to_all_that_it_scales()
     assert {"TIMESTEP", "CLASS LABELS", "SINES AND COSINES", "LOOK UP"} <= set(labels)
     assert column.condition.node(column.condition.head).record.shape == (2, 768)
     layout = compose_poster(kept("DiTTransformer2DModel")[0], text_width)
-    assert sum(line.kind == "condition" for line in layout.curves) == 5  # two norms and two gates, and the last norm
+    assert (
+        sum(line.kind == "condition" for line in layout.curves) == 4
+    )  # two norms and two gates: what scales the last norm is in no box
 
 
 def test_a_norm_that_is_only_shifted_is_not_called_scaled():

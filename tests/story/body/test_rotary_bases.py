@@ -274,3 +274,25 @@ def test_how_long_turning_makes_rows_is_told(way, length):
 
     assert {one.turn_length for one in found.towers[0].branches if isinstance(one, Attention)} == {length}
     assert (" What is turned becomes 0.75 times as long." in describe_rotary(found)) == (length is not None)
+
+
+class LookNormed(LookTurned):
+    """Heads are cut, normed, and then turned (Lumina 2)."""
+
+    def __init__(self, frequencies, pairs):
+        super().__init__(frequencies, pairs)
+        self.of_heads = nn.LayerNorm(WIDTH // HEADS)
+
+    def turn(self, x):
+        return super().turn(self.of_heads(x))
+
+
+def test_numbers_that_are_laid_in_pairs_to_be_turned_are_no_heads_once_more():
+    model = Turned(make_powers(100.0), pairs="complex")
+    model.look = nn.ModuleList([LookNormed(make_powers(100.0), "complex")])
+    reading = read_pass(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)).passes[0])
+
+    nodes = chart_stage(reading.flow, reading.towers[0].layers[0][0]).nodes
+    queries = [node for node in nodes if node.label.endswith(" Q")]
+    assert [node.label for node in queries] == ["NORM Q", "ROTATE Q"]
+    assert {step.op for step in queries[-1].steps} >= {"unflatten", "view_as_complex"}

@@ -64,6 +64,9 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     for before, turn, behind in zip(runs, runs[1:], runs[2:], strict=False):
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
+    for before, turn in pairwise(runs):
+        if before and turn and flow.op(turn[0]) == "view_as_complex" and lays_pairs(flow, before[-1]):
+            turn.insert(0, before.pop())
     return [part for run in runs if run for part in part_own_norm(flow, run)]
 
 
@@ -105,6 +108,14 @@ def gather_norms(flow: Flow, runs: list[list[int]]) -> list[list[int]]:
 def is_move(flow: Flow, run: Sequence[int]) -> bool:
     """Whether steps do no more than to give rows another shape."""
     return bool(run) and all(flow.op(node) in CARRYING for node in run)
+
+
+def lays_pairs(flow: Flow, node: int) -> bool:
+    """Whether a step only lays numbers that lie one behind the other in pairs."""
+    if flow.op(node) not in CARRYING or len(flow.steps[node].inputs) != 1 or not flow.steps[node].outputs:
+        return False
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    return after == (*before[:-1], before[-1] // 2, 2)
 
 
 def parts_rows(flow: Flow, cut: int, end: int) -> bool:

@@ -14,6 +14,9 @@ from xray.story.charts.operations_chart import chart_operations, spread
 from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.conditions import Conditioning, list_given, name_source
 
+INPUT = "_input"
+"""How the key of a box ends that stands for what another one reads from outside."""
+
 MANY = len(("batch", "place", "width"))
 
 
@@ -109,7 +112,7 @@ def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Cha
     if chart.node(reader).row == 0:
         chart = chart.raised(1)
     above = chart.node(reader)
-    below = Node(f"{reader}_input", name, above.row - 1, above.place, above.steps[:1], record, surface="condition")
+    below = Node(f"{reader}{INPUT}", name, above.row - 1, above.place, above.steps[:1], record, surface="condition")
     beside = [*chart.in_row(below.row), below]
     in_order = sorted(beside, key=lambda one: one.place) if len(beside) > 1 else []
     places = {node.key: spread(number, len(beside)) for number, node in enumerate(in_order)}

@@ -290,14 +290,15 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         node = Node(f"op{end}", label_step(flow, end), 0, BROAD, steps_at(flow, end), flow.output(end))
         chart = chart_alone(node)
     chart = with_remarks(chart, found.branch)
+    closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
     gate = find_beside_gate(flow, found.region.end)
-    if gate is not None and isinstance(found.branch, FeedForward | Experts | DeformableAttention):
+    is_of_norm = closing is not None and gate in list_modulation(flow, closing)
+    if gate is not None and not is_of_norm and isinstance(found.branch, FeedForward | Experts | DeformableAttention):
         chart = stack_charts(chart, with_remarks(chart_gate(flow, gate), found.branch))
     tanh = find_tanh_gate(flow, found.region.end, found.region.inner)
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
         node = Node("tanh", name_tanh_gate(flow, tanh), 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, chart_alone(node))
-    closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
     return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
 
 

@@ -1,19 +1,25 @@
 """The way of a condition: from beside the entrance up along the frames, into all that it scales, shifts and gates."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart
+from xray.story.charts.condition_chart import INPUT
 from xray.story.layout import Box, Point
+from xray.story.passages.modulation import list_modulation
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn
 from xray.story.sheet.panels import Lane
 from xray.story.sheet.placing import Placed
+from xray.story.sheet.routing import CLEAR
 from xray.story.type_sizes import LABEL, PANEL_PAD
 
 BESIDE, LIFT = 4.0, 13.0
+APART, ROOM = 4.8, 9.0
+"""So far apart lines from several boxes of a condition go up beside the charts, and what all of them take there."""
+
 LEFT_SHARE, RIGHT_SHARE = (0.27, 0.6), 0.58
 """How the boxes of an entrance are moved where a condition stands beside it, and where that begins."""
 
@@ -26,9 +32,9 @@ def draw_condition(
     drawn: Drawn,
     leaving: Placed | None,
 ) -> None:
-    """A line from the head of a condition along the right side of the charts, and a branch of it to each reader.
+    """Lines from the boxes of a condition along the right side of the charts, and a branch to each of their readers.
 
-    Where a tower goes on in another column, it comes from below. What it takes of the tower's entrance is led there.
+    Where a tower goes on in another column, one comes from below. What it takes of the tower's entrance is led there.
     """
     chart = column.condition
     if placed is not None and chart is not None:
@@ -47,25 +53,67 @@ def draw_condition(
             canvas.line(*across, role=column.look.own, width=1.2, radius=5)
     elif column.is_first:
         return
-    readers = sorted(list_readers(column, drawn, leaving), key=lambda box: box.y)
+    readers = list(list_readers(column, drawn, leaving))
+    if placed is None or chart is None:
+        draw_from_below(canvas, column, drawn, [box for box, _ in readers])
+        return
+    fed: dict[str, list[Box]] = {}
+    for box, places in readers:
+        for key in find_sources(column, chart, places):
+            fed.setdefault(key, []).append(box)
+    others = [*placed.boxes.values()]
+    ways = sorted(((leave(placed.boxes[key], others), fed[key]) for key in fed), key=lambda way: way[0][-1][0])
+    x, apart = pass_beside(column, drawn.first.x), min(APART, ROOM / max(1, len(ways) - 1))
+    for number, (way, led) in enumerate(ways):  # none of them crosses another before it branches
+        lane, edge = x + apart * number, way[-1]
+        turn = edge[1] + LIFT + apart * (len(ways) - 1 - number)
+        draw_branches(canvas, (*way[:-1], (edge[0], turn), (lane, turn)), led)
+
+
+def draw_from_below(canvas: Canvas, column: Column, drawn: Drawn, readers: Sequence[Box]) -> None:
+    """A line from under the frames of a tower that goes on in another column, and a branch of it to each reader."""
     if not readers:
         return
     x = pass_beside(column, drawn.first.x)
-    way: tuple[Point, ...] = ((x, readers[-1].y), (readers[-1].right, readers[-1].y))
-    if placed is not None and chart is not None:
-        head = placed.boxes[chart.head]
-        way = ((head.x, head.top), (head.x, head.top + LIFT), (x, head.top + LIFT), *way)
-    else:
-        boxes = (box for _, below in drawn.bridges for box in below.boxes.values())
-        floor = min([drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)]) - LIFT
-        name = "LOOKED AT" if column.towering.tower.looked_at else "CONDITION"
-        canvas.note(x, floor - 2, (words(name, LABEL, "text", "bold"),), align="center")
-        way = ((x, floor), *way)
-    ways = [way, *(((x, box.y), (box.right, box.y)) for box in readers[:-1])]
+    boxes = (box for _, below in drawn.bridges for box in below.boxes.values())
+    floor = min([drawn.shown[0].bottom - PANEL_PAD, *(box.bottom for box in boxes)]) - LIFT
+    name = "LOOKED AT" if column.towering.tower.looked_at else "CONDITION"
+    canvas.note(x, floor - 2, (words(name, LABEL, "text", "bold"),), align="center")
+    draw_branches(canvas, ((x, floor),), readers)
+
+
+def draw_branches(canvas: Canvas, start: tuple[Point, ...], readers: Sequence[Box]) -> None:
+    """A line that begins so, goes up and branches to each reader; it stands out from those that it crosses."""
+    (x, _), ordered = start[-1], sorted(readers, key=lambda box: -box.y)
+    ways = [(*start, (x, ordered[0].y), (ordered[0].right, ordered[0].y))]
+    ways += [((x, box.y), (box.right, box.y)) for box in ordered[1:]]
     for points in ways:
         canvas.line(*points, role="casing", width=4.8, radius=8, head=False, kind="casing")
     for points in ways:
         canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition")
+
+
+def leave(box: Box, others: Sequence[Box]) -> tuple[Point, ...]:
+    """The way out of a box of a condition up to the roof of its chart: straight, or right of all boxes, or left of."""
+    roof = max(one.top for one in others)
+    if all(abs(one.x - box.x) > one.width / 2 + CLEAR for one in others if one.y > box.y + 1):
+        return (box.x, box.top), (box.x, roof)
+    if any(abs(one.y - box.y) < 1 and one.left > box.x for one in others):
+        side = min(one.left for one in others) - LIFT
+        return (box.left, box.y), (side, box.y), (side, roof)
+    side = max(one.right for one in others) + LIFT / 2
+    return (box.right, box.y), (side, box.y), (side, roof)
+
+
+def find_sources(column: Column, chart: Chart, places: Collection[int]) -> list[str]:
+    """The boxes of a condition's chart that make what some steps read, with no other of its boxes between."""
+    flow, condition = column.reading.flow, column.towering.condition
+    boxes = [node for node in chart.nodes if not node.key.endswith(INPUT)]
+    own = {flow.places[step.id]: node.key for node in boxes for step in node.steps if step.id in flow.places}
+    nodes = frozenset[int]() if condition is None else condition.nodes
+    read = (maker for place in places for maker in flow.makers[place])
+    met = flow.behind(*read, within=nodes.__contains__, ends=own.__contains__)
+    return list(dict.fromkeys(own[one] for one in met if one in own))
 
 
 def pass_beside(column: Column, centre: float) -> float:
@@ -103,30 +151,33 @@ def lane_beside(column: Column, lane: Lane, left: float) -> Lane:
     return Lane(start, left + column.width - PANEL_PAD - start, lane.look)
 
 
-def list_readers(column: Column, drawn: Drawn, leaving: Placed | None) -> Iterator[Box]:
-    """The boxes in which the condition scales, shifts or gates, closed ones and those between two frames among them."""
-    condition = column.towering.condition
+def list_readers(column: Column, drawn: Drawn, leaving: Placed | None) -> Iterator[tuple[Box, list[int]]]:
+    """The boxes in which the condition scales, shifts or gates, each with the steps that do so.
+
+    Closed ones and those between two frames are among them.
+    """
+    condition, flow = column.towering.condition, column.reading.flow
     if condition is None:
         return
-    steps = {column.reading.flow.steps[place].id for place in condition.readers}
     for shown in drawn.shown:
         panel, placed = shown.panels[0], shown.placed[0]
         if panel.is_open:
-            yield from pick_boxes(panel.chart, placed, steps)
-        elif not panel.staging.nodes.isdisjoint(condition.readers):
-            yield from placed.boxes.values()
+            yield from pick_boxes(flow, panel.chart, placed, condition.readers)
+        elif inner := sorted(condition.readers & panel.staging.nodes):
+            yield from ((box, inner) for box in placed.boxes.values())
     for bridge, placed in drawn.bridges:
-        yield from pick_boxes(bridge, placed, steps)
-    final, flow = column.towering.final, column.reading.flow
-    is_read = final is not None and any(final.end in flow.makers[place] for place in condition.readers)
+        yield from pick_boxes(flow, bridge, placed, condition.readers)
+    final = column.towering.final
     if column.exit is None or leaving is None:
         return
-    if final is not None and is_read:
-        yield from pick_boxes(column.exit, leaving, {flow.steps[final.end].id} if column.remarks else ())
+    if final is not None and any(final.end in flow.makers[place] for place in condition.readers):
+        own = [*list_modulation(flow, final)]
+        ends = pick_boxes(flow, column.exit, leaving, {final.end} if column.remarks else ())
+        yield from ((box, own) for box, _ in ends)
     else:
-        own = {step.id: flow.places[step.id] for node in column.exit.nodes for step in node.steps}
-        read = (one for one, place in own.items() if reads(flow, place, condition.nodes))
-        yield from pick_boxes(column.exit, leaving, set(read))
+        steps = {flow.places[step.id] for node in column.exit.nodes for step in node.steps if step.id in flow.places}
+        read = {place for place in steps if reads(flow, place, condition.nodes)}
+        yield from pick_boxes(flow, column.exit, leaving, read)
 
 
 def reads(flow: Flow, place: int, nodes: Collection[int]) -> bool:
@@ -134,8 +185,9 @@ def reads(flow: Flow, place: int, nodes: Collection[int]) -> bool:
     return any(flow.carried_from(maker) in nodes for maker in flow.makers[place])
 
 
-def pick_boxes(chart: Chart, placed: Placed, steps: Collection[str]) -> Iterator[Box]:
-    """The boxes of a chart that stand for any of some steps."""
+def pick_boxes(flow: Flow, chart: Chart, placed: Placed, places: Collection[int]) -> Iterator[tuple[Box, list[int]]]:
+    """The boxes of a chart that stand for any of some steps, each with these."""
     for node in chart.nodes:
-        if node.key in placed.boxes and any(step.id in steps for step in node.steps):
-            yield placed.boxes[node.key]
+        own = [flow.places[step.id] for step in node.steps if flow.places.get(step.id) in places]
+        if node.key in placed.boxes and own:
+            yield placed.boxes[node.key], own
