@@ -14,7 +14,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
 from xray.story.branches.feed_forward import describe_feed_forward
-from xray.story.recognition.between import Region, does_mix, find_region, strip_plain
+from xray.story.recognition.between import Region, does_mix, find_region, projections_in, strip_plain
 from xray.story.recognition.norms import find_norm
 from xray.story.streams.chains import Chain
 from xray.story.streams.joints import Joint, root_of
@@ -125,9 +125,11 @@ def end_of_norm(flow: Flow, add: int) -> int:
 
 
 def thinks_alone(flow: Flow, region: Region) -> bool:
-    """Whether a region is a feed-forward of rows, all that reads what it begins with, and gives rows as wide."""
+    """Whether a region is a feed-forward of rows, past which no way leads, and gives rows as wide as it begins with."""
     start = region.start
     if start is None or not region.inner.issuperset(flow.leaf_readers(start)):
+        return False
+    if find_region(flow, start, region.end, walls=projections_in(flow, region.inner)) is not None:
         return False
     is_as_wide = flow.output(start).shape == flow.output(region.end).shape
     convolves = any(flow.op(node) in FINDINGS for node in region.inner)
