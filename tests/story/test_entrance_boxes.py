@@ -172,6 +172,27 @@ def test_ids_of_which_tables_look_up_a_part_each_are_led_to_all_of_them(tables, 
     assert sorted(led) == sorted(node.key for node in chart.nodes if node.label == "TABLE LOOKUP")
 
 
+class Segmented(Words):
+    """Words, and a segment of two for each of them, which are given beside them (BERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.segments = nn.Embedding(2, WIDTH)
+
+    def forward(self, ids, segments):
+        x = self.words(ids) + self.segments(segments)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_ids_are_not_led_to_a_table_of_other_ids_that_are_as_many():
+    _, chart = read(Segmented, torch.arange(14).view(2, 7), torch.ones(2, 7, dtype=torch.long))
+
+    led = [edge.target for edge in chart.edges if edge.source == "given"]
+    assert [chart.node(key).label for key in led] == ["TABLE LOOKUP"]
+
+
 def show(*rows):
     ids = torch.arange(8, 22).view(2, 7)
     ids[:, 1:5] = SIGN
