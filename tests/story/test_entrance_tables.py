@@ -159,3 +159,24 @@ def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, label):
 
     (box,) = (node for node in chart.nodes if node.record.shape == (2, 7, OTHER))
     assert (box.label, box.extra) == (label, "348 parameters")
+
+
+class Segmented(Words):
+    """Words, and a segment of two for each of them, which are given beside them (BERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.segments = nn.Embedding(2, WIDTH)
+
+    def forward(self, ids, segments):
+        x = self.words(ids) + self.segments(segments)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_ids_are_not_led_to_a_table_of_other_ids_that_are_as_many():
+    _, chart = read(Segmented, torch.arange(14).view(2, 7), torch.ones(2, 7, dtype=torch.long))
+
+    led = [edge.target for edge in chart.edges if edge.source == "given"]
+    assert [chart.node(key).label for key in led] == ["TABLE LOOKUP"]

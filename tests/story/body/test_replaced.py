@@ -106,3 +106,38 @@ def test_a_convolution_between_blocks_is_no_part_of_a_layer():
 
     model = Reader(Layer(), FeedForwardPart(), Down(), Layer(), FeedForwardPart())
     assert True not in {replaces for _, replaces in list_stages(model)}
+
+
+class ThinkingLayer(nn.Module):
+    """An attention that is added, with its norm, and a feed-forward that is added too, or is not."""
+
+    def __init__(self, *, adds=False):
+        super().__init__()
+        self.look, self.norm, self.adds = Looks(), nn.LayerNorm(WIDTH), adds
+        self.feed = nn.Sequential(nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, WIDTH))
+
+    def forward(self, x):
+        x = self.norm(x + self.look(x))
+        return x + self.feed(x) if self.adds else self.feed(x)
+
+
+def test_a_feed_forward_that_ends_each_block_takes_the_streams_place():
+    model = Reader(*(ThinkingLayer() for _ in range(3)))
+    found = read(model, rows())
+    (tower,) = found.towers
+
+    assert [group.count for group in tower.groups] == [3]
+    assert list_stages(model) == [("attention", None), ("feed_forward", True)]
+    first = tower.groups[0].stages[0]
+    assert (first.norm.place, first.norm.on) == ("after", "stream")
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        [ThinkingLayer(adds=True), ThinkingLayer(adds=True)],
+        [Layer(), FeedForwardPart(), Layer(), nn.Sequential(nn.Linear(WIDTH, 64), nn.ReLU(), nn.Linear(64, WIDTH))],
+    ],
+)
+def test_a_feed_forward_that_is_added_or_ends_no_block_takes_no_place(layers):
+    assert True not in {replaces for _, replaces in list_stages(Reader(*layers))}

@@ -11,6 +11,7 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Experts, FeedForward, StreamMixing
 from xray.story.body.reading import read_pass
+from xray.story.charts.stage_chart import chart_stage
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
@@ -182,6 +183,22 @@ def test_a_feed_forward_that_reads_the_place_before_is_not_told_to_think_alone()
 
     (told,) = (one for one in branches(found) if isinstance(one, FeedForward))
     assert told.kernel == (2,)
+
+
+def test_half_a_row_that_stands_beside_the_other_half_of_the_place_before_comes_from_the_norm_too():
+    class Halved(FeedForwardPart):
+        def forward(self, x):
+            one, other = self.norm(x).chunk(2, dim=-1)
+            before = functional.pad(one, (0, 0, 1, -1))
+            return x + self.back(self.bend(self.wide(torch.cat([before, other], dim=-1))))
+
+    with torch.no_grad():
+        reading = read_pass(xray.trace(Reader(AttentionPart(), Halved(), AttentionPart(), Halved()), rows()).passes[0])
+    chart = chart_stage(reading.flow, reading.towers[0].stagings[1])
+    labels = {node.key: node.label for node in chart.nodes}
+    led = [labels[edge.target] for edge in chart.edges if labels[edge.source] == "LAYER NORM"]
+
+    assert sorted(led) == ["ROWS OF THE PLACE BEFORE", "SIDE BY SIDE"]
 
 
 def test_a_norm_is_said_of_each_sublayer_only_where_each_has_one():

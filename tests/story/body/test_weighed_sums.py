@@ -1,7 +1,8 @@
 """Sums that weigh a stream against a branch by gates, and layers whose places are predicted anew (D-FINE, RT-DETR)."""
 
+import pytest
 import torch
-from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, draw, read, rows
 from story.body.test_stacks import HEADS, PlacedAttention
 from torch import nn
 from torch.nn import functional
@@ -113,6 +114,21 @@ class Lone(nn.Module):
         return self.last(self.stack(x))
 
 
+class TwoScores(nn.Module):
+    """A stack, and behind its last norm scores of two kinds that are added up (RWKV 1)."""
+
+    def __init__(self):
+        super().__init__()
+        parts = [part for _ in range(LAYERS) for part in (AttentionPart(), FeedForwardPart())]
+        self.stack, self.norm = Reader(*parts), nn.LayerNorm(WIDTH)
+        self.head, self.ask, self.key = nn.Linear(WIDTH, 19), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, words):
+        x = self.norm(self.stack(x))
+        copied = self.ask(x) @ self.key(x).transpose(1, 2) @ functional.one_hot(words, 19).float()
+        return self.head(x) + copied
+
+
 class Packed(nn.Module):
     """Attention whose rows have no axis of sequences, while the stream has one, of length 1 (MiniMax M3)."""
 
@@ -180,6 +196,11 @@ def test_a_last_sum_outside_of_the_block_of_all_others_is_no_layer():
     assert {one.path for one in found.untold} <= {"last"}
 
 
+def test_scores_of_two_kinds_that_are_added_up_are_no_layer():
+    (tower,) = read(TwoScores(), rows(), torch.ones(2, PLACES, dtype=torch.long)).towers
+    assert (tower.layers, tower.d_model) == (LAYERS, WIDTH)
+
+
 def test_rows_without_an_axis_of_sequences_are_added_to_a_stream_that_has_one():
     (tower,) = read(Packed(), rows()[:1]).towers
 
@@ -199,3 +220,20 @@ def test_a_tower_that_begins_at_another_ones_convolutions_reads_no_image():
 
     assert (first.reads, second.reads) == ("image", None)
     assert [(part.part, part.size) for part in second.entrance] == [("convolution", WIDTH)]
+
+
+class ByPlace(nn.Module):
+    """A feed-forward multiplied by a learned number for each channel, or for each place (RWKV 1)."""
+
+    def __init__(self, *shape):
+        super().__init__()
+        self.layer, self.scale = FeedForwardPart(), nn.Parameter(torch.ones(shape))
+
+    def forward(self, x):
+        return x + self.scale * self.layer.back(self.layer.bend(self.layer.wide(self.layer.norm(x))))
+
+
+@pytest.mark.parametrize(("shape", "told"), [((WIDTH,), "learned"), ((PLACES, 1), None), ((1, PLACES, 1), None)])
+def test_a_learned_number_for_each_place_is_none_for_each_channel(shape, told):
+    (tower,) = read(Reader(AttentionPart(), ByPlace(*shape)), rows()).towers
+    assert tower.groups[0].stages[1].scale == told

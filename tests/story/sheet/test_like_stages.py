@@ -143,6 +143,23 @@ def test_a_stage_that_lacks_a_box_of_another_one_tells_which():
     assert node.extra == f"d_ff 17; boxes as at {thinks[0].station} without × TANH OF A LEARNED NUMBER"
 
 
+class NormedRow(FeedForwardPart):
+    """A feed-forward behind a norm of one row, which is put back where it was (XCiT's class row)."""
+
+    def forward(self, x):
+        x = x.clone()
+        x[:, 0:1] = self.norm(x[:, 0:1])
+        return x + self.back(self.bend(self.wide(x)))
+
+
+def test_a_stage_whose_norm_stands_outside_of_it_is_not_told_to_lack_one():
+    parts = [part for make in (FeedForwardPart, NormedRow) for _ in range(2) for part in (AttentionPart(), make())]
+    thinks = [one for one in read_panels(*parts) if one.staging.stage.branches[0].part == "feed_forward"]
+
+    assert [one.staging.stage.norm.place for one in thinks] == ["before", None]
+    assert not any("without" in node.extra for one in thinks for node in one.chart.nodes)
+
+
 @pytest.mark.parametrize(
     ("labels", "told"),
     [

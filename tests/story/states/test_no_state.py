@@ -36,6 +36,21 @@ class Performer(nn.Module):
         return self.last(found.transpose(1, 2).reshape(x.shape))
 
 
+class Weighted(nn.Module):
+    """Values weighed by exp of keys, mixed by a learned number for each two places, by the sum so far (RWKV 1)."""
+
+    def __init__(self):
+        super().__init__()
+        self.key, self.value, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.mix, self.share = nn.Parameter(torch.rand(HEADS, LENGTH, LENGTH)), nn.Parameter(torch.rand(LENGTH, 1))
+
+    def forward(self, x):
+        key = self.key(x).exp()
+        held = (key * self.value(x)).view(*x.shape[:2], HEADS, D_K)
+        mixed = torch.einsum("htu,buhc->bthc", self.mix * self.share, held).reshape(x.shape)
+        return self.last(mixed / key.cumsum(dim=1))
+
+
 def read_state(model):
     flow = read_flow(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
     nodes = {node for node in range(1, len(flow.steps)) if flow.is_leaf(node)}
@@ -44,3 +59,7 @@ def read_state(model):
 
 def test_numbers_that_a_model_holds_are_no_state():
     assert read_state(Performer()) is None
+
+
+def test_a_sum_so_far_of_what_exp_made_is_no_state():
+    assert read_state(Weighted()) is None

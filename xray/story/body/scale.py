@@ -5,8 +5,9 @@ from math import isclose, prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS, SIDE_BY_SIDE
 from xray.story.branches.caps import find_cap, read_factor
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.norms import find_norm, is_of_weights
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.scaled_streams import is_by_weights
@@ -34,12 +35,20 @@ def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
         step = flow.steps[here]
         if step.op in SCALINGS:
             if reads_learned(flow, here) or is_by_weights(flow, here):
-                return here if find_norm(flow, here) is None else None
+                return here if find_norm(flow, here) is None and not is_by_place(flow, here) else None
             return here if len(step.inputs) == 1 and number(step) not in (None, 1) else None
-        if step.op not in CARRYING | DROPOUTS or not flow.makers[here]:
+        onward = find_put_beside(flow, here, nodes)
+        if onward is None and (step.op not in CARRYING | DROPOUTS or not flow.makers[here]):
             return None
-        here = flow.makers[here][0]
+        here = onward or flow.makers[here][0]
     return None
+
+
+def find_put_beside(flow: Flow, node: int, nodes: Collection[int]) -> int | None:
+    """What made the rows of a branch that a step puts beside other rows, which are no more than moved (XCiT)."""
+    ways = [maker for maker in flow.makers[node] if maker is not None] if flow.op(node) in SIDE_BY_SIDE else []
+    own = [maker for maker in ways if flow.carried_from(maker) in nodes]
+    return own[0] if len(own) == 1 < len(ways) else None
 
 
 def reads_learned(flow: Flow, node: int) -> bool:
@@ -50,6 +59,16 @@ def reads_learned(flow: Flow, node: int) -> bool:
         if record.role == "parameter":
             return True
     return False
+
+
+def is_by_place(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies rows by numbers of which there is one for each place, and not for each channel."""
+    axis = find_channels(flow, node)
+    if axis is None:
+        return False
+    from_last = axis - len(flow.output(node).shape)
+    shapes = [record.shape for record in flow.steps[node].inputs if record.shape != flow.output(node).shape]
+    return any(prod(shape) > 1 and (len(shape) < -from_last or shape[from_last] == 1) for shape in shapes)
 
 
 def multiplies_by_learned(flow: Flow, node: int) -> bool:

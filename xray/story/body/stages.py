@@ -53,7 +53,7 @@ from xray.story.recognition.norms import find_norm, is_of_weights, name_norm
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.scaled_streams import list_learned_past, name_factors_past
-from xray.story.streams.shortcuts import name_past
+from xray.story.streams.shortcuts import before_normed_rows, name_past
 
 MOST_PATHS, MOST_PASSED = 6, 12
 
@@ -144,7 +144,7 @@ def read_stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
         norm=describe_norm(flow, [*list_left(flow, joints), *before, *mixed], behind, after)
-        if mixed or not inside
+        if mixed or not (inside or any(before_normed_rows(flow, joint.stream) is not None for joint in joints))
         else Norm(None, None),
         scale="gates" if joints[-1].weighing else name_scale(flow, joints[-1].region.end, joints[-1].region.inner),
         replaces=joints[-1].replaces or None,

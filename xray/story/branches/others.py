@@ -261,7 +261,7 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
             one_piece=[flow.steps[one].inputs[0].shape[-1] for one in changes] == [places] or None,
         )
     lengths = list_added_lengths(flow, nodes)
-    if lengths and ops["exp"] and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
+    if lengths and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
         return Recurrence(
             "state space" if ops["softplus"] and ops["conv1d"] else None, None, by_pieces=len(lengths) > 1
         )
@@ -294,10 +294,18 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
 
 
 def list_added_lengths(flow: Flow, nodes: Collection[int]) -> set[int]:
-    """Over how many numbers each running sum goes: places of a piece, and pieces, where rows are cut (Mamba 2)."""
-    sums = [node for node in nodes if flow.is_leaf(node) and flow.op(node) == "cumsum"]
+    """Over how many numbers each running sum goes: places of a piece, and pieces, where rows are cut (Mamba 2).
+
+    What has faded since a place is exp of such a sum; a sum of what exp made is none.
+    """
+    sums = [node for node in nodes if flow.op(node) == "cumsum" and leads_to_exp(flow, node, nodes)]
     found = {(flow.output(node).shape, flow.steps[node].settings.get("dim")) for node in sums}
     return {shape[axis] for shape, axis in found if len(shape) > 2 and isinstance(axis, int)}
+
+
+def leads_to_exp(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether exp is worked out of what a step among some made."""
+    return flow.is_leaf(node) and "exp" in map(flow.op, flow.ahead(node, within=nodes.__contains__))
 
 
 def name_state(axes: int, ops: Counter[str]) -> Kind:

@@ -51,7 +51,8 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     if branch.kernel is not None or not wide or len(projections) != len(wide) + 1 or len(wide) > 2:
         opened = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
         own = [node for node in nodes if node > max(opened, default=-1)]
-        return chart_operations(flow, own, found.region.end)
+        begun = opened or [one for one in (found.region.start,) if one is not None]
+        return chart_operations(flow, own, found.region.end, begins=begun)
     bend = label_activation(branch.activation or "")
     with_bend = f" + {bend}" if bend else ""
     between = [

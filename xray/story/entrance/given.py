@@ -32,7 +32,7 @@ from xray.story.charts.chart import (
     count_given,
     name_learned,
 )
-from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
+from xray.story.entrance.also_given import IDS, add_others, count_arguments, find_behind_others, tell_joined
 from xray.story.entrance.inputs import list_worked_out, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
@@ -76,7 +76,8 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     edges: list[Edge] = []
     for place, (kind, (step, record, reader)) in zip((LEFT_HALF, RIGHT_HALF), given, strict=False):
         own = [node.key for node in raised.nodes if any(one is flow.steps[reader] for one in node.steps)][:1]
-        led = lead_to_boxes(flow, towering.entrance, raised, record)
+        is_alone = bool(record.source) or count_arguments(flow, record) < 2  # of two alike none knows which one it is
+        led = lead_to_boxes(flow, towering.entrance, raised, record) if is_alone else []
         is_read = any(one is record for one, _ in flow.given(reader))
         own = own if is_read or not led else []  # boxes stand between, as of the one channel that is read
         own = list(dict.fromkeys((*own, *led))) or list(raised.feet[:1])

@@ -49,9 +49,16 @@ def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
         if given is None:
             break
         record, here = given
+        if here is None and not is_told_apart(flow, record):
+            break
         if here is None or len(flow.steps[here].outputs) == 1:
             found[(record.name, record.shape) if here is None else here] = record
     return found
+
+
+def is_told_apart(flow: Flow, record: TensorRecord) -> bool:
+    """Whether no two tensors of ids of one shape came in: there may be a segment for each word."""
+    return sum((one.shape, one.role) == (record.shape, "ids") for one in flow.one_pass.arguments) < 2
 
 
 def is_worked_out_alone(flow: Flow, node: int) -> bool:

@@ -26,6 +26,7 @@ LAID_OUT = "LAID OUT IN "
 """How the name of a box begins that puts the same rows in lines of a map, or back: of some maps it is a step alone."""
 ROLLING = ("PLACES ROLLED", "ROLLED BACK")
 """Boxes that are missing together where places are not rolled."""
+UNKNOWN_NORM = ", NORM UNKNOWN"
 MOST_MISSING = 2
 """So many kinds of boxes may be missing of a stage that is told to be like another one."""
 
@@ -35,7 +36,7 @@ class Boxes:
     """What a stage is called, and all that its boxes say but for their sizes: alike ones have all of it in common.
 
     `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows,
-    rolled or not: these are boxes of their own.
+    rolled or not: these are boxes of their own. It ends with `UNKNOWN_NORM` where it is not told where a norm stands.
     """
 
     name: str
@@ -105,6 +106,7 @@ def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
         replace(one, window=None, rolled=None) if isinstance(one, Attention) else one for one in staging.stage.branches
     )
     kind = name_stage(replace(staging, stage=replace(staging.stage, branches=tuple(seen))))
+    kind += UNKNOWN_NORM * (staging.stage.norm.place is None)
     is_masked = any(node.surface == "mask" for node in chart.nodes)
     said = tuple((read_label(node), COUNTS.sub("", DROPPED.sub("", node.extra)), node.told) for node in chart.nodes)
     at = {node.key: place for place, node in enumerate(chart.nodes)}

@@ -17,7 +17,7 @@ from xray.story.recognition.norms import find_norm
 from xray.story.streams.beginnings import begin_behind_moves
 from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
-from xray.story.streams.replaced import begin_with_replaced, put_convolutions_between
+from xray.story.streams.replaced import begin_with_replaced, end_with_thinking, put_convolutions_between
 
 LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 24, 200
 FEWEST_BEFORE = 4
@@ -33,14 +33,19 @@ def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
     found = [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
     found = [begin_with_replaced(flow, begin_behind_moves(flow, one), sites) for one in found]
-    return [put_convolutions_between(flow, one) for one in found]
+    return [end_with_thinking(flow, put_convolutions_between(flow, one)) for one in found]
 
 
 def leave_what_follows(flow: Flow, chain: Chain) -> Chain:
-    """A chain without a last sum that stands outside of the one block that holds all others (OmDet-Turbo, SAM 3)."""
+    """A chain without a last sum that stands outside of the one block that holds all others (OmDet-Turbo, SAM 3).
+
+    One of another width stands where all is held, as two kinds of scores that are added up do (RWKV 1).
+    """
     *before, last = chain.joints
-    widths = {flow.output(joint.add).shape[-1] for joint in chain.joints}
+    widths = {flow.output(joint.add).shape[-1] for joint in before}
     if len(before) < FEWEST_BEFORE or chain.skips or len(widths) > 1:
+        return chain
+    if flow.output(last.add).shape[-1] not in widths and next(flow.parents(last.add), 0) != 0:
         return chain
     shared = set.intersection(*(set(flow.parents(joint.add)) for joint in before))
     return chain if shared.issubset(flow.parents(last.add)) else replace(chain, joints=before)

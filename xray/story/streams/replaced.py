@@ -1,8 +1,10 @@
 """Sublayers without a sum: what they give takes the stream's place.
 
-So does the first attention of a tower (SAM), and a convolution between two sublayers of a block (TinyViT).
+So does the first attention of a tower (SAM), a convolution between two sublayers of a block (TinyViT), and a
+feed-forward that ends each block.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -11,9 +13,14 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
-from xray.story.recognition.between import does_mix, find_region, strip_plain
+from xray.story.branches.feed_forward import describe_feed_forward
+from xray.story.recognition.between import Region, does_mix, find_region, projections_in, strip_plain
+from xray.story.recognition.norms import find_norm
 from xray.story.streams.chains import Chain
 from xray.story.streams.joints import Joint, root_of
+
+LONGEST_NORM = 24
+"""Within so many steps behind a sum its norm has ended."""
 
 
 def begin_with_replaced(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site]) -> list[Chain]:
@@ -76,3 +83,54 @@ def find_convolved(flow: Flow, before: Joint, following: Joint) -> Joint | None:
     is_held = len(found) == 1 and block in flow.parents(found[0])
     is_alone = is_held and not does_mix(flow, region.inner.difference(found))
     return Joint(made, before.add, region, replaces=True) if is_alone else None
+
+
+def end_with_thinking(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
+    """The chains of a tower, each with the feed-forward that ends the block of its last sum, if nothing goes past it.
+
+    Blocks of one class end so, two at least, and the next chain begins with what it makes.
+    """
+    begun = [*(root_of(flow, chain.start) for chain in chains[1:]), None]
+    ends = [find_thinking(flow, *pair) for pair in zip(chains, begun, strict=True)]
+    classes = Counter(kind for _, kind in filter(None, ends))
+    return [
+        replace(chain, joints=[*chain.joints, end[0]]) if end is not None and classes[end[1]] > 1 else chain
+        for chain, end in zip(chains, ends, strict=True)
+    ]
+
+
+def find_thinking(flow: Flow, chain: Chain, following: int | None) -> tuple[Joint, str] | None:
+    """The feed-forward that makes what the block of a last sum hands out of that sum alone, and the class of the block.
+
+    It is what is `following`, where anything does.
+    """
+    last = chain.end
+    begun = end_of_norm(flow, last)
+    for block in flow.parents(last):
+        for given in flow.steps[block].outputs:
+            made = strip_plain(flow, flow.places.get(given.source or ""))
+            region = None if made is None or made <= begun else find_region(flow, begun, made)
+            if made is not None and following in (None, made) and region is not None and thinks_alone(flow, region):
+                return Joint(made, begun, region, replaces=True), flow.steps[block].module
+    return None
+
+
+def end_of_norm(flow: Flow, add: int) -> int:
+    """The step that ends the norm of a sum in its block; the sum itself, if there is none, or more reads the sum."""
+    readers = set(flow.leaf_readers(add))
+    norms = (find_norm(flow, node) for node in flow.ahead(add, within=lambda node: node <= add + LONGEST_NORM))
+    found = [norm for norm in norms if norm is not None and norm.origin == add and readers.issubset(norm.nodes)]
+    parent = flow.steps[add].parent
+    return max((norm.end for norm in found if flow.steps[norm.end].parent == parent), default=add)
+
+
+def thinks_alone(flow: Flow, region: Region) -> bool:
+    """Whether a region is a feed-forward of rows, past which no way leads, and gives rows as wide as it begins with."""
+    start = region.start
+    if start is None or not region.inner.issuperset(flow.leaf_readers(start)):
+        return False
+    if find_region(flow, start, region.end, walls=projections_in(flow, region.inner)) is not None:
+        return False
+    is_as_wide = flow.output(start).shape == flow.output(region.end).shape
+    convolves = any(flow.op(node) in FINDINGS for node in region.inner)
+    return is_as_wide and not convolves and describe_feed_forward(flow, region, region.inner) is not None

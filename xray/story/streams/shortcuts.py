@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, SCALINGS, SUMS, TIMES
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, PLACING, SCALINGS, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import INVERTING, find_norm
@@ -78,7 +78,18 @@ def step_back(flow: Flow, here: int) -> int | None:
         return strip_plain(flow, here)
     if flow.op(here) in CARRYING | CLAMPS | DROPOUTS | CURVES | POOLS:
         return next((maker for maker in flow.makers[here] if maker is not None), None)
-    return is_batch_norm(flow, here) or before_mask(flow, here)
+    return is_batch_norm(flow, here) or before_mask(flow, here) or before_normed_rows(flow, here)
+
+
+def before_normed_rows(flow: Flow, here: int | None) -> int | None:
+    """The step of whose rows one puts some back where they were, normed and no more (XCiT's class row); or None."""
+    makers = () if here is None or flow.op(here) not in PLACING or not flow.is_leaf(here) else flow.makers[here]
+    norm = find_norm(flow, makers[-1]) if len(makers) == len(("stream", "rows")) else None
+    cut = None if norm is None else norm.origin
+    if here is None or cut is None or flow.op(cut) != "index" or flow.makers[cut] != makers[:1]:
+        return None
+    is_same = flow.steps[cut].settings.get("index") == flow.steps[here].settings.get("index")
+    return makers[0] if is_same else None
 
 
 def before_mask(flow: Flow, here: int) -> int | None:
