@@ -1,6 +1,7 @@
 """Attention over (places, batch) with einsum, memory in front of each layer's input (Transformer-XL)."""
 
 from functools import lru_cache
+from typing import Any
 
 import torch
 from torch import nn
@@ -51,7 +52,8 @@ class LengthFirst(nn.Module):
     def __init__(self):
         super().__init__()
         self.words, self.bias = nn.Embedding(WORDS, WIDTH), nn.Parameter(torch.rand(HEADS, D_K))
-        self.layers, self.out = nn.ModuleList(Remembers() for _ in range(3)), nn.Linear(WIDTH, WORDS)
+        self.layers: Any = nn.ModuleList(Remembers() for _ in range(3))
+        self.out = nn.Linear(WIDTH, WORDS)
 
     def forward(self, ids, *memories):
         x, kept = self.words(ids), []
