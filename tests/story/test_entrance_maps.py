@@ -241,3 +241,24 @@ def test_a_signal_that_is_multiplied_before_a_mask_has_a_box_for_it():
     _, chart = read(Heard, torch.rand(2, 5, 9), torch.ones(2, 7))
 
     assert labels_of(chart)[1:] == ["CONVOLUTION 3", "× √d_model", "× ONE NUMBER FOR EACH PLACE"]
+
+
+class LaidOut(nn.Module):
+    """Flat rows are laid out as maps of four channels, and each of these becomes a row (Decision Transformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.see, self.layers = nn.Conv2d(4, WIDTH, 8), make_layers(WIDTH, 3)
+
+    def forward(self, rows):
+        x = self.see(rows.reshape(-1, 4, 8, 8)).reshape(*rows.shape[:2], WIDTH)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_maps_of_several_channels_that_came_in_as_flat_rows_are_no_sound():
+    anatomy, chart = read(LaidOut, torch.rand(2, 5, 256))
+
+    assert labels_of(chart)[0] == "INPUT"
+    assert anatomy.towers[0].reads is None

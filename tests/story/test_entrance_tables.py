@@ -161,12 +161,13 @@ def test_a_table_of_which_zeros_are_looked_up_says_so(make_ids, label):
     assert (box.label, box.extra) == (label, "348 parameters")
 
 
-class Segmented(Words):
+class Segmented(nn.Module):
     """Words, and a segment of two for each of them, which are given beside them (BERT)."""
 
     def __init__(self):
         super().__init__()
-        self.segments = nn.Embedding(2, WIDTH)
+        self.words, self.segments = nn.Embedding(31, WIDTH), nn.Embedding(2, WIDTH)
+        self.layers = make_layers(WIDTH, 3)
 
     def forward(self, ids, segments):
         x = self.words(ids) + self.segments(segments)
@@ -180,3 +181,37 @@ def test_ids_are_not_led_to_a_table_of_other_ids_that_are_as_many():
 
     led = [edge.target for edge in chart.edges if edge.source == "given"]
     assert [chart.node(key).label for key in led] == ["TABLE LOOKUP"]
+
+
+class Sines(nn.Module):
+    """A long table of sines that a module holds, of which it gives the first rows."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.arange(500)[:, None] / 10000 ** (torch.arange(0, 18, 2) / 18)
+        self.register_buffer("table", torch.stack((angles.sin(), angles.cos()), -1).flatten(1)[None])
+
+    def forward(self, x):
+        return self.table[:, : x.shape[1]].clone()
+
+
+class Summed(nn.Module):
+    """Rows of numbers come in, and sines are added (SpeechBrain)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.sines, self.layers = nn.Linear(OTHER, 18), Sines(), make_layers(18, 3)
+
+    def forward(self, x):
+        x = self.project(x)
+        x = x + self.sines(x)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_table_that_a_module_holds_does_not_come_in():
+    _, chart = read(Summed, torch.rand(2, 5, OTHER))
+
+    given = [node.record.shape for node in chart.nodes if node.label.startswith("VECTORS")]
+    assert given == [(2, 5, OTHER)]

@@ -22,6 +22,7 @@ from xray.capture.freezing import Links
 from xray.capture.journal import Journal, Lane
 from xray.capture.kernels.fast_path import may_take_fast_path, step_aside
 from xray.capture.lanes import Lanes
+from xray.capture.masks.turned import drop_turned_masks
 from xray.capture.modules import (
     NO_KEYWORDS,
     ModuleClass,
@@ -189,7 +190,7 @@ class Recorder:
             TraceError: the words that were given for the inputs do not fit them.
         """
         check_trace(self._hints, trace)
-        return name_axes_by_structure(trace, self._links, self._hints)
+        return name_axes_by_structure(drop_turned_masks(trace), self._links, self._hints)
 
     def declared_pass(
         self, kind: PassKind, number: int = 0, tokens: Mapping[str, tuple[tuple[str, ...], ...]] | None = None

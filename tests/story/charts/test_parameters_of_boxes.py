@@ -268,3 +268,22 @@ def test_what_an_activation_learned_is_counted_with_the_layer_before_it():
     extras = {node.label: node.extra for panel in column.frames[0].panels for node in panel.chart.nodes}
 
     assert extras["LINEAR + xIELU"] == f"{4 * WIDTH * WIDTH + 4 * WIDTH + 2} parameters"
+
+
+class BiasedInPart(nn.Module):
+    """A layer with learned biases for the first and the last third of what it makes, zeros between (Swin V2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last, self.weight = nn.Linear(8, 8), nn.Linear(9, 8), nn.Parameter(torch.ones(9, 8))
+        self.begun, self.ended = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+
+    def forward(self, x):
+        bias = torch.cat((self.begun, torch.zeros_like(self.ended), self.ended))
+        return self.last(nn.functional.linear(self.first(x), self.weight, bias))
+
+
+def test_biases_that_are_put_end_to_end_are_counted_where_they_are_added():
+    extras = [node.extra for node in chart_of(BiasedInPart(), rows(8)).nodes if node.label == "LINEAR"]
+
+    assert extras == [f"{count} parameters" for count in (72, 9 * 8 + 3 + 3, 80)]

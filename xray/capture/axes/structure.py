@@ -204,17 +204,33 @@ class Namer:
         return False
 
     def name_equation(self, step: Step, lengths: Mapping[int, str]) -> bool:
-        """The same by the letters of an einsum whose result is (batch, heads, queries, keys)."""
+        """The same by the letters of an einsum: batch is shared by both operands, be it the last axis of the result."""
         letters = read_equation(step)
         if letters is None or len(letters[2]) != 4 or len(letters[0]) != len(step.inputs[0].shape):
             return False
         left, right, made = letters
         summed = [place for place, letter in enumerate(left) if letter in right and letter not in made]
-        if len(summed) == 1 and all(letter in left or letter in right for letter in made):
-            out = self.at[step.id].outs[0]
-            scores = Scores(out, 4, self.at[step.id].ins[0] + summed[0], out + 2, out + 3)
-            return self.name_scores(scores, lengths)
-        return False
+        if len(summed) != 1 or any(letter not in left + right for letter in made):
+            return False
+        axes = {letter: self.at[step.id].outs[0] + place for place, letter in enumerate(made)}
+        first = self.at[step.id].ins[0] + summed[0]
+        heads = [one for one in made if self.is_cut_into_heads(axes[one], first)]
+        if not heads and is_conventional(letters):
+            heads = [made[1]]
+        if len(heads) != 1:
+            return False
+        batch = [one for one in made if one in left and one in right and one not in heads]
+        if len(batch) == 1 and self.may_be_batch(axes[batch[0]]):
+            self.groups.name(axes[batch[0]], "batch")
+        self.groups.name(axes[heads[0]], "heads")
+        rest = [axes[one] for one in made if one not in (*heads, *batch)]
+        self.name_looking(first, rest, lengths)
+        return True
+
+    def is_cut_into_heads(self, axis: int, summed: int) -> bool:
+        """Whether one axis of rows was cut into an axis and, within it, that which queries and keys are summed over."""
+        pair = [self.groups.find(axis), self.groups.find(summed)]
+        return any(list(map(self.groups.find, parts[-2:])) == pair for _, parts in self.groups.list_products())
 
     def name_sum(self, step: Step, are_weights: list[bool], *, are_heads_known: bool) -> None:
         """Weights times values: an einsum says by its letters which axis only the values bring."""
@@ -235,12 +251,16 @@ class Namer:
     def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> bool:
         is_told = self.name_first_axes(scores.first, scores.rank)
         if is_told:
-            if not self.is_of_rows(scores.summed):
-                self.d_k = self.groups.size(scores.summed)
-                self.name_head(scores.summed, "d_k")
-            for axis in (scores.queries, scores.keys):
-                self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
+            self.name_looking(scores.summed, (scores.queries, scores.keys), lengths)
         return is_told
+
+    def name_looking(self, summed: int, rows: Sequence[int], lengths: Mapping[int, str]) -> None:
+        """The axis that queries and keys are summed over, and those along which they lie."""
+        if not self.is_of_rows(summed):
+            self.d_k = self.groups.size(summed)
+            self.name_head(summed, "d_k")
+        for axis in rows:
+            self.groups.name(axis, lengths.get(self.groups.find(axis), ""))
 
     def name_kept(self, kept: int, record: TensorRecord, rank: int = 4, *, has_heads: bool = True) -> None:
         """Keys or values: their heads, which may be fewer, and how wide they are in each."""
@@ -492,6 +512,12 @@ def are_of_rank(step: Step, number: int, ranks: tuple[int, ...]) -> bool:
     """Whether an input of a step has as many axes as what it makes, and these are as many as asked for."""
     rank = len(step.outputs[0].shape) if step.outputs else 0
     return rank in ranks and len(step.inputs) > number + 1 and len(step.inputs[number].shape) == rank
+
+
+def is_conventional(letters: tuple[str, str, str]) -> bool:
+    """Whether letters are (batch, heads, queries, keys): the first two in both operands, each other in one of them."""
+    left, right, made = letters
+    return [one in left and one in right for one in made] == [True, True, False, False]
 
 
 def name_length(name: str) -> str:

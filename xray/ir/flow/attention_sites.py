@@ -24,7 +24,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
-from xray.ir.flow.softmax_axis import operand_of_axis
+from xray.ir.flow.softmax_axis import operand_of_axis, read_pair
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
 
@@ -143,7 +143,8 @@ def has_keys_first(flow: Flow, site: Site) -> bool:
 
 def count_pairs(flow: Flow, site: Site) -> tuple[int, int]:
     """How many queries meet how many keys in the scores."""
-    rows, columns = flow.output(site.scores).shape[-2:]
+    shape = flow.output(site.scores).shape
+    rows, columns = (shape[one] for one in read_pair(flow.steps[site.scores], flow.steps[site.softmax]))
     return (columns, rows) if has_keys_first(flow, site) else (rows, columns)
 
 

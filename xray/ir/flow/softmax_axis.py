@@ -23,6 +23,20 @@ def operand_of_axis(product: Step, softmax: Step) -> int | None:
     return first if back == -2 else None
 
 
+def read_pair(product: Step, softmax: Step) -> tuple[int, int]:
+    """Where queries and keys lie in scores, counted from the last axis: the last two, unless letters tell otherwise.
+
+    Weights are made along the keys, be they in front (Transformer-XL's "ibnd,jbnd->ijbn").
+    """
+    letters, keys = read_equation(product), read_axis(softmax)
+    if keys == -1 or letters is None or -keys > len(letters[2]):
+        return -2, -1
+    left, right, made = letters
+    asked = next((one for one in (left, right) if made[keys] in one), "")
+    queries = [place for place, one in enumerate(made, -len(made)) if one not in asked]
+    return (queries[0], keys) if len(queries) == 1 and made[keys] not in set(left) & set(right) else (-2, -1)
+
+
 def read_axis(softmax: Step) -> int:
     """The axis along which a softmax makes weights, counted from the last one, -1."""
     rank = len(softmax.outputs[0].shape)

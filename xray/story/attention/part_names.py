@@ -10,7 +10,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
-from xray.story.attention.runs import joins_own_norm, pads
+from xray.story.attention.runs import joins_given_rows, joins_own_norm, pads
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import SPLITTERS
@@ -126,6 +126,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         if narrow:
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
         return f"UP TO {letters}" if is_up else f"ONE LINEAR FOR {letters}"
+    if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
+        return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"

@@ -7,6 +7,7 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WRITES, ZEROS
+from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
@@ -218,8 +219,30 @@ def name_join(flow: Flow, node: int) -> Kind:
     given, made = flow.steps[node].inputs, flow.output(node)
     if given and made.shape[-1:] > given[0].shape[-1:]:
         return "beside"
-    is_all_made = all(maker is not None for maker in flow.makers[node])
+    is_all_made = all(maker is not None for maker in flow.makers[node]) or joins_given_rows(flow, node)
     return "join" if flow.op(node) in JOINS - {"cache"} and is_all_made else "cache"
+
+
+def joins_given_rows(flow: Flow, node: int) -> bool:
+    """Whether rows that no step made are put beside a stream's, before layers make keys of both (Transformer-XL).
+
+    What is kept of rows that a layer made, and that others are made of later, is a cache (DeepSeek's).
+    """
+    made = [maker for maker in flow.makers[node] if maker is not None]
+    if flow.op(node) not in SIDE_BY_SIDE or len(made) != 1 or len(flow.makers[node]) != 2:
+        return False
+    own: int | None = made[0]
+    while own is not None and (flow.op(own) in CARRYING or find_any_norm(flow, own) is not None or is_cut(flow, own)):
+        norm = find_any_norm(flow, own)
+        own = flow.makers[own if norm is None else min(norm.nodes)][0]
+    onward = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: not works_on(flow, one))}
+    is_worked_on = any(is_linear(flow, reader) for one in onward for reader in flow.readers.get(one, ()))
+    return is_worked_on and (own is None or not is_linear(flow, own))
+
+
+def works_on(flow: Flow, node: int) -> bool:
+    """Whether a step makes other rows of those that it reads, by weights or in a product."""
+    return is_linear(flow, node) or is_product(flow, node)
 
 
 def cut_before(flow: Flow, place: int) -> int | None:

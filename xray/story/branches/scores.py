@@ -10,6 +10,7 @@ from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.caps import find_cap
@@ -159,7 +160,13 @@ def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
     shape = flow.output(site.scores).shape
     if alone is None or not alone.size or alone.ndim < 2 or len(shape) < 2:
         return None
-    return alone.reshape(-1, *alone.shape[-2:])[..., : shape[-1]]  # without what stands beside the keys, as sinks do
+    pair = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
+    if pair != (-2, -1):
+        if alone.shape != shape:
+            return None
+        alone = np.moveaxis(alone, pair, (-2, -1))
+    # without what stands beside the keys, as sinks do
+    return alone.reshape(-1, *alone.shape[-2:])[..., : shape[pair[1]]]
 
 
 def sees_no_future(squares: Values) -> bool | None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.passages.added_places import before_zeroed, count_learned, learned_source
@@ -217,7 +217,17 @@ def count_params(flow: Flow, *places: int) -> int:
     counted = sum({flow.steps[one].path: flow.steps[one].params for one in outermost}.values())
     apart = {place for place, one in whole.items() if not flow.steps[one].params}
     apart |= {one for one in outermost if len(outermost) > 1 and asks(flow, one, places)}
-    return counted + sum(count_read(flow, place, outermost) for place in apart)
+    return counted + sum(count_read(flow, place, outermost) + count_joined(flow, place, places) for place in apart)
+
+
+def count_joined(flow: Flow, place: int, places: Collection[int]) -> int:
+    """How many numbers of learned rows a step is given end to end, put there by none of some steps.
+
+    So the biases of queries and values are, with zeros between them (Swin Transformer V2).
+    """
+    joins = [maker for record, maker in flow.given(place) if maker not in places and len(record.shape) == 1]
+    parts = [one for node in joins if node is not None and flow.op(node) in SIDE_BY_SIDE for one in flow.given(node)]
+    return sum(prod(record.shape) for record, _ in parts if record.role == "parameter")
 
 
 def asks(flow: Flow, place: int, places: Collection[int]) -> bool:

@@ -33,7 +33,7 @@ from xray.story.charts.chart import (
     name_learned,
 )
 from xray.story.entrance.also_given import IDS, add_others, count_arguments, find_behind_others, tell_joined
-from xray.story.entrance.inputs import list_worked_out, name_own
+from xray.story.entrance.inputs import is_held_inside, list_worked_out, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.added_places import learned_source
@@ -304,6 +304,8 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node)):
                 continue
             if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
+                continue
+            if reads == "vectors" and is_held_inside(flow, record, node):
                 continue
             given = flow.steps[node], record, node
             is_picture = reads in ("image", "video")

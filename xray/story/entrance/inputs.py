@@ -77,6 +77,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
             return "video"
         if axes == len(source.shape) > len(("batch", "channels", "height", "width")) and is_deep(flow, min(finders)):
             return None  # a film, or a body in space (Wan)
+        if axes < MAP == len(read) and read[1] > 1:
+            return None  # maps of several channels, laid out of rows of numbers (Decision Transformer's frames)
         return "image" if axes >= 4 and not is_sound(source) else "audio"
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]

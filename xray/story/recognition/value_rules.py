@@ -294,7 +294,7 @@ RULES: dict[str, Rule] = {
     "tril": triangle(np.tril),
     "cumsum": total,
     "cat": join,
-    **dict.fromkeys(RESHAPES, reshape),
+    **dict.fromkeys(RESHAPES | {"view_as", "reshape_as"}, reshape),
     **dict.fromkeys(SAME, cast),
     "any": along(np.any),
     "all": along(np.all),

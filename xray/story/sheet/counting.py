@@ -54,25 +54,38 @@ class Count:
         for node in sorted(nodes):
             here, best = node, None
             while here is not None:
-                if self.params(here) and is_whole(here):
-                    best = best if self.lacks(here) else here
+                if self.params(here) and is_whole(here) and self.may_count(here, best):
+                    best = here
                 elif here != node and not is_whole(here):
                     break
-                here = self.flow.places.get(self.flow.steps[here].parent or "")  # type: ignore[assignment]
+                here = self.parent(here)  # type: ignore[assignment]
             if best is not None:
                 found[best] = None
         return tuple(found)
 
-    @once_each
-    def lacks(self, place: int) -> bool:
-        """Whether a block runs modules of another one and has fewer parameters than they (codertimo's BERT).
+    def parent(self, place: int) -> int | None:
+        """The block that a step stands in."""
+        return self.flow.places.get(self.flow.steps[place].parent or "")
 
-        So does a sublayer that is handed a function which calls `forward` of a module, not the module.
-        """
-        within = f"{self.flow.steps[place].path}."
-        others = (self.flow.steps[one] for one in self.inside.get(place, ()))
-        is_foreign = any(step.params and not step.path.startswith(within) for step in others)
-        return is_foreign and self.ran(place) > self.params(place)
+    def is_foreign(self, place: int) -> bool:
+        """Whether a block that runs a module does not hold its weights: a network of biases, say (x-transformers)."""
+        around, step = self.parent(place), self.flow.steps[place]
+        if around is None or not step.params:
+            return False
+        return self.flow.steps[around].path not in paths_above(step.path) and self.own_params(around) < 0
+
+    def may_count(self, block: int, inner: int | None) -> bool:
+        """Whether the parameters of a block are also those of one inside it: not of one that another block holds."""
+        if inner is None or not self.is_foreign(inner):
+            return True
+        return self.flow.steps[block].path in paths_above(self.flow.steps[inner].path)
+
+    def is_handed_in(self, place: int, block: int) -> bool:
+        """Whether a step works with learned rows that a block around it was given: it holds none (Transformer-XL)."""
+        given, own = (
+            {one.shape for one in self.flow.steps[here].inputs if one.role == "parameter"} for here in (block, place)
+        )
+        return place != block and not self.flow.steps[place].params and bool(own) and own <= given
 
     @cached_property
     def run_outside(self) -> dict[str, set[str]]:
@@ -183,7 +196,7 @@ class Count:
                     self.key(one): step.settings
                     for one, step in enumerate(inside, place)
                     if SAME_WEIGHTS in step.settings
-                    and not self.hands_on(one)
+                    and not (self.hands_on(one) or self.is_handed_in(one, place))
                     and (step.settings[SAME_WEIGHTS_AS] not in own or self.was_worked_with(one, place))
                 }
                 counts = (settings[SAME_WEIGHTS] for settings in shared.values())

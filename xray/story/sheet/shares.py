@@ -114,7 +114,7 @@ def list_shares(
             found.extend((f"{name}, {part}", role, held) for part, held in parts)
             counted.append((count, []))
         else:
-            found.append((f"{name}, {SOME_IN_COMMON}", role, total))
+            found.append((f"{name}, {SOME_IN_COMMON}" if total > common[1] else name, role, total))
         counted.append((count, groups))
 
     firsts = [column for column in columns if column.is_first]

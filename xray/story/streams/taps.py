@@ -4,8 +4,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
+from xray.ir.trace import Step
 from xray.story.recognition.between import list_reading_data
+
+PICKING = frozenset({"index", "narrow", "slice", "select"})
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,24 @@ def leaves_last(flow: Flow, given: Collection[int], taken: Collection[int]) -> b
     """
     out, free = flow.one_pass.results, [one for place in given for one in flow.readers.get(place, ())]
     moved = {*given, *flow.ahead(*free, within=lambda one: flow.op(one) in CARRYING and one not in taken)}
+    joined = [one for place in moved for one in flow.readers.get(place, ()) if joins_none_made(flow, one)]
+    moved |= {*flow.ahead(*joined, within=lambda one: one in joined or flow.op(one) in CARRYING | PICKING)}
     onward = {one for place in moved for one in flow.readers.get(place, ())} - moved
     made = [one for one in flow.ahead(*onward, within=lambda one: one not in taken) if flow.is_leaf(one)]
     is_handed = not out.isdisjoint(flow.steps[one].id for one in moved if flow.is_leaf(one))
-    is_made = any(flow.steps[one].params for one in made) and not out.isdisjoint(flow.steps[one].id for one in made)
+    is_learned = any(flow.steps[one].params or is_given_weights(flow.steps[one]) for one in made)
+    is_made = is_learned and not out.isdisjoint(flow.steps[one].id for one in made)
     return is_handed and is_made
+
+
+def is_given_weights(step: Step) -> bool:
+    """Whether a step of no module of its own works with weights, as a head may with those of the entrance."""
+    return any(record.role == "parameter" for record in step.inputs)
+
+
+def joins_none_made(flow: Flow, node: int) -> bool:
+    """Whether a step puts nothing but rows that no step made beside those of one (Transformer-XL's next memory)."""
+    return flow.op(node) in SIDE_BY_SIDE and sum(maker is not None for maker in flow.makers[node]) == 1
 
 
 def follow_out(flow: Flow, number: int, given: Collection[int], taken: Collection[int]) -> Tap | None:
