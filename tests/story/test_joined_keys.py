@@ -20,8 +20,9 @@ HEADS, HEAD = 3, 6
 class Joined(nn.Module):
     """Attention of a stream to itself and to rows from elsewhere, by the same weights (T5Gemma 2), or by `own` ones.
 
-    Queries and keys may be normed, and turned by their places: `turned` says whether "own" ones are, or "all". Rows
-    from elsewhere may go through a norm before, by which both their keys and their values are made.
+    Queries and keys may be normed, and turned by their places: `turned` says whether "own" ones are, "all", or "joined"
+    ones, all at once. Rows from elsewhere may go through a norm before, by which both their keys and their values are
+    made.
     """
 
     def __init__(self, *, own=False, normed=False, turned="", before=False, window=None):
@@ -35,9 +36,11 @@ class Joined(nn.Module):
 
     def forward(self, x, memory, mask):
         memory = memory if self.before is None else self.before(memory)
-        query, key = (self.turn(self.heads(one), self.turned) for one in (self.q(x), self.k(x)))
+        late = self.turned == "joined"
+        query, key = (self.heads(one) for one in (self.q(x), self.k(x)))
+        query, key = self.turn(query, self.turned), self.turn(key, self.turned and not late)
         other = self.turn(self.heads(self.other_k(memory)), self.turned == "all")
-        keys = torch.cat([key, other], dim=2)
+        keys = self.turn(torch.cat([key, other], dim=2), late)
         values = torch.cat([self.heads(self.v(x), None), self.heads(self.other_v(memory), None)], dim=2)
         scores = (query @ keys.mT / HEAD**0.5).masked_fill(mask, -torch.inf)
         return self.o((scores.softmax(-1) @ values).transpose(1, 2).flatten(2))
@@ -217,6 +220,7 @@ def test_memory_is_led_to_joint_attentions_that_are_one_box_each_too():
     [
         ("own", "queries and keys are turned by their place, but not keys of another stream."),
         ("all", "queries and keys are turned by their place."),
+        ("joined", "queries and keys are turned by their place."),
     ],
 )
 def test_it_is_said_whether_keys_of_another_stream_are_turned_too(turned, told):

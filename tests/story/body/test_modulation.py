@@ -171,6 +171,37 @@ def test_a_condition_made_of_what_the_model_holds_is_named_by_no_argument():
     assert column.condition.nodes[-1].extra == "132 parameters"
 
 
+class Timed(torch.nn.Module):
+    """Norms are scaled by waves of two numbers, each with linear layers of its own (Flux's time and guidance)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(12)
+        self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
+        self.first, self.second = torch.nn.Linear(10, 12), torch.nn.Linear(10, 12)
+
+    def forward(self, rows, time, guidance):
+        pace = self.first(self.wave(time)) + self.second(self.wave(guidance))
+        for _ in range(2):
+            read = self.norm(rows) * (1 + pace)[:, None]
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+    def wave(self, number):
+        angles = number[:, None] * torch.arange(5)
+        waves = torch.cat([angles.sin(), angles.cos()], dim=-1)
+        return torch.cat([waves[:, 5:], waves[:, :5]], dim=-1)
+
+
+def test_each_of_two_numbers_goes_through_sines_and_cosines_of_its_own():
+    (column,) = read_columns(xray.trace(Timed(), torch.rand(2, 7, 12), torch.rand(2), torch.rand(2)))
+
+    labels = {node.key: node.label for node in column.condition.nodes}
+    led = [(labels[edge.source], labels[edge.target]) for edge in column.condition.edges]
+    assert [way for way in led if "LINEAR" in way[1]] == [("SINES AND COSINES", "LINEAR")] * 2
+    assert [way for way in led if "SINES" in way[1]] == [("FROM OUTSIDE", "SINES AND COSINES")] * 2
+
+
 class Scaled(torch.nn.Module):
     """Layers, be it with a linear layer for each of them that a condition goes through first."""
 

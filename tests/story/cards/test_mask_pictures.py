@@ -42,6 +42,7 @@ def test_the_matrix_that_is_drawn_shows_what_the_mask_hides(cells, number, told)
         ((".fb", "..b"), ["may be read", "the future, hidden", "padding and future"]),
         ((".xx", "..x"), []),
         (("..p", "..p"), []),
+        ((".xpp", "..pp"), []),
     ],
 )
 def test_cells_that_hide_for_several_reasons_are_told_apart_below(rows, told):

@@ -15,7 +15,8 @@ from xray.story.cards.boxless import list_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_around
-from xray.story.sheet.shares import list_idle, list_learned_for_many
+from xray.story.sheet.parts import list_learned_for_many
+from xray.story.sheet.shares import list_idle
 
 
 class Layer(nn.Module):

@@ -18,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.kinds import EXCHANGES
+from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import (
     ALONG_V,
@@ -343,8 +344,17 @@ def cut_tail(flow: Flow, nodes: Collection[int]) -> list[Part]:
         if before is not None and part.kind == "rotate" and before.kind == "heads" and is_cut(flow, before.nodes[-1]):
             found[-1] = replace(part, nodes=(*before.nodes, *part.nodes))
         else:
-            found.append(part)
+            found.append(replace(part, record=find_taken(flow, part, nodes)))
     return found
+
+
+def find_taken(flow: Flow, part: Part, nodes: Collection[int]) -> TensorRecord:
+    """What a part of a way gives on: of a cut that output which the others read, where it is one (Mochi's words)."""
+    last = part.nodes[-1]
+    readers = (node for node in flow.readers.get(last, ()) if node in nodes)
+    taken = [record for node in readers for record, maker in flow.given(node) if maker == last]
+    is_cut = len(flow.steps[last].outputs) > 1 and part.record is flow.output(last)
+    return taken[0] if is_cut and len({record.output for record in taken}) == 1 else part.record
 
 
 def name_linear(flow: Flow, part: Part) -> str:

@@ -216,9 +216,14 @@ def even_cuts(flow: Flow, ways: Sequence[Sequence[Part]]) -> list[Sequence[Part]
 
 
 def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
-    """The steps of a branch up to the end of the norm that it begins with: they are drawn apart."""
+    """The steps of a branch up to the end of the norm that it begins with: they are drawn apart.
+
+    What stands beside its attention may begin with another norm, behind that in order (Branchformer).
+    """
     norms = opening_norms(flow, found.region, found.region.start)
     inner = found.region.inner
+    led = () if found.site is None else {*flow.behind(found.site.weighted_sum, within=inner.__contains__)}
+    norms = [norm for norm in norms if not led or norm.end in led]
     ends = [
         node
         for norm in norms

@@ -5,7 +5,17 @@ from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, COPIES, FINDINGS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    COPIES,
+    FINDINGS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+    TURNS,
+    WRITES,
+)
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
@@ -38,6 +48,8 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
         kind = "apart"
     elif len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
         kind = "kept"
+    elif kind == "cache" and any(flow.op(node) in WRITES for node in part.nodes):
+        kind = "store"  # what stands there at other places is not known: it may be room for later ones (gpt-fast)
     elif kind == "heads" and name_taken_rows(flow, part):
         kind = "taken"
     elif len(letters) == 1 and (keeps_rows(flow, part) or keeps_one_head(flow, part)):

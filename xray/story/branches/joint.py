@@ -30,8 +30,13 @@ def find_beside(flow: Flow, key: Side, region: Region) -> int | None:
 
 
 def leaves_unturned(flow: Flow, key: Side, region: Region) -> bool:
-    """Whether keys that are put beside a branch's own come from their linear layer without a turn by their places."""
-    maker = find_beside(flow, key, region)
+    """Whether keys that are put beside a branch's own come from their linear layer without a turn by their places.
+
+    Nor are they turned with the own ones, where both stand side by side (Flux).
+    """
+    join, maker = next(find_joins(flow, key, region), (None, None))
+    if join is None or is_rotary(flow, {*flow.ahead(join, within=key.nodes.__contains__)}):
+        return False
     way = {*flow.behind(maker, most=MOST_BEHIND, ends=lambda here: is_linear(flow, here))}
     made = {*flow.ahead(*(here for here in way if is_linear(flow, here)), within=way.__contains__)}
     return bool(made) and not is_rotary(flow, made)

@@ -37,13 +37,11 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
         if not is_substance(flow, node, nodes):
             labels[node] = told
     waves = list_waves(flow, nodes)
-    labels |= {node: f"SINES AND COSINES{name_lone(flow, node, nodes, given)}" for node in waves[-1:]}
+    labels |= {node: f"SINES AND COSINES{name_lone(flow, node, nodes, given)}" for node in waves}
     labels |= {node: name_scale(flow, node) for node in nodes if scales_rows(flow, node)}
-    chart = chart_operations(flow, nodes, max(nodes), labels, "beside")
+    chart = chart_operations(flow, nodes, max(nodes), labels, "beside", folded=waves)
     if chart is None:
         return None
-    for node in waves[:-1]:
-        chart = skip_node(chart, f"beside{node}")
 
     def settle(node: Node) -> Node:
         place = flow.places[node.steps[0].id] if node.steps else -1
@@ -120,27 +118,17 @@ def add_input(chart: Chart, reader: str, name: str, record: TensorRecord) -> Cha
     return replace(chart, nodes=tuple(nodes), edges=(*chart.edges, Edge(below.key, reader)))
 
 
-def list_waves(flow: Flow, nodes: Collection[int]) -> list[int]:
-    """The steps that put sines and cosines side by side, and such halves in another order, in order."""
-    found: list[int] = []
+def list_waves(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[int, ...]]:
+    """The steps that put sines and cosines side by side, each with those that make these.
+
+    Where another step puts such halves in another order, it stands for both.
+    """
+    found: dict[int, tuple[int, ...]] = {}
     for node in sorted(nodes):
         makers = [flow.carried_from(maker, CARRYING) for maker in flow.makers[node]]
-        if flow.op(node) in SIDE_BY_SIDE and all(
-            maker is not None and (flow.op(maker) in ("sin", "cos") or maker in found) for maker in makers
-        ):
-            found.append(node)
-    return found
-
-
-def skip_node(chart: Chart, key: str) -> Chart:
-    """The chart without a node: what went into it goes on to what read it, and all above it stands a row lower."""
-    if all(node.key != key for node in chart.nodes):
-        return chart
-    row = chart.node(key).row
-    is_alone = sum(node.row == row for node in chart.nodes) == 1
-    before = [edge.source for edge in chart.edges if edge.target == key]
-    after = [edge.target for edge in chart.edges if edge.source == key]
-    edges = [edge for edge in chart.edges if key not in (edge.source, edge.target)]
-    edges += [Edge(source, target) for source in before for target in after]
-    nodes = [replace(node, row=node.row - (is_alone and node.row > row)) for node in chart.nodes if node.key != key]
-    return replace(chart, nodes=tuple(nodes), edges=tuple(dict.fromkeys(edges)))
+        waves = [one for one in makers if one is not None and (flow.op(one) in ("sin", "cos") or one in found)]
+        if flow.op(node) in SIDE_BY_SIDE and len(waves) == len(makers):
+            inner = {one for wave in waves for one in found.get(wave, (wave,)) if one in nodes}
+            found[node] = tuple(sorted({node, *inner}))
+    inside = {one for node, group in found.items() for one in group if one != node}
+    return {node: group for node, group in found.items() if node not in inside}

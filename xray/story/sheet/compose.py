@@ -39,8 +39,9 @@ from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
+from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame, list_around_layers
-from xray.story.sheet.shares import count_undrawn, list_learned_for_many, list_shares
+from xray.story.sheet.shares import count_undrawn, list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN, PAGE_RATIO

@@ -6,15 +6,18 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.remembering import once_for
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.body.stages import Branching, Staging
+from xray.story.body.towers import Towering
 from xray.story.branches.operands import read_sides
 from xray.story.branches.others import list_other_way
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_branch
 from xray.story.passages.learned_steps import holds_learned
+from xray.story.recognition.between import list_reading_data
 from xray.story.sheet.counting import Count
 
 COMMON, AROUND = "common norms", "around sublayers"
@@ -163,3 +166,32 @@ def find_read(chart: Chart) -> tuple[Step, TensorRecord | None]:
     steps = node.steps or chart.nodes[-1].steps[:1]
     alike = ((step, one) for step in reversed(steps) for one in step.inputs if record and one.shape == record.shape)
     return next(((step, one) for step, one in alike if one.source not in own), (steps[-1], record))
+
+
+@once_for
+def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
+    """The steps that read learned numbers of no module for several of a tower's layers, and what these are till then.
+
+    So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
+    What makes something else of them for one layer alone is that layer's (Conditional DETR).
+    """
+    stagings = [staging for layer in towering.layers for staging in layer]
+    inner = frozenset[int]().union(*(joint.region.inner for staging in stagings for joint in staging.joints))
+    data = list_reading_data(flow) | inner  # be it that no data has come to a layer so far (MaskFormer's first one)
+    layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
+    starts = [
+        place
+        for place, step in enumerate(flow.steps)
+        if flow.is_leaf(place) and not step.params and place not in data and reads_weights(flow, place)
+    ]
+    met: dict[int, frozenset[int]] = {}
+    for node in sorted(flow.ahead(*starts, within=lambda one: one not in data), reverse=True):  # readers stand behind
+        readers = flow.readers.get(node, ())
+        own = {number for number, layer in enumerate(layers) if not layer.isdisjoint(data.intersection(readers))}
+        met[node] = frozenset(own).union(*(met[reader] for reader in readers if reader not in data))
+    return frozenset(node for node, reached in met.items() if len(reached) > 1)
+
+
+def reads_weights(flow: Flow, node: int) -> bool:
+    """Whether a step is given learned numbers."""
+    return any(record.role == "parameter" for record in flow.steps[node].inputs)

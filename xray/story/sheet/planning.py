@@ -32,7 +32,7 @@ from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count
-from xray.story.sheet.parts import find_entering, list_parts
+from xray.story.sheet.parts import find_entering, list_learned_for_many, list_parts
 from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
@@ -161,6 +161,7 @@ def plan_frames(
     frames = []
     beside, around = list_condition(towering), list_around_layers(flow, towering)
     around |= list_serving_several(flow, towering.layers, beside)
+    around |= frozenset[int]().union(*(list_learned_for_many(flow, one) for one in (towering, *towers)))
     around |= frozenset[int]().union(*map(list_condition, towers)) - beside
     if towering.condition is not None and towering.tower.looked_at:  # no layer's own
         around |= towering.condition.nodes

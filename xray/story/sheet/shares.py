@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
-from xray.ir.flow.remembering import once_for
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, name_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
@@ -22,7 +21,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN, SOME_IN_COMMON
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Count, count_in
-from xray.story.sheet.parts import AROUND, COMMON, list_parts
+from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts, reads_weights
 from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
@@ -55,11 +54,6 @@ def list_put_beside(flow: Flow, nodes: Collection[int], led: Collection[int]) ->
         met = {reader for one in way for reader in flow.readers.get(one, ()) if reader in led}
         found |= {node} if not held and met and all(flow.op(one) in SIDE_BY_SIDE for one in met) else set()
     return found
-
-
-def reads_weights(flow: Flow, node: int) -> bool:
-    """Whether a step is given learned numbers."""
-    return any(record.role == "parameter" for record in flow.steps[node].inputs)
 
 
 def list_shares(
@@ -258,30 +252,6 @@ def list_lent(columns: Sequence[Column]) -> dict[tuple[int, int], set[int]]:
             if len(holders) == 1 and (giver := min(holders)) < end:
                 found.setdefault((end, giver), set()).add(node)
     return found
-
-
-@once_for
-def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
-    """The steps that read learned numbers of no module for several of a tower's layers, and what these are till then.
-
-    So a row is added to the places of each map, and all layers of Grounding DINO's encoder read what these are then.
-    What makes something else of them for one layer alone is that layer's (Conditional DETR).
-    """
-    stagings = [staging for layer in towering.layers for staging in layer]
-    inner = frozenset[int]().union(*(joint.region.inner for staging in stagings for joint in staging.joints))
-    data = list_reading_data(flow) | inner  # be it that no data has come to a layer so far (MaskFormer's first one)
-    layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
-    starts = [
-        place
-        for place, step in enumerate(flow.steps)
-        if flow.is_leaf(place) and not step.params and place not in data and reads_weights(flow, place)
-    ]
-    met: dict[int, frozenset[int]] = {}
-    for node in sorted(flow.ahead(*starts, within=lambda one: one not in data), reverse=True):  # readers stand behind
-        readers = flow.readers.get(node, ())
-        own = {number for number, layer in enumerate(layers) if not layer.isdisjoint(data.intersection(readers))}
-        met[node] = frozenset(own).union(*(met[reader] for reader in readers if reader not in data))
-    return frozenset(node for node, reached in met.items() if len(reached) > 1)
 
 
 def count_late(counted: Sequence[tuple[Count, list[set[int]]]], known: Collection[str]) -> list[int]:
