@@ -97,9 +97,9 @@ def read_stations(model):
     return [describe_stage(tower, one) for one in stages if isinstance(one.branches[0], Attention)]
 
 
-def test_places_of_a_block_of_a_map_see_no_more_than_that():
+def test_places_of_a_block_of_a_map_see_no_more_than_that_nor_those_of_a_map_of_one_block():
     assert read_stations(Blocks()) == [
-        "Every place looks at no more than 9 places, in 1 of 2 layers; in the other it looks at every other.",
+        "Every place looks at no more than 9 places.",
         "Every place looks at every other.",
     ]
 

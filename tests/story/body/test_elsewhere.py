@@ -159,7 +159,7 @@ def test_places_of_a_window_or_of_a_grid_are_counted():
 def test_the_class_token_has_layers_of_its_own_that_look_at_the_patches():
     patches, token = anatomy(kept("cait_xxs24_224")[0]).towers
 
-    assert not any(isinstance(branch, Attention) for branch in patches.branches)  # its heads are mixed: not known
+    assert {one.mixed_heads for one in patches.branches if isinstance(one, Attention)} == {"both"}
     assert (patches.layers, token.layers) == (24, 2)
     assert [(one.beside, one.heads) for one in token.branches if isinstance(one, Attention)] == [("vision", 4)]
 

@@ -83,11 +83,14 @@ class Overlapping(nn.Module):
         return x
 
 
-@pytest.mark.parametrize("make", [Locals, Overlapping])
-def test_each_layer_of_each_stage_has_its_attention_and_its_feed_forward(make):
+@pytest.mark.parametrize(
+    ("make", "layer"),
+    [(Locals, ["attention", "convolution", "feed_forward"]), (Overlapping, ["attention", "feed_forward"])],
+)
+def test_each_layer_of_each_stage_has_its_attention_and_its_feed_forward(make, layer):
     torch.manual_seed(0)
     (tower,) = xray.anatomy(xray.trace(make().eval(), torch.rand(2, 3, 32, 32))).towers
 
     parts = [[branch.part for stage in group.stages for branch in stage.branches] for group in tower.groups]
     assert [group.count for group in tower.groups] == [2, 2]
-    assert parts == [["attention", "feed_forward"]] * 2
+    assert parts == [layer] * 2
