@@ -59,7 +59,7 @@ class Finder(nn.Module):
         self.patches = nn.Conv2d(3, EYE, 4, stride=4)
         self.eye, self.layers = nn.ModuleList(Block() for _ in range(4)), make_layers(LATER, 3)
         self.coarse: nn.Module = nn.Conv2d(EYE, WIDTH, 2, stride=2)
-        self.finer = nn.Conv2d(EYE, WIDTH, 1)
+        self.finer: nn.Module = nn.Conv2d(EYE, WIDTH, 1)
         self.encoder = Encoder(is_whole)
         self.merge = nn.Conv2d(WIDTH if is_whole else 2 * WIDTH, LATER, 1)
         self.score = nn.Linear(LATER, 1)
@@ -166,6 +166,29 @@ class Staged(Finder):
         for layer in self.layers:
             x = layer(x, memory)
         return x
+
+
+class Bringing(Encoder):
+    """An encoder that convolves the finer map itself, before its layers (RT-DETR of Kornia)."""
+
+    def __init__(self):
+        super().__init__(is_whole=True)
+        self.bring = nn.Conv2d(EYE, WIDTH, 1)
+
+    def forward(self, x, finer):
+        return super().forward(x, self.bring(finer))
+
+
+def test_a_map_that_the_encoder_itself_brings_to_its_width_comes_from_the_eye_too():
+    torch.manual_seed(0)
+    model = Finder(is_whole=True)
+    model.finer, model.encoder = nn.Identity(), Bringing()
+    trace = xray.trace(model.eval(), torch.rand(2, 3, 16, 32))
+    _, encoder, _ = read_columns(trace)
+    boxes = {node.key: [step.path for step in node.steps] for node in encoder.exit.nodes}
+
+    assert [boxes[key] for key in encoder.exit.memory] == [["encoder.bring"]]
+    assert all("encoder.bring" not in boxes[key] for key in encoder.exit.feet)
 
 
 @pytest.mark.parametrize("is_inside", [True, False], ids=["in its block", "behind it"])

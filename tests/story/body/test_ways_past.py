@@ -9,6 +9,7 @@ import xray
 from xray.story.anatomy.tree import Bridge
 from xray.story.cards.pattern import list_parts
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.planning import list_around_layers
 
 CHANNELS, WIDER, STAGE = 6, 10, 4
 
@@ -132,3 +133,26 @@ def test_a_convolution_past_which_two_places_become_their_mean_is_a_sublayer():
     parts = [[branch.part for stage in group.stages for branch in stage.branches] for group in tower.groups]
     assert ["attention", "convolution", "feed_forward"] in parts
     assert ("pool",) in [stage.past for group in tower.groups for stage in group.stages]
+
+
+class Apart(nn.Module):
+    """Convolutions in a block of their own, beside which the stream goes through one too, as large as it was."""
+
+    def __init__(self, past):
+        super().__init__()
+        ways = (nn.Conv2d(CHANNELS, CHANNELS, 3, 1, 1, bias=False) for _ in range(2))
+        self.convs = nn.Sequential(next(ways), nn.BatchNorm2d(CHANNELS), nn.ReLU(), next(ways))
+        self.past = past
+
+    def forward(self, x):
+        return torch.relu(self.convs(x) + self.past(x))
+
+
+def test_what_the_stream_goes_through_past_a_block_of_convolutions_is_the_layers():
+    past = nn.Conv2d(CHANNELS, CHANNELS, 1, bias=False)
+    layers = [Apart(past if number == 0 else nn.Identity()) for number in range(4)]
+    model = nn.Sequential(nn.Conv2d(3, CHANNELS, 3), *layers, nn.Flatten(2))
+    (found,) = read_columns(xray.trace(model.eval(), torch.rand(2, 3, 26, 26)))
+
+    flow = found.reading.flow
+    assert not [node for node in list_around_layers(flow, found.towering) if flow.steps[node].params]

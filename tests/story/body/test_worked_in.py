@@ -52,3 +52,43 @@ def test_towers_with_sums_and_weights_in_common_are_none(looked_back, is_told):
     (forward,) = xray.trace(Pair(looked_back=looked_back).eval(), torch.rand(BATCH, 3, 16, 16)).passes
 
     assert bool(read_pass(forward).towers) == is_told
+
+
+class Matched(nn.Module):
+    """What a layer adds to rows is worked out of them, or of those of another image."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x, other):
+        weights = (self.query(x) @ self.key(other).mT).softmax(-1)
+        return x + self.out(weights @ self.value(other))
+
+
+class Matching(nn.Module):
+    """Two images go through the same layers, and look at themselves and each other in turn (LoFTR); or go as one."""
+
+    def __init__(self, *, are_apart):
+        super().__init__()
+        self.lay, self.are_apart = nn.Conv2d(3, WIDTH, 4, 4), are_apart
+        self.layers = nn.ModuleList(Matched() for _ in range(4))
+
+    def forward(self, images):
+        rows = self.lay(images).flatten(2).mT
+        if not self.are_apart:
+            for layer in self.layers:
+                rows = layer(rows, rows)
+            return rows
+        one, other = rows[:1], rows[1:]
+        for number, layer in enumerate(self.layers):
+            one = layer(one, other if number % 2 else one)
+            other = layer(other, one if number % 2 else other)
+        return one @ other.mT
+
+
+@pytest.mark.parametrize("are_apart", [True, False])
+def test_two_images_that_go_through_the_same_layers_are_no_branches_of_one(are_apart):
+    (forward,) = xray.trace(Matching(are_apart=are_apart).eval(), torch.rand(2, 3, 16, 16)).passes
+
+    assert bool(read_pass(forward).towers) != are_apart

@@ -12,6 +12,7 @@ from torch import nn
 import xray
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.kinds import only_moves
+from xray.story.body.towers import list_results
 from xray.story.cards.boxless import find_unsaid, list_drawn_once, list_stood_for, list_unsaid, span_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.facts.unsaid import is_bias, is_lost, list_of_numbers
@@ -81,6 +82,32 @@ def list_twice(columns):
 @pytest.mark.parametrize("name", NAMES)
 def test_no_step_of_a_recorded_run_stands_in_two_charts(name):
     assert list_twice(read_columns(recorded(name))) == []
+
+
+def list_astray(phase):
+    """The lowest boxes above a tower's layers, by their paths, to which a line leads from these, and that read none."""
+    chart, flow, own = phase.exit, phase.reading.flow, phase.towering.nodes | list_results_of(phase)
+    boxed = {flow.places[step.id] for node in chart.nodes for step in node.steps if step.id in flow.places}
+    found = []
+    for node in (chart.node(key) for key in chart.feet if key not in chart.memory):
+        steps = {flow.places[step.id] for step in node.steps if step.id in flow.places}
+        free = set(range(len(flow.steps))) - boxed | steps | own
+        way = {*flow.behind(*steps, within=free.__contains__, ends=own.__contains__)}
+        found += [node.steps[0].path] if steps and way.isdisjoint(own) else []
+    return found
+
+
+def list_results_of(phase):
+    """What the layers of a tower end with."""
+    return {*list_results(phase.reading.flow, phase.towering), phase.towering.last_layer}
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NAMES)
+def test_no_line_leads_from_the_layers_of_a_recorded_run_to_what_does_not_read_them(name):
+    phases = [phase for column in read_columns(recorded(name)) for phase in column.phases if phase.exit is not None]
+
+    assert [path for phase in phases for path in list_astray(phase)] == []
 
 
 class Given(nn.Module):

@@ -69,3 +69,25 @@ def test_of_a_part_whose_numbers_go_nowhere_that_is_said_and_not_what_it_works_o
 
     assert ("nothing reads what it gives" in text) == is_lost
     assert ("tanh" in text) <= (not is_lost)
+
+
+class PoolsOn(Pools):
+    """The same, and what is pooled is read by another part, whose numbers go nowhere (LoFTR's finer maps)."""
+
+    def __init__(self):
+        super().__init__(hands=False)
+        self.narrow = nn.Linear(31, 5)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        self.narrow(self.pool(x[:, 0]).exp())
+        return self.head(x)
+
+
+def test_what_another_part_reads_is_not_read_by_nothing_be_that_one_itself():
+    boxes = compose_poster(xray.trace(PoolsOn().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width).boxes
+    text = " ".join("".join(run.text for run in line) for box in boxes for line in box.lines)
+
+    assert "pool (682), narrow (160; nothing reads what it gives)" in text

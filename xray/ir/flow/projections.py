@@ -1,9 +1,10 @@
 """Linear layers however they are written: a step that multiplies what it reads by learned numbers."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import JOINS, PRODUCTS, SHAPING
+from xray.ir.flow.operation_kinds import FINDINGS, JOINS, PRODUCTS, SHAPING
 from xray.ir.flow.remembering import once_each
 from xray.ir.flow.softmax_axis import read_equation
+from xray.ir.kinds import is_pointwise
 from xray.ir.records import TensorRecord
 
 PICKS = frozenset({"index", "index_select", "gather"})
@@ -105,9 +106,14 @@ def is_weight(flow: Flow, place: int, number: int) -> bool:
 
 
 def is_linear_by_count(flow: Flow, place: int) -> bool:
-    """Whether a module of unknown kind has just the parameters of a linear layer between its two widths."""
+    """Whether a module of unknown kind has just the parameters of a linear layer between its two widths.
+
+    A norm over the batch may have so many by chance: 2 for each channel of a map 16 wide that has 128 (RT-DETR).
+    """
     step = flow.steps[place]
     if not flow.is_leaf(place) or not step.params or len(step.inputs) != 1 or len(step.outputs) != 1:
+        return False
+    if is_pointwise(step.op) or step.op in FINDINGS:
         return False
     before, after = step.inputs[0].shape, step.outputs[0].shape
     if len(before) < 2 or before[:-1] != after[:-1]:

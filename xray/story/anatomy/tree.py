@@ -334,7 +334,8 @@ class Head:
 class Untold:
     """A part of the model that has parameters and no place in the anatomy, or of which no step used one.
 
-    It is `lost` where it ran and nothing reads what it gives, nor what becomes of that: it is not handed out either.
+    It is `lost` where it ran and no other part reads what it gives, or what becomes of that: it is not handed out
+    either.
     """
 
     path: str

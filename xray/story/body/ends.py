@@ -291,10 +291,15 @@ def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
 
 
 def is_led_nowhere(flow: Flow, path: str) -> bool:
-    """Whether nothing that a part works out leads to what is handed out (SigLIP for classes)."""
+    """Whether nothing that a part works out leads to what is handed out, or to another part (SigLIP for classes).
+
+    So it is not where what becomes of it is read by nothing in the end (finer maps of LoFTR, no match found).
+    """
     leading = list_leading_on(flow)
-    places = list_calls(flow).get(path, [])
-    return leading is not None and all(leading.isdisjoint(range(place, flow.ends[place])) for place in places)
+    own = {node for place in list_calls(flow).get(path, []) for node in range(place, flow.ends[place])}
+    if leading is None or not leading.isdisjoint(own):
+        return False
+    return not any(flow.is_leaf(node) and flow.steps[node].params for node in {*flow.ahead(*own)} - own)
 
 
 @once

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
@@ -74,6 +74,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
     is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow)
+    is_unread = is_unread or any(add_up_apart(flow, one) for one in towers)
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
@@ -202,6 +203,15 @@ def are_worked_in(flow: Flow, towers: Sequence[Towering]) -> bool:
     return any(
         sums & both and any(flow.is_leaf(node) and flow.steps[node].params for node in both) for sums, both in shared
     )
+
+
+def add_up_apart(flow: Flow, one: Towering) -> bool:
+    """Whether branches of a layer that begin at one point are not added up: two images go each their way (LoFTR).
+
+    They go through the same layers, and look at each other there.
+    """
+    pairs = ((first.add, second.add) for staging in one.stagings for first, second in pairwise(staging.joints))
+    return any(first not in flow.behind(second, within=first.__le__) for first, second in pairs)
 
 
 def outline(tower: Tower) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from xray.ir.flow.remembering import once
-from xray.ir.trace import Trace
+from xray.ir.trace import Step, Trace
 from xray.story.anatomy.tree import Untold
 from xray.story.facts.totals import find_outermost, paths_above
 
@@ -29,15 +29,20 @@ def find_unused(trace: Trace) -> Mapping[str, int] | None:
 def find_idle(trace: Trace) -> dict[str, int]:
     """The outermost modules that never made a number, nor any whose path differs in numbers alone, as experts' do.
 
-    They are of rows that are not there: those of a sound, say, where there are words alone (Higgs Audio V2).
+    They are of rows that are not there: those of a sound, say, where there are words alone (Higgs Audio V2). One in
+    which another with parameters made numbers is none, be it that nothing comes out in the end (LoFTR, no match found).
     """
-    held, works = dict[str, int](), dict[str, bool]()
-    for step in trace.steps:
-        if step.params and step.outputs:
-            kind = name_kind(step.path)
-            works[kind] = works.get(kind, False) or any(prod(record.shape) for record in step.outputs)
-            held[step.path] = step.params
-    idle = {path: params for path, params in held.items() if not works[name_kind(path)]}
+    works = set[str]()
+    for one_pass in trace.passes:
+        steps = {step.id: step for step in one_pass.steps}
+        for step in one_pass.steps:
+            makes = step.params and any(prod(record.shape) for record in step.outputs)
+            here: Step | None = step if makes else None
+            while here is not None:
+                works.add(name_kind(here.path))
+                here = steps.get(here.parent or "")
+    held = {step.path: step.params for step in trace.steps if step.params and step.outputs}
+    idle = {path: params for path, params in held.items() if name_kind(path) not in works}
     return {path: params for path, params in idle.items() if idle.keys().isdisjoint(paths_above(path))}
 
 

@@ -18,7 +18,7 @@ class Leading:
     `inside` are those that stand in the block of the tower that they come from, `between` those below the first layer
     that stand in no tower's block. `onward` are those of no block that lead nowhere but to what stands in a tower's
     block behind its layers, by that tower's end: so finer maps go into the pyramid of an encoder (RT-DETR). With those
-    that stand in the block of the tower that they come from, these are `met` there.
+    that stand in the block of the tower that they come from, or there already, these are `met` there.
     """
 
     inside: Mapping[int, frozenset[int]]
@@ -53,6 +53,9 @@ def read_leading(flow: Flow, towering: Towering, towers: Collection[Towering]) -
     for via, held in [*inside.items()]:
         others = [one for one in towers if one.end not in (via, towering.end)]
         sources = {one.end: one.nodes | list_results(flow, one) for one in others}
+        given = frozenset[int]().union(*sources.values())
+        brought = {node for node in held - reached[via] if comes_from(flow, node, given, towering.entrance)}
+        met |= {via: frozenset(brought)} if brought else {}
         for node in list_leading_only(flow, towering.entrance, held):
             ends = tuple(end for end, tower in sources.items() if comes_from(flow, node, tower, towering.entrance))
             givers = [end for end in ends if end in holders[node]]

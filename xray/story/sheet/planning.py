@@ -326,12 +326,13 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
 
     So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
     the first layer's alone (SAM 3). So would a table that all layers read (RoFormer), be it that what it gives is cut
-    anew in between (LightGlue).
+    anew in between (LightGlue). What a stream goes through on its way past a branch is the layer's.
     """
     layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
     blocks = [find_block(flow, layer) for layer in towering.layers]
     places = [flow.places[block.id] for block in blocks if block is not None]
     inside = {node for place in places for node in range(place, flow.ends[place])}
+    inside |= frozenset[int]().union(*(joint.past for staging in towering.stagings for joint in staging.joints))
     outsides = [set[int]() if block is None else nodes - inside for nodes, block in zip(layers, blocks, strict=True)]
     times = Counter(node for nodes in layers for node in nodes)
     learned = {node for node, step in enumerate(flow.steps) if is_learned(step)}
