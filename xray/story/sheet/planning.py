@@ -148,7 +148,8 @@ def plan_frames(
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
             keys |= {"longer"} if has_longer(chart.nodes) else set()
             keys |= {"joined" for branch in stage.branches if getattr(branch, "joined", None)}
-            kinds[number, place] = describe_boxes(layers[number][place], chart)
+            kinds[number, place] = describe_boxes(flow, layers[number][place], chart)
+            keys |= {f"{op} × {times}" for op, times in kinds[number, place].works}
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)
