@@ -27,6 +27,7 @@ from xray.story.recognition.between import is_linear, name_groups, read_sizes, w
 from xray.story.recognition.turning import is_rotary
 
 PLACES_MIXED = "PLACES MIXED"
+ONE_LINEAR, AND_MORE = "ONE LINEAR FOR", " AND MORE"
 
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
@@ -125,7 +126,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         is_up = part.number > 0 and widens(flow, linears[-1])
         if narrow:
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
-        return f"UP TO {letters}" if is_up else f"ONE LINEAR FOR {letters}"
+        return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"

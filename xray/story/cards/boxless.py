@@ -2,9 +2,12 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import product
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import PRODUCTS, SOFTMAXES
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.stage_names import name_stage
@@ -15,15 +18,41 @@ from xray.story.passages.bridges import list_between
 from xray.story.regions.past_boxes import list_drawn, list_leaving
 from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
-from xray.story.sheet.planning import list_around_layers
+from xray.story.sheet.planning import Panel, list_around_layers
+
+Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
+"""Steps that stand in no box, with the part that they belong to and their pass."""
 
 
 def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
     """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
+    return count_unsaid(find_unsaid(columns))
+
+
+def count_unsaid(unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
+    """How often each operation stands in no box, by the part that it belongs to."""
     found: dict[str, Counter[str]] = {}
-    for name, flow, nodes in find_unsaid(columns):
+    for name, flow, nodes in unsaid:
         found.setdefault(name, Counter()).update(flow.op(node).rstrip("_") for node in nodes)
     return tuple((name, ops) for name, ops in found.items() if ops)
+
+
+def tell_left_out(column: Column, unsaid: Unsaid) -> Column:
+    """The column, its panels told of which an attention has products or a softmax in no box (timm's DiffParallel).
+
+    What its boxes say of scores and weights is but a part of what it does; not where it is told to work in pieces, each
+    as the one that is drawn (Qwen's eye).
+    """
+    flow = column.reading.flow
+    left = {node for _, other, nodes in unsaid if other is flow for node in nodes}
+    weighing = {node for node in left if flow.op(node) in PRODUCTS | SOFTMAXES}
+
+    def tell(panel: Panel) -> Panel:
+        found = [one for one in panel.staging.branches if isinstance(one.branch, Attention) and not one.branch.pieces]
+        return replace(panel, leaves_out=any(not weighing.isdisjoint(one.region.inner) for one in found))
+
+    frames = (replace(frame, panels=tuple(map(tell, frame.panels))) for frame in column.frames)
+    return replace(column, frames=tuple(frames))
 
 
 def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
