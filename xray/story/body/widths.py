@@ -4,12 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch
 from xray.story.body.stages import Staging
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import adds_learned_row, is_linear
+from xray.story.recognition.between import is_linear
 from xray.story.streams.scaled_streams import is_one_number
 
 
@@ -63,9 +63,18 @@ def list_works(flow: Flow, staging: Staging) -> frozenset[tuple[str, tuple[int, 
     sides = (maker for maker in makers if flow.carried_from(maker) not in ends)
     past = {*flow.behind(*sides, within=lambda one: one >= min(inner))} if inner else set[int]()
     found = (node for node in inner - past if flow.is_leaf(node) and flow.op(node) not in CARRYING | DROPOUTS)
-    found = (node for node in found if flow.steps[node].outputs and not adds_learned_row(flow, node))
+    found = (node for node in found if flow.steps[node].outputs and not adds_one_row(flow, node))
     made = ((flow.op(node).rstrip("_"), flow.output(node).shape) for node in found if not is_one_number(flow, node))
     return frozenset((op, shape, count) for (op, shape), count in Counter(made).items())
+
+
+def adds_one_row(flow: Flow, node: int) -> bool:
+    """Whether a step adds one row to the rows of all places, be it laid out first (GPT-NeoX Japanese's last bias)."""
+    if flow.op(node) not in SUMS:
+        return False
+    moves = [maker for maker in flow.makers[node] if maker is not None and flow.op(maker) in CARRYING]
+    given = [*flow.steps[node].inputs, *(record for move in moves for record in flow.steps[move].inputs[:1])]
+    return any(len(record.shape) == 1 for record in given)
 
 
 def goes_by_chance(branch: Branch) -> bool:
