@@ -1,4 +1,4 @@
-"""Attention of which a second product stands in no box: neither its formula nor what it looks at is told."""
+"""Attention of which a second softmax stands in no box: neither its formula nor what it looks at is told."""
 
 import pytest
 import torch
@@ -51,7 +51,7 @@ def read(*parts, batch=BATCH, places=PLACES):
     ("takes", "looks"),
     [(False, "Every place looks at every other."), (True, "Places look at those that they may see.")],
 )
-def test_what_attention_looks_at_and_its_formula_are_told_only_where_all_of_its_products_have_boxes(takes, looks):
+def test_what_attention_looks_at_and_its_formula_are_told_only_where_all_that_it_weighs_by_has_boxes(takes, looks):
     told = tell(takes)
 
     assert any(FORMULA in text for text in told) == (not takes)

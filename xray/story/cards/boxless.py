@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import product
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import PRODUCTS, SOFTMAXES
+from xray.ir.flow.operation_kinds import SOFTMAXES
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
@@ -38,14 +38,14 @@ def count_unsaid(unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
 
 
 def tell_left_out(column: Column, unsaid: Unsaid) -> Column:
-    """The column, its panels told of which an attention has products or a softmax in no box (timm's DiffParallel).
+    """The column, its panels told of which an attention has a softmax in no box (timm's DiffParallel).
 
     What its boxes say of scores and weights is but a part of what it does; not where it is told to work in pieces, each
     as the one that is drawn (Qwen's eye).
     """
     flow = column.reading.flow
     left = {node for _, other, nodes in unsaid if other is flow for node in nodes}
-    weighing = {node for node in left if flow.op(node) in PRODUCTS | SOFTMAXES}
+    weighing = {node for node in left if flow.op(node) in SOFTMAXES}
 
     def tell(panel: Panel) -> Panel:
         found = [one for one in panel.staging.branches if isinstance(one.branch, Attention) and not one.branch.pieces]

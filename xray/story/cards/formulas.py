@@ -62,7 +62,7 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
 
     So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo), no mask
     (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT), and where channels look
-    (XCiT). There is none of an attention that leaves products out: they may be taken off what is drawn (timm's ViT with
+    (XCiT). There is none of an attention that leaves a softmax out: it may be taken off what is drawn (timm's ViT with
     DiffParallel blocks).
     """
     found: dict[str, dict[tuple[Line, str], list[int]]] = {}

@@ -48,7 +48,7 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
 
 
 def told_of(panel: Panel) -> Stage:
-    """The stage of a panel; where products of its attention stand in no box, nothing is said of what it looks at."""
+    """The stage of a panel; where a softmax of its attention stands in no box, nothing is said of what it looks at."""
     stage = panel.staging.stage
     branches = (
         Attention(one.source, one.heads, one.kv_heads, one.d_k, one.d_v) if isinstance(one, Attention) else one

@@ -51,7 +51,7 @@ class Panel:
     """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer.
 
     `entering` made the stream that the stage begins with. What stands before a first layer and is a part of its block
-    is what it comes `behind`. One that `leaves_out` products has attention, of which some stand in no box.
+    is what it comes `behind`. One that `leaves_out` something has an attention of which a softmax stands in no box.
     """
 
     staging: Staging
