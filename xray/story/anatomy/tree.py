@@ -54,7 +54,8 @@ class Stage:
     the branches read the stream and where they are added (the experts of LongCat). Where some sublayers of a layer work
     on a part of the rows alone, and these stand beside the others again behind the last of them, `others` is what those
     go through meanwhile: nothing, or a branch of their own (InstructBLIP). `cleared` is True where rows that a mask
-    names are set to 0 in all that goes on from the sum (Gemma 3n's sounds).
+    names are set to 0 in all that goes on from the sum (Gemma 3n's sounds). `merged` is True where what branches beside
+    each other give is laid end to end, and one linear layer leads it all back to the stream (Flux).
     """
 
     branches: tuple[Branch, ...]
@@ -68,6 +69,7 @@ class Stage:
     since: int | None = None
     others: tuple[Branch, ...] | None = None
     cleared: bool | None = None
+    merged: bool | None = None
 
     def is_beside(self, number: int) -> bool:
         """Whether a branch stands beside the one before it."""

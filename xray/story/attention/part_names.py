@@ -37,6 +37,7 @@ from xray.story.recognition.between import is_linear, name_groups, read_sizes, w
 from xray.story.recognition.turning import is_rotary
 
 PLACES_MIXED = "PLACES MIXED"
+ONE_LINEAR, AND_MORE = "ONE LINEAR FOR", " AND MORE"
 
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
@@ -137,7 +138,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         is_up = part.number > 0 and widens(flow, linears[-1])
         if narrow:
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
-        return f"UP TO {letters}" if is_up else f"ONE LINEAR FOR {letters}"
+        return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
     if not narrow and part.kind in ("heads", "bend"):

@@ -18,7 +18,7 @@ from xray.story.attention.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.attention.part_names import label_part, name_part, narrows
+from xray.story.attention.part_names import ONE_LINEAR, label_part, name_part, narrows
 from xray.story.body.stages import Branching
 from xray.story.branches.operands import Side, is_narrowed, read_sides
 from xray.story.charts.chart import (
@@ -178,7 +178,7 @@ def draw_shared(
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
-            elif label.startswith("ONE LINEAR FOR") and behind.issuperset(letters):
+            elif label.startswith(ONE_LINEAR) and behind.issuperset(letters):
                 label = f"LINEAR BEFORE {', '.join(letters.upper())}"
             elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
                 label = label_norm_before(flow, part, label)

@@ -15,7 +15,7 @@ from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
-from xray.story.body.widths import shape_of, width_of
+from xray.story.body.widths import list_works, shape_of, width_of
 from xray.story.branches.operands import read_sides
 from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
@@ -221,7 +221,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         width = width_of(flow, layer)
         apart = sum(one <= number for one in breaks)
         shapes = (shape_of(flow, layer), *list_reaches(flow, layer), count_added(flow, layer))
-        told = tuple((blur(one.stage), count_learned(flow, one)) for one in layer)
+        told = tuple((blur(one.stage), count_learned(flow, one), list_works(flow, one)) for one in layer)
         key = (told, width, shapes, list_masks(flow, layer), apart)
         groups.setdefault(key, []).append(number)
         alike.setdefault(key, stages)

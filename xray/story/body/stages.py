@@ -120,13 +120,13 @@ def read_stage(
     norms: list[FoundNorm] = [*after]
     before: list[FoundNorm] = []
     behind: list[FoundNorm] = []
-    together = 0
+    together, merged = 0, 0
     for joint in joints:
         halves = split_merged(flow, joint.region, tuple(sites))
         if halves is not None and (half := describe_half(flow, halves[1])) is not None:
             found += [read_branch(flow, halves[0], sites, towers), Branching(half, halves[1])]
             before += [norm for norm in opening_norms(flow, joint.region, joint.region.start) if norm not in before]
-            together += 2
+            together, merged = together + 2, merged + 2
             continue
         for region in sorted(split_parallel(flow, joint.region, sites), key=lambda one: one.end):
             ending = find_ending(flow, region)
@@ -152,6 +152,7 @@ def read_stage(
         beside=None if together > 1 else list_beside(flow, found),
         past=name_past(flow, joints[0].past),
         since=joints[0].since or None,
+        merged=(merged > 0 and merged == together) or None,
     )
     past = tuple(node for joint in joints for node in list_learned_past(flow, joint))
     return Staging(stage, tuple(joints), tuple(found), tuple(norms), find_added_rows(flow, joints[0].stream), past=past)

@@ -1,12 +1,16 @@
-"""Widths: how many numbers a row of the stream has at a layer, and on which axis they lie."""
+"""Widths: how many numbers a row of the stream has at a layer, on which axis they lie, and what is worked out of it."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SUMS
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Branch
 from xray.story.body.stages import Staging
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
+from xray.story.streams.scaled_streams import is_one_number
 
 
 def shape_of(flow: Flow, layer: Sequence[Staging]) -> tuple[int, ...]:
@@ -43,3 +47,36 @@ def is_channels_first(flow: Flow, layer: Sequence[Staging]) -> bool:
     shape = shape_of(flow, layer)
     read = [flow.steps[node].inputs[0].shape for node in nodes if flow.op(node) in FINDINGS]
     return shape in read and all(flow.op(node) in FINDINGS for node in nodes if is_linear(flow, node))
+
+
+def list_works(flow: Flow, staging: Staging) -> frozenset[tuple[str, tuple[int, ...], int]]:
+    """What the branches of a stage work out: each operation, with the shape of what it gives, and how often it does.
+
+    Steps through which the stream goes to the sum too are none of a branch (numbers that scale a table of words), and
+    the bias of a linear layer is part of it. What goes by chance is left out, and so is what multiplies by one number:
+    of rows from beside, that may stand outside (NeoMME's, of which those of the first layer are its stream's).
+    """
+    branches = [one for one in staging.branches if not goes_by_chance(one.branch)]
+    inner = frozenset[int]().union(*(one.region.inner for one in branches))
+    ends = {flow.carried_from(joint.region.end) for joint in staging.joints}
+    makers = {maker for joint in staging.joints for maker in flow.makers[joint.add]}
+    sides = (maker for maker in makers if flow.carried_from(maker) not in ends)
+    past = {*flow.behind(*sides, within=lambda one: one >= min(inner))} if inner else set[int]()
+    found = (node for node in inner - past if flow.is_leaf(node) and flow.op(node) not in CARRYING | DROPOUTS)
+    found = (node for node in found if flow.steps[node].outputs and not adds_one_row(flow, node))
+    made = ((flow.op(node).rstrip("_"), flow.output(node).shape) for node in found if not is_one_number(flow, node))
+    return frozenset((op, shape, count) for (op, shape), count in Counter(made).items())
+
+
+def adds_one_row(flow: Flow, node: int) -> bool:
+    """Whether a step adds one row to the rows of all places, be it laid out first (GPT-NeoX Japanese's last bias)."""
+    if flow.op(node) not in SUMS:
+        return False
+    moves = [maker for maker in flow.makers[node] if maker is not None and flow.op(maker) in CARRYING]
+    given = [*flow.steps[node].inputs, *(record for move in moves for record in flow.steps[move].inputs[:1])]
+    return any(len(record.shape) == 1 for record in given)
+
+
+def goes_by_chance(branch: Branch) -> bool:
+    """Whether experts work in a branch, be it for queries (JetMoE): how many rows each gets is as chance has it."""
+    return branch.part == "experts" or (isinstance(branch, Attention) and branch.query_experts is not None)

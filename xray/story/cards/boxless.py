@@ -2,28 +2,64 @@
 
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from itertools import product
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, SOFTMAXES
+from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
-from xray.story.facts.unsaid import find_boxless, list_of_no_data, list_of_numbers, list_unsaid_of
+from xray.story.facts.unsaid import find_boxless, follow, list_of_no_data, list_of_numbers, list_unsaid_of
 from xray.story.facts.unused import name_kind
 from xray.story.passages.bridges import list_between
 from xray.story.regions.past_boxes import list_drawn, list_leaving
 from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
-from xray.story.sheet.planning import list_around_layers
+from xray.story.sheet.planning import Panel, list_around_layers
+
+Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
+"""Steps that stand in no box, with the part that they belong to and their pass."""
 
 
 def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
     """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
+    return count_unsaid(find_unsaid(columns))
+
+
+def count_unsaid(unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
+    """How often each operation stands in no box, by the part that it belongs to."""
     found: dict[str, Counter[str]] = {}
-    for name, flow, nodes in find_unsaid(columns):
+    for name, flow, nodes in unsaid:
         found.setdefault(name, Counter()).update(flow.op(node).rstrip("_") for node in nodes)
     return tuple((name, ops) for name, ops in found.items() if ops)
+
+
+def tell_left_out(column: Column, unsaid: Unsaid) -> Column:
+    """The column, its panels told of which an attention has a softmax in no box (timm's DiffParallel).
+
+    What its boxes say of scores and weights is but a part of what it does; not where what each of several gives is laid
+    beside what the others do, as of pieces and windows (Qwen's eye).
+    """
+    flow = column.reading.flow
+    left = {node for _, other, nodes in unsaid if other is flow for node in nodes}
+    weighing = {node for node in left if flow.op(node) in SOFTMAXES and not is_laid_beside(flow, node)}
+
+    def tell(panel: Panel) -> Panel:
+        found = [one for one in panel.staging.branches if isinstance(one.branch, Attention)]
+        return replace(panel, leaves_out=any(not weighing.isdisjoint(one.region.inner) for one in found))
+
+    frames = (replace(frame, panels=tuple(map(tell, frame.panels))) for frame in column.frames)
+    return replace(column, frames=tuple(frames))
+
+
+def is_laid_beside(flow: Flow, softmax: int) -> bool:
+    """Whether what is weighed by a softmax goes, but for moves, into nothing that does not lay it beside others."""
+    _, weighed = follow(flow, softmax, CARRYING | DROPOUTS)
+    made = {reader for node in weighed for reader in follow(flow, node)[1]}
+    return bool(made) and all(flow.op(node) in SIDE_BY_SIDE for node in made)
 
 
 def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:

@@ -62,12 +62,14 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
 
     So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo), no mask
     (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT), and where channels look
-    (XCiT).
+    (XCiT). There is none of an attention that leaves a softmax out: it may be taken off what is drawn (timm's ViT with
+    DiffParallel blocks).
     """
     found: dict[str, dict[tuple[Line, str], list[int]]] = {}
     splits: list[tuple[str, Line]] = []
     for tower, panel, branch in list_attentions(told):
-        for name, remark, line in list_formulas(tower, branch, panel.chart.nodes):
+        formulas = list_formulas(tower, branch, panel.chart.nodes)
+        for name, remark, line in (one for one in formulas if one[0] != ATTENTION or not panel.leaves_out):
             found.setdefault(name, {}).setdefault((line, remark), []).append(panel.station)
         if told.has_masks_beside and not splits:
             splits += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]

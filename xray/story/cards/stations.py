@@ -1,12 +1,14 @@
 """What happens at each station of a sheet, from the bottom up, and what leaves a tower at the last one."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
 from xray.ir.trace import Step, Trace
-from xray.story.anatomy.tree import Anatomy
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.tree import Anatomy, Stage
 from xray.story.body.ends import holds_head
 from xray.story.charts.chart import Chart
 from xray.story.exits.loss_chart import ONE_NUMBER, PICKS
@@ -18,6 +20,7 @@ from xray.story.regions.flanked import is_flanked, what_loops
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
 from xray.story.sentences.of_stations import describe_stage
 from xray.story.sheet.columns import Column, list_links
+from xray.story.sheet.planning import Panel
 
 
 def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> tuple[tuple[int, str], ...]:
@@ -32,7 +35,7 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
         for frame in column.frames:
             for panel in frame.panels:
                 if panel.is_open:
-                    found.append((panel.station, describe_stage(tower, panel.staging.stage)))
+                    found.append((panel.station, describe_stage(tower, told_of(panel))))
         if column.name in memories and found and column.words is not None:
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")
@@ -42,6 +45,16 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
     if again:
         found.append((columns[-1].last_station + 1, again))
     return tuple(sorted(found))
+
+
+def told_of(panel: Panel) -> Stage:
+    """The stage of a panel; where a softmax of its attention stands in no box, nothing is said of what it looks at."""
+    stage = panel.staging.stage
+    branches = (
+        Attention(one.source, one.heads, one.kv_heads, one.d_k, one.d_v) if isinstance(one, Attention) else one
+        for one in stage.branches
+    )
+    return replace(stage, branches=tuple(branches)) if panel.leaves_out else stage
 
 
 def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:

@@ -32,7 +32,7 @@ from xray.story.attention.apart import (
 from xray.story.attention.chart import chart_attention
 from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.lanes import list_opening
-from xray.story.attention.part_names import PLACES_MIXED
+from xray.story.attention.part_names import AND_MORE, ONE_LINEAR, PLACES_MIXED
 from xray.story.attention.sampled import chart_sampling
 from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
@@ -84,6 +84,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     charts = [add_own_sum(flow, staging, one, chart_whole(flow, staging, one)) for one in staging.branches]
     if len(before) > 1:
         charts = [chart_begun(flow, one, before, chart) for one, chart in zip(staging.branches, charts, strict=True)]
+    charts = [tell_linear_of_both(flow, staging, *one) for one in zip(staging.branches, charts, strict=True)]
     beside = staging.stage.parallel
     taken = {node for norm in before for node in norm.nodes}
     inner = {node for joint in staging.joints for node in joint.region.inner}
@@ -123,6 +124,22 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
         return lead_by_gates(add_sum(flow, staging, stack_charts(chart, chart_gates(flow, weighing))), chart.heads)
     return add_sum(flow, staging, chart)
+
+
+def tell_linear_of_both(flow: Flow, staging: Staging, found: Branching, chart: Chart) -> Chart:
+    """The chart of an attention whose one linear layer makes the wide rows of a feed-forward beside it too (Flux 2)."""
+    if not isinstance(found.branch, Attention):
+        return chart
+    wide = [one.region.inner for one in staging.branches if isinstance(one.branch, FeedForward)]
+    both = steps_at(flow, *(node for nodes in wide for node in projections_in(flow, nodes))) * staging.stage.parallel
+    made = {step.id for step in both}
+    nodes = (
+        replace(node, label=f"{node.label}{AND_MORE}")
+        if node.label.startswith(ONE_LINEAR) and any(step.id in made for step in node.steps)
+        else node
+        for node in chart.nodes
+    )
+    return replace(chart, nodes=tuple(nodes))
 
 
 def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) -> Chart:

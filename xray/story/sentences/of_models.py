@@ -109,6 +109,9 @@ from xray.story.wording import join_words, plural, spell_factor
 MOST_UNSAID = 3
 EARLIER, OF_NO_DATA = "behind earlier layers", "handed out, of nothing that comes in"
 """What works on what a tower's earlier layers give, and is worked out when the tower is; what no data makes."""
+ADDED_TOGETHER = "are added together"
+MERGED = "one linear layer leads what they give, laid end to end, back to it"
+"""What becomes of what sublayers side by side give."""
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:
@@ -290,10 +293,12 @@ def describe_spread(what: str, shares: tuple[float, float] | None) -> str:
 
 def describe_parallel(anatomy: Anatomy) -> str:
     found = [reads_one_point(stage) for stage in stages(anatomy)]
+    merged = [stage.merged is True for stage in stages(anatomy) if reads_one_point(stage)]
     layers = [group.stages for tower in anatomy.towers for group in tower.groups]
     some = "Some sublayers" if all(any(map(reads_one_point, own)) for own in layers) else "In some layers sublayers"
     where = "Sublayers side by side" if all(found) else f"{some} stand side by side"
-    return f"{where}: they read the same point of the stream, and are added together." if any(found) else ""
+    ends = ", or ".join([ADDED_TOGETHER] * (not all(merged)) + [MERGED] * any(merged))
+    return f"{where}: they read the same point of the stream, and {ends}." if any(found) else ""
 
 
 def reads_one_point(stage: Stage) -> bool:

@@ -10,7 +10,7 @@ from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
-from xray.story.cards.boxless import list_drawn_once, list_unsaid
+from xray.story.cards.boxless import count_unsaid, find_unsaid, list_drawn_once, tell_left_out
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
@@ -131,6 +131,8 @@ def stands_on(canvas: Canvas, marks: Marks) -> bool:
 
 def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     """All that the cards tell of."""
+    unsaid = find_unsaid(columns)
+    columns = [tell_left_out(column, unsaid) for column in columns]
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     unused = find_unused(trace) or {}
     around = drop_unused(trace, list_around(columns, unused))
@@ -160,7 +162,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
             for node in (one.nodes if one is not None else ())
         ),
         has_turns=any(not column.is_first for column in columns),
-        unsaid=list_unsaid(columns),
+        unsaid=count_unsaid(unsaid),
         scored=count_scored(columns),
     )
 

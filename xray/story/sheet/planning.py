@@ -51,7 +51,7 @@ class Panel:
     """One stage in a frame: its chart, whether it is opened, its station; and the block that holds its whole layer.
 
     `entering` made the stream that the stage begins with. What stands before a first layer and is a part of its block
-    is what it comes `behind`.
+    is what it comes `behind`. One that `leaves_out` something has an attention of which a softmax stands in no box.
     """
 
     staging: Staging
@@ -62,6 +62,7 @@ class Panel:
     block: Step | None = None
     entering: Step | None = None
     behind: str | None = None
+    leaves_out: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,7 +149,8 @@ def plan_frames(
             keys |= {f"{branch.part} {getattr(branch, 'source', '')}" for branch in stage.branches}
             keys |= {"longer"} if has_longer(chart.nodes) else set()
             keys |= {"joined" for branch in stage.branches if getattr(branch, "joined", None)}
-            kinds[number, place] = describe_boxes(layers[number][place], chart)
+            kinds[number, place] = describe_boxes(flow, layers[number][place], chart)
+            keys |= {f"{op} × {times}" for op, times in kinds[number, place].works}
             if all(not keys <= other for other in seen):
                 seen.append(keys)
                 opened.setdefault(number, set()).add(place)

@@ -1,14 +1,17 @@
 """What stands on the sheet for steps without a box: their like in what is drawn in full, or what a block holds."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import Unknown
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
+from xray.story.body.widths import list_works
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.compare.marks import Mark
@@ -37,6 +40,7 @@ class Boxes:
 
     `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows,
     rolled or not: these are boxes of their own. It ends with `UNKNOWN_NORM` where it is not told where a norm stands.
+    `works` are the operations of a stage of which boxes need not tell all.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Boxes:
     keys: tuple[str, ...]
     ways: frozenset[tuple[int, int]]
     said: tuple[tuple[str, str, tuple[str, ...]], ...]
+    works: frozenset[tuple[str, int]]
 
 
 class StandIns:
@@ -100,7 +105,7 @@ def list_own(staging: Staging) -> list[int]:
     return sorted({*inner, *norms, *(joint.add for joint in staging.joints)})
 
 
-def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
+def describe_boxes(flow: Flow, staging: Staging, chart: Chart) -> Boxes:
     """What the boxes of a stage say; a window that a mask alone makes changes none of them (Gemma 2)."""
     seen = (
         replace(one, window=None, rolled=None) if isinstance(one, Attention) else one for one in staging.stage.branches
@@ -117,7 +122,21 @@ def describe_boxes(staging: Staging, chart: Chart) -> Boxes:
         tuple(PLACE.sub("", node.key) for node in chart.nodes),
         ways,
         said,
+        name_works(flow, staging),
     )
+
+
+def name_works(flow: Flow, staging: Staging) -> frozenset[tuple[str, int]]:
+    """Each operation of a stage that nothing is known of, with how often it is done; none of a known one.
+
+    Some of them may be in no box, as those that put zeros around a map (Swin MLP).
+    """
+    if not any(isinstance(branch, Unknown) for branch in staging.stage.branches):
+        return frozenset()
+    counts = Counter[str]()
+    for op, _, count in list_works(flow, staging):
+        counts[op] += count
+    return frozenset(counts.items())
 
 
 def read_label(node: Node) -> str:

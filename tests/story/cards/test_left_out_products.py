@@ -1,0 +1,77 @@
+"""Attention of which a second softmax stands in no box: neither its formula nor what it looks at is told."""
+
+import pytest
+import torch
+from story.body.test_mistaken import BATCH, HEADS, PLACES, WIDTH, AttentionPart, FeedForwardPart
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+FORMULA, WIDE, LABEL = "softmax( Q·KT / √dk ) · V", 17, "ONE LINEAR FOR Q, K, V"
+
+
+class Beside(nn.Module):
+    """Attention and a feed-forward, of one linear layer and led back by another (timm's ParallelScalingBlock).
+
+    Where it `takes` a second attention off, on halves of queries and keys, that is timm's DiffParallelScalingBlock.
+    """
+
+    def __init__(self, takes):
+        super().__init__()
+        self.norm, self.made = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDE + 3 * WIDTH)
+        self.out, self.takes = nn.Linear(WIDE + WIDTH, WIDTH), takes
+
+    def forward(self, x):
+        wide, *rows = self.made(self.norm(x)).split((WIDE, WIDTH, WIDTH, WIDTH), -1)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in rows)
+        if self.takes:
+            pairs = zip(q.chunk(2, -1), k.chunk(2, -1), strict=True)
+            found, taken = (scaled_dot_product_attention(*one, v) for one in pairs)
+            made = found - taken * 0.3
+        else:
+            made = scaled_dot_product_attention(q, k, v)
+        return x + self.out(torch.cat((made.transpose(1, 2).flatten(-2), nn.functional.gelu(wide)), -1))
+
+
+def tell(takes):
+    return read(Beside(takes), Beside(takes))
+
+
+def read(*parts, batch=BATCH, places=PLACES):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(7, WIDTH), *parts).eval()
+    boxes = compose_poster(xray.trace(model, torch.rand(batch, places, 7)), text_width).boxes
+    return [" ".join("".join(run.text for run in line) for line in box.lines) for box in boxes]
+
+
+@pytest.mark.parametrize(
+    ("takes", "looks"),
+    [(False, "Every place looks at every other."), (True, "Places look at those that they may see.")],
+)
+def test_what_attention_looks_at_and_its_formula_are_told_only_where_all_that_it_weighs_by_has_boxes(takes, looks):
+    told = tell(takes)
+
+    assert any(FORMULA in text for text in told) == (not takes)
+    assert any(text.startswith(looks) for text in told)
+
+
+def test_attention_in_pieces_of_which_one_is_drawn_has_its_formula():
+    parts = [part for _ in range(2) for part in (AttentionPart(pieces=2), FeedForwardPart())]
+    told = read(*parts, batch=1, places=6)
+
+    assert any(FORMULA in text for text in told)
+    assert any(text.startswith("2 pieces lie end to end") for text in told)
+
+
+def test_sublayers_led_back_by_one_linear_layer_are_not_said_to_be_added_together():
+    told = tell(takes=False)
+
+    assert any("one linear layer leads what they give, laid end to end, back to it" in text for text in told)
+    assert not any("are added together" in text for text in told)
+
+
+def test_a_linear_layer_that_makes_the_wide_rows_too_is_said_to_make_more():
+    assert [text[: text.index("  ")] for text in tell(takes=False) if text.startswith(LABEL)] == [f"{LABEL} AND MORE"]
