@@ -274,6 +274,12 @@ def label_cut(flow: Flow, part: Part) -> str:
     return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else CUT_ANEW
 
 
+def label_map(before: TensorRecord, after: TensorRecord) -> str:
+    """What a move is called that lays places, their channels first, out in a map; empty for any other."""
+    is_laid = len(before.shape) == 3 and before.axes[1] in ("d_k", "d_v") and before.shape[:2] == after.shape[:-2]
+    return f"LAID OUT AS A MAP OF {after.shape[2]:,}×{after.shape[3]:,}" if is_laid else ""
+
+
 def label_rows(flow: Flow, part: Part) -> str:
     """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out.
 

@@ -108,6 +108,7 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
             continue
         kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
         comes_again = find_period(kinds) is not None
+        is_stage = is_stage and any(len(one) > 1 for one in inner)
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
