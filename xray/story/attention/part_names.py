@@ -184,6 +184,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "rotate": "ROTATE",
         "choose": "CHOSEN",
         "cache": "CACHE",
+        "kept": "CACHE",
         "earlier": "EARLIER",
         "join": "JOIN",
         "beside": "SIDE BY SIDE",
