@@ -81,6 +81,19 @@ class Staged(nn.Module):
         return self.stages(self.patches(image))
 
 
+class Listed(nn.Module):
+    """Two stages of sublayers that stand in one list each, the last of them alone (LeViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 2, 2)
+        parts = [(Added(Look(WIDTH)), think(WIDTH), Added(Look(WIDTH)), think(WIDTH), think(WIDTH)) for _ in range(2)]
+        self.stages = nn.Sequential(*(nn.Sequential(*stage) for stage in parts))
+
+    def forward(self, image):
+        return self.stages(self.patches(image))
+
+
 @pytest.fixture(scope="module")
 def trace():
     return xray.trace(Staged().eval(), torch.rand(BATCH, 3, 4 * SIDE, 4 * SIDE))
@@ -105,3 +118,10 @@ def test_one_head_laid_out_in_a_map_is_joined_to_none(trace):
 
     assert not [one for one in texts if "CONCAT HEADS" in one]
     assert [one for one in texts if one.startswith(f"LAID OUT AS A MAP OF {SIDE}×{SIDE}")]
+
+
+def test_sublayers_that_come_again_in_one_list_are_several_layers():
+    (tower,) = xray.anatomy(xray.trace(Listed().eval(), torch.rand(BATCH, 3, 4 * SIDE, 4 * SIDE))).towers
+    first = next(group for group in tower.groups if 0 in group.layers)
+
+    assert [branch.part for stage in first.stages for branch in stage.branches] == ["attention", "feed_forward"]
