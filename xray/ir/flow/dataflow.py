@@ -68,7 +68,7 @@ class Flow:
         """What the step at a place reads, each with its maker."""
         whole = self.put_together.get(place)
         inputs = self.steps[place].inputs if whole is None else (self.output(whole),)
-        return zip(inputs, self.makers[place], strict=True)
+        return zip(inputs, self.makers[place][: len(inputs)], strict=True)
 
     def taken(self, place: int) -> Iterator[tuple[TensorRecord, int | None]]:
         """What the step at a place takes numbers of, and not the shape or the type alone, each with its maker."""
@@ -164,7 +164,7 @@ def read_flow(one_pass: Pass) -> Flow:
         makers.append(found)
     put_together = dict(list_put_together(steps, makers))
     for place, whole in put_together.items():
-        makers[place] = (whole,)
+        makers[place] = tuple(whole for _ in makers[place])
     for place, step in enumerate(steps):
         if made[place] is not None:
             for maker in dict.fromkeys(makers[place]):
