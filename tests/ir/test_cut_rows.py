@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 import xray
-from xray.ir.flow.cut_rows import find_cut_part, list_cut_makers, list_cut_parts, read_span
+from xray.ir.flow.cut_rows import find_cut_part, list_cut_makers, list_cut_parts
 from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.index_spans import read_span
 
 
 class Cut(nn.Module):

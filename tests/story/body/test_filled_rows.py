@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from small_blocks import call, forward, tensor
 
 from xray.ir.flow.dataflow import read_flow
@@ -24,3 +25,15 @@ def test_two_parts_of_each_row_beside_each_other_are_no_cache():
 
 def test_whole_rows_written_into_others_may_be_a_cache():
     assert "cache" in [kind for kind, _ in parts_of(write_into(7))]
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "kind"),
+    [(":2, 0:4", ":2, :4", "kept"), (":2, 2:4", ":2, :4", "cache"), (":2, 0:4", ":2", "cache")],
+    ids=["all", "some", "all places"],
+)
+def test_rows_that_are_read_back_as_they_were_written_are_with_no_others(written, read, kind):
+    put = replace(call("put", "index_put_", ["", ""], (3, 5, 7)), settings={"index": written})
+    taken = replace(call("taken", "index", [put.id], (3, 5, 7)), settings={"index": read})
+
+    assert next(one for one, _ in parts_of([put, taken])) == kind

@@ -156,6 +156,7 @@ OF_PARTS = {
     "times waves": {"waves"},
     "turned by an angle": {"turned by heads"},
     "cache": set(ATTENTIONS),
+    "written cache": set(ATTENTIONS),
     "joined keys": {"beside"},
     "repeated keys": {"grouped"},
     "turned keys": set(ATTENTIONS),

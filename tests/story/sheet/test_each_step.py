@@ -140,7 +140,7 @@ def unsaid_of(model):
 
 
 @pytest.mark.parametrize(
-    ("between", "told"), [(Given(), {"sin": 1, "amax": 1}), (weigh, {"lt": 1, "sin": 1}), (nn.Identity(), {})]
+    ("between", "told"), [(Given(), {"sin": 2, "amax": 2}), (weigh, {"lt": 2, "sin": 2}), (nn.Identity(), {})]
 )
 def test_what_is_taken_for_given_and_flags_of_two_tensors_are_told(between, told):
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Layer(between), Layer(between), nn.Linear(WIDTH, 12))

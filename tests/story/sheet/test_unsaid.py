@@ -50,10 +50,10 @@ def list_texts(between):
         (lambda x: torch.ones(50) / x, "div"),
         (lambda x: x.transpose(0, 1).transpose(0, 1), ""),
         (lambda x: x.clamp(-1, 1), "clamp"),
-        (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 2, sin"),
+        (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 4, sin × 2"),
         (lambda x: (x > 0.5).to(x.dtype), "gt"),
-        (lambda x: x.masked_fill(x > 0.5, 0.0), "masked_fill ("),
-        (lambda x: nn.functional.pad(x, (1, 1))[..., 1:-1], "pad ("),
+        (lambda x: x.masked_fill(x > 0.5, 0.0), "masked_fill × 2 ("),
+        (lambda x: nn.functional.pad(x, (1, 1))[..., 1:-1], "pad × 2 ("),
         (lambda x: nn.functional.pad(x, (0, 0)), ""),
     ],
 )
@@ -359,3 +359,17 @@ def test_what_batch_norms_behind_the_last_layer_work_out_is_not_counted_with_the
 
     counted = dict(list_unsaid(columns))["entrance"]["rsqrt"]
     assert 0 < counted == sum(node <= eye.chains[0].start for node in roots) < len(roots)
+
+
+def test_what_each_layer_leaves_out_counts_once_for_each_of_them():
+    """Layers that do the same in two frames: one of the first is opened in each."""
+
+    def wave(x):
+        return torch.sin(x.clamp(-1, 1))
+
+    layers = [Layer(wave), Layer(wave), Layer(torch.relu), Layer(wave), Layer(torch.relu)]
+    model = nn.Sequential(nn.Embedding(12, WIDTH), *layers, nn.Linear(WIDTH, 12))
+    columns = read_columns(xray.trace(model.eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])))
+    (counts,) = [dict(ops) for _, ops in list_unsaid(columns)]
+
+    assert (counts["sin"], counts["clamp"]) == (3, 3)

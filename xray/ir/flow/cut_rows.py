@@ -1,8 +1,7 @@
 """Rows that are cut out of what was put side by side, or stacked: of which part, where the cut proves it."""
 
-import re
-
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import CASTING, SIDE_BY_SIDE
 from xray.ir.kinds import is_in_place
 from xray.ir.records import TensorRecord
@@ -70,21 +69,3 @@ def are_apart(one: str, other: str, shape: tuple[int, ...]) -> bool:
     """Whether two indices take different places along an axis, so that nothing is in both."""
     spans = ((read_span(one, shape, axis), read_span(other, shape, axis)) for axis in range(len(shape)))
     return any(here and there and max(here[0], there[0]) >= min(here[1], there[1]) for here, there in spans)
-
-
-def read_span(index: str, shape: tuple[int, ...], axis: int) -> tuple[int, int] | None:
-    """The first place that an index such as ":, :32, :" takes along an axis, and the one behind the last one."""
-    pieces = [piece.strip() for piece in index.split(",")]
-    place = axis % len(shape)
-    if place >= len(pieces) or any(not takes_one_axis(piece) for piece in pieces[: place + 1]) or not shape[place]:
-        return None
-    bounds = [int(one) if one.strip() else None for one in pieces[place].split(":")]
-    if len(bounds) == 1 and bounds[0] is not None:
-        return bounds[0] % shape[place], bounds[0] % shape[place] + 1
-    first, end, step = slice(*bounds).indices(shape[place])
-    return (first, end) if step == 1 and first < end else None
-
-
-def takes_one_axis(piece: str) -> bool:
-    """Whether a piece of an index is a number or a slice, so that the next piece is of the next axis."""
-    return bool(re.fullmatch(r"-?\d+|(-?\d+)?:(-?\d+)?(:(-?\d+)?)?", piece.replace(" ", "")))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.put_together import list_put_together
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
 from xray.ir.records import TensorRecord
@@ -14,6 +15,8 @@ from xray.ir.trace import Pass, Step
 
 ALIASES = {"concat": "cat", "concatenate": "cat"}
 """Operations that torch knows by several names, each with the one by which they are known here."""
+AGAIN = "identity"
+"""What a step does that makes what an earlier one made."""
 NOTHING = TensorRecord("", (), (), "", "", "activation")
 """Stands for what a step made that made nothing."""
 
@@ -24,7 +27,8 @@ class Flow:
 
     `makers` has, for each step, the place of the step that made each input, None where that was before this pass.
     `readers` are the innermost steps that read what a step made, `handed` those that hand it on as it is (a dropout
-    that drops nothing). `ends` is, for each step, the place behind everything inside it.
+    that drops nothing). `ends` is, for each step, the place behind everything inside it. `put_together` are the steps
+    that put parts end to end as what an earlier one made, the place of which is theirs: they are read as that.
     """
 
     one_pass: Pass
@@ -33,6 +37,7 @@ class Flow:
     handed: Mapping[int, tuple[int, ...]]
     ends: tuple[int, ...]
     places: Mapping[str, int]
+    put_together: Mapping[int, int]
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:
@@ -43,7 +48,8 @@ class Flow:
     def ops(self) -> tuple[str, ...]:
         """What each step does; by one name, where an operation has several, or is written out by others."""
         named = (ALIASES.get(step.op, step.op) for step in self.steps)
-        return tuple("dropout" if place in self.dropped else op for place, op in enumerate(named))
+        told = (AGAIN if place in self.put_together else op for place, op in enumerate(named))
+        return tuple("dropout" if place in self.dropped else op for place, op in enumerate(told))
 
     @cached_property
     def dropped(self) -> Mapping[int, float]:
@@ -60,7 +66,9 @@ class Flow:
 
     def given(self, place: int) -> Iterator[tuple[TensorRecord, int | None]]:
         """What the step at a place reads, each with its maker."""
-        return zip(self.steps[place].inputs, self.makers[place], strict=True)
+        whole = self.put_together.get(place)
+        inputs = self.steps[place].inputs if whole is None else (self.output(whole),)
+        return zip(inputs, self.makers[place][: len(inputs)], strict=True)
 
     def taken(self, place: int) -> Iterator[tuple[TensorRecord, int | None]]:
         """What the step at a place takes numbers of, and not the shape or the type alone, each with its maker."""
@@ -71,8 +79,8 @@ class Flow:
         """What a step moves, and the maker of that; None if the step does more than the given operations."""
         if place is None or self.op(place) not in ops or not self.makers[place]:
             return None
-        record = self.steps[place].inputs[0]
-        return (record, self.makers[place][0]) if record.shape else None
+        record, maker = next(self.given(place))
+        return (record, maker) if record.shape else None
 
     def behind(
         self,
@@ -154,8 +162,12 @@ def read_flow(one_pass: Pass) -> Flow:
             for number, record in enumerate(step.inputs)
         )
         makers.append(found)
+    put_together = dict(list_put_together(steps, makers))
+    for place, whole in put_together.items():
+        makers[place] = tuple(whole for _ in makers[place])
+    for place, step in enumerate(steps):
         if made[place] is not None:
-            for maker in dict.fromkeys(found):
+            for maker in dict.fromkeys(makers[place]):
                 if maker is not None:
                     readers.setdefault(maker, []).append(place)
         elif ends[place] == place + 1 and step.outputs and step.inputs:
@@ -169,6 +181,7 @@ def read_flow(one_pass: Pass) -> Flow:
         {maker: tuple(found) for maker, found in handed.items()},
         tuple(ends),
         places,
+        put_together,
     )
 
 

@@ -31,7 +31,7 @@ from xray.story.attention.factors import (
     name_gate,
 )
 from xray.story.attention.lanes import Part, cut_way
-from xray.story.attention.part_names import label_cut
+from xray.story.attention.part_names import label_cut, label_map
 from xray.story.attention.runs import pads
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
@@ -280,9 +280,9 @@ def name_learned(flow: Flow, part: Part) -> str:
 
 def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node:
     """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
-    made = flow.output(joined[-1])
-    is_moved = sorted(made.shape) == sorted(flow.output(site.weighted_sum).shape)
-    key, label = ("turned", "AXES SWAPPED") if is_moved else ("concat", "CONCAT HEADS")
+    found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
+    is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
+    key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
 

@@ -51,8 +51,7 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         if kind == "rotate" and (scaled := list_scaled_parts(flow, run)):
             found.append(Part("scale", (run[0], *scaled), flow.steps[run[0]].inputs[0]))
             run = [node for node in run[1:] if node not in scaled]
-        first = flow.steps[run[0]].inputs
-        before = found[-1].record if found else first[0] if first else None
+        before = found[-1].record if found else next((record for record, _ in flow.given(run[0])), None)
         is_same = kind == "heads" and before is not None and before.shape == record.shape
         if is_same and not found:
             continue

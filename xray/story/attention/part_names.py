@@ -199,6 +199,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "rotate": "ROTATE",
         "choose": "CHOSEN",
         "cache": "CACHE",
+        "kept": "CACHE",
         "earlier": "EARLIER",
         "join": "JOIN",
         "beside": "SIDE BY SIDE",
@@ -287,6 +288,12 @@ def label_cut(flow: Flow, part: Part) -> str:
     if (len(before), len(after)) == (3, 4):
         return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
     return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else CUT_ANEW
+
+
+def label_map(before: TensorRecord, after: TensorRecord) -> str:
+    """What a move is called that lays places, their channels first, out in a map; empty for any other."""
+    is_laid = len(before.shape) == 3 and before.axes[1] in ("d_k", "d_v") and before.shape[:2] == after.shape[:-2]
+    return f"LAID OUT AS A MAP OF {after.shape[2]:,}×{after.shape[3]:,}" if is_laid else ""
 
 
 def label_rows(flow: Flow, part: Part) -> str:

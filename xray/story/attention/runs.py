@@ -6,6 +6,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS, WRITES, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
@@ -27,6 +28,7 @@ Kind = Literal[
     "choose",
     "earlier",
     "cache",
+    "kept",
     "join",
     "repeat",
     "beside",
@@ -220,7 +222,19 @@ def name_join(flow: Flow, node: int) -> Kind:
     if given and made.shape[-1:] > given[0].shape[-1:]:
         return "beside"
     is_all_made = all(maker is not None for maker in flow.makers[node]) or joins_given_rows(flow, node)
-    return "join" if flow.op(node) in JOINS - {"cache"} and is_all_made else "cache"
+    if flow.op(node) in JOINS - {"cache"} and is_all_made:
+        return "join"
+    return "kept" if reads_back(flow, node) else "cache"
+
+
+def reads_back(flow: Flow, node: int) -> bool:
+    """Whether of rows that are written into others those alone are read that were written (Llama 3 as published)."""
+    readers, whole = flow.leaf_readers(node), flow.output(node).shape
+    if flow.op(node) not in WRITES or not readers or any(flow.op(one) != "index" for one in readers):
+        return False
+    ways = {str(flow.steps[one].settings.get("index", "")) for one in (node, *readers)}
+    spans = {tuple(read_span(way, whole, axis) for axis in range(way.count(",") + 1)) for way in ways}
+    return len(spans) == 1 and None not in next(iter(spans))
 
 
 def joins_given_rows(flow: Flow, node: int) -> bool:

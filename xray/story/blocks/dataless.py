@@ -78,7 +78,7 @@ def find_dependence(flow: Flow) -> tuple[int, ...]:
     found: list[int] = []
     for place, step in enumerate(flow.steps):
         most = DATA if step.error or step.op in chances or (step.params and flow.is_leaf(place)) else NOTHING
-        for record, maker in zip(step.inputs, flow.makers[place], strict=True):
+        for record, maker in flow.given(place):
             if most == DATA:
                 break
             most = max(most, read_outside(record, outer) if maker is None else found[maker])

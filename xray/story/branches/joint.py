@@ -69,7 +69,8 @@ def find_joins(flow: Flow, key: Side, region: Region) -> Iterator[tuple[int, int
         given = list(flow.given(node))
         mine = region.inner | {region.start}
         own = [record for record, maker in given if maker in mine]
-        others = [maker for _, maker in given if maker is not None and maker not in mine]
+        filled = [maker for record, maker in given if 0 not in record.shape]
+        others = [maker for maker in filled if maker is not None and maker not in mine]
         for maker in others:
             is_longer = bool(own) and flow.output(node).shape[-1:] == own[0].shape[-1:]
             if is_longer and is_worked_out(flow, maker):

@@ -169,7 +169,7 @@ def find_places(flow: Flow, join: int, region: Region) -> int | None:
         return None
     if not all(maker in region.inner or is_no_row_yet(flow, maker) for maker in makers):
         return None
-    whole = [maker for maker, record in zip(makers, step.inputs, strict=True) if record.shape[-2:-1] == places]
+    whole = [maker for record, maker in flow.given(join) if record.shape[-2:-1] == places]
     others = [maker for maker in makers if maker not in whole and not is_empty_cut(flow, maker, places)]
     return whole[0] if len(whole) == 1 and others else None
 

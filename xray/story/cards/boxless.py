@@ -26,14 +26,20 @@ Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 
 def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
     """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
-    return count_unsaid(find_unsaid(columns))
+    return count_unsaid(columns, find_unsaid(columns))
 
 
-def count_unsaid(unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
-    """How often each operation stands in no box, by the part that it belongs to."""
+def count_unsaid(columns: Sequence[Column], unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
+    """How often each operation stands in no box, by the part that it belongs to.
+
+    An operation counts as often as it runs: what boxes of one layer leave out once for each layer that does the same.
+    """
     found: dict[str, Counter[str]] = {}
+    runs = count_runs(columns)
     for name, flow, nodes in unsaid:
-        found.setdefault(name, Counter()).update(flow.op(node).rstrip("_") for node in nodes)
+        counts = found.setdefault(name, Counter())
+        for node in nodes:
+            counts[flow.op(node).rstrip("_")] += runs.get((id(flow), name, node), 1)
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 
@@ -60,6 +66,32 @@ def is_laid_beside(flow: Flow, softmax: int) -> bool:
     _, weighed = follow(flow, softmax, CARRYING | DROPOUTS)
     made = {reader for node in weighed for reader in follow(flow, node)[1]}
     return bool(made) and all(flow.op(node) in SIDE_BY_SIDE for node in made)
+
+
+def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], int]:
+    """How many stages do what each step of an opened one does: itself, and those not opened with the same operations.
+
+    Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first like it.
+    """
+    phases = [phase for column in columns for phase in column.phases]
+    panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
+    opened = {id(panel.staging) for _, panel in panels}
+    held = {id(one): (phase.reading.flow, one) for phase in phases for one in phase.towering.stagings}
+    alike = Counter(outline_stage(flow, one) for key, (flow, one) in held.items() if key not in opened)
+    runs: dict[tuple[int, str, int], int] = {}
+    for phase, panel in panels:
+        flow, staging = phase.reading.flow, panel.staging
+        times = 1 + alike.pop(outline_stage(flow, staging), 0)
+        nodes = {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))
+        runs |= {(id(flow), name_stage(staging).lower(), node): times for node in nodes}
+    return runs
+
+
+def outline_stage(flow: Flow, staging: Staging) -> tuple[object, ...]:
+    """A stage by its pass, its name, and the operations of its branches in their order."""
+    regions = (sorted(joint.region.inner) for joint in staging.joints)
+    ops = (tuple(flow.op(node) for node in nodes if flow.is_leaf(node)) for nodes in regions)
+    return (id(flow), name_stage(staging), *ops)
 
 
 def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:

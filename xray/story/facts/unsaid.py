@@ -143,7 +143,7 @@ def works_out(flow: Flow, node: int) -> bool:
     step, op = flow.steps[node], flow.op(node)
     changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0) or is_bias(flow, node)
     is_moved = (only_moves(op) and not puts_around(flow, node)) or op in CARRYING | DROPOUTS
-    if not step.outputs or changes_nothing or is_moved or is_lost(flow, node):
+    if not step.outputs or 0 in flow.output(node).shape or changes_nothing or is_moved or is_lost(flow, node):
         return False
     is_many = prod(flow.output(node).shape) > 1 or node in list_of_numbers(flow)
     return is_many and (flow.output(node).is_float or makes_flags(flow, node))

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from xray.ir.flow.cut_rows import read_span
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,

@@ -103,7 +103,12 @@ def is_triangle(step: Step, record: TensorRecord) -> bool:
 
 
 def apply(compute: "Rule", step: Step, given: "list[Values | None]") -> Values | None:
-    """A rule on operands of which some may be unknown; None where the result says nothing, or has another shape."""
+    """A rule on operands of which some may be unknown; None where the result says nothing, or has another shape.
+
+    A step that puts parts together as they stood is given the whole alone.
+    """
+    if len(given) < len(step.inputs):
+        return given[0]
     filled = [
         unknown(record.shape) if values is None or values.shape != record.shape else values
         for record, values in zip(step.inputs, given, strict=True)

@@ -106,6 +106,7 @@ def describe_part(flow: Flow, part: Part, what: str, branch: Attention) -> str:
         "norm": f"normalise the {what}",
         "rotate": turns.get(branch.positions or "", f"bring numbers of the {what} together"),
         "cache": f"cache: earlier {what} and the new ones",
+        "kept": f"cache: the new {what} written, and read back",
         "repeat": f"grouped queries: repeat the {what} for each head",
         "scale": f"scale the {what}",
         "bend": f"bend the {what}",

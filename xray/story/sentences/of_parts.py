@@ -286,6 +286,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention("turned by an angle", "turned by an angle of each head's own", lambda part: part.turned_by_head),
     ),
     "cache": (of_attention("cache", "with those of the places before", any_attention),),
+    "kept": (of_attention("written cache", "written where they are kept, and read back", any_attention),),
     "join": (of_attention("joined keys", "those of another stream stand beside them", lambda part: part.beside),),
     "repeat": (of_attention("repeated keys", "each key head is shared by several query heads", shares_keys),),
     "turn": (of_attention("turned keys", "keys laid on their side to meet every query", any_attention),),

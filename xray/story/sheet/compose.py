@@ -162,7 +162,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
             for node in (one.nodes if one is not None else ())
         ),
         has_turns=any(not column.is_first for column in columns),
-        unsaid=count_unsaid(unsaid),
+        unsaid=count_unsaid(columns, unsaid),
         scored=count_scored(columns),
     )
 

@@ -1,0 +1,127 @@
+"""Blocks of which each sublayer stands in a block of one class: a layer is the whole one, not a part of it."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+BATCH, WIDTH, WIDER, SIDE, KEYS = 5, 14, 22, 6, 3
+
+
+class Added(nn.Module):
+    """What a module makes of a map, added to that."""
+
+    def __init__(self, inner):
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x):
+        return x + self.inner(x)
+
+
+class Look(nn.Module):
+    """Attention of one head among all places of a map, whose channels stand first."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm, self.ask = nn.GroupNorm(1, width), nn.Conv2d(width, 2 * KEYS + width, 1)
+        self.back, self.sizes = nn.Conv2d(width, width, 1), [KEYS, KEYS, width]
+
+    def forward(self, x):
+        query, key, value = (one.flatten(2) for one in self.ask(self.norm(x)).split(self.sizes, dim=1))
+        shares = (query.mT @ key * KEYS**-0.5).softmax(dim=-1)
+        return self.back((value @ shares.mT).reshape(x.shape).relu())
+
+
+def around(width):
+    return Added(nn.Sequential(nn.Conv2d(width, width, 3, padding=1, groups=width), nn.BatchNorm2d(width)))
+
+
+def think(width):
+    return Added(nn.Sequential(nn.Conv2d(width, 2 * width, 1), nn.ReLU(), nn.Conv2d(2 * width, width, 1)))
+
+
+class Block(nn.Module):
+    """A convolution, an attention where it `looks`, and a feed-forward."""
+
+    def __init__(self, width, looks):
+        super().__init__()
+        self.around, self.think = around(width), think(width)
+        self.mix = Added(Look(width)) if looks else nn.Identity()
+
+    def forward(self, x):
+        return self.think(self.mix(self.around(x)))
+
+
+class Stage(nn.Module):
+    """Blocks, before which all but the first of some make a map smaller."""
+
+    def __init__(self, before, width, count):
+        super().__init__()
+        smaller = [around(before), think(before), nn.Conv2d(before, width, 3, 2, 1), around(width), think(width)]
+        self.smaller = nn.Sequential(*(smaller if before != width else []))
+        self.blocks = nn.Sequential(*(Block(width, before != width) for _ in range(count)))
+
+    def forward(self, x):
+        return self.blocks(self.smaller(x))
+
+
+class Staged(nn.Module):
+    """Two stages of blocks; those of the second look too (SHViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 2, 2)
+        self.stages = nn.Sequential(Stage(WIDTH, WIDTH, 2), Stage(WIDTH, WIDER, 4))
+
+    def forward(self, image):
+        return self.stages(self.patches(image))
+
+
+class Listed(nn.Module):
+    """Two stages of sublayers that stand in one list each, the last of them alone (LeViT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, WIDTH, 2, 2)
+        parts = [(Added(Look(WIDTH)), think(WIDTH), Added(Look(WIDTH)), think(WIDTH), think(WIDTH)) for _ in range(2)]
+        self.stages = nn.Sequential(*(nn.Sequential(*stage) for stage in parts))
+
+    def forward(self, image):
+        return self.stages(self.patches(image))
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return xray.trace(Staged().eval(), torch.rand(BATCH, 3, 4 * SIDE, 4 * SIDE))
+
+
+def test_each_block_is_one_layer(trace):
+    (tower,) = xray.anatomy(trace).towers
+    parts = {
+        number: tuple(branch.part for stage in group.stages for branch in stage.branches)
+        for group in tower.groups
+        for number in group.layers
+    }
+
+    assert parts == {
+        **dict.fromkeys(range(4), ("convolution", "feed_forward")),
+        **dict.fromkeys(range(4, 8), ("convolution", "attention", "feed_forward")),
+    }
+
+
+def test_one_head_laid_out_in_a_map_is_joined_to_none(trace):
+    texts = ["".join(run.text for line in box.lines for run in line) for box in compose_poster(trace, text_width).boxes]
+
+    assert not [one for one in texts if "CONCAT HEADS" in one]
+    assert [one for one in texts if one.startswith(f"LAID OUT AS A MAP OF {SIDE}×{SIDE}")]
+
+
+def test_sublayers_that_come_again_in_one_list_are_several_layers():
+    (tower,) = xray.anatomy(xray.trace(Listed().eval(), torch.rand(BATCH, 3, 4 * SIDE, 4 * SIDE))).towers
+    first = next(group for group in tower.groups if 0 in group.layers)
+
+    assert [branch.part for stage in first.stages for branch in stage.branches] == ["attention", "feed_forward"]
