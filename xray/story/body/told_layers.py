@@ -93,10 +93,9 @@ def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
     So fewer rows than have room in a window are one, as more are several. Where there are no more rows than in a window
     from the first on, it is told how many these are (MaxViT), unless windows are masks: others see on (Gemma 2).
     """
-    told = [one.branch for layer in layers for staging in layer for one in staging.branches]
-    branches = [one for one in told if isinstance(one, Attention) and one.window]
-    known = {one.window for one in branches}
-    cut = {one.window or 0 for one in branches if one.causal is not True and not (one.partial or one.sliding_window)}
+    told = [one for layer in layers for staging in layer for one in staging.branches]
+    known = {one.branch.window for one in told if isinstance(one.branch, Attention) and one.branch.window}
+    cut = known.intersection(flow.output(one.site.scores).shape[-1] for one in told if one.site is not None)
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
