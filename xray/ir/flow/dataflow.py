@@ -9,6 +9,7 @@ from functools import cached_property
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
+from xray.ir.flow.written_softmaxes import list_written_softmaxes, tell_softmax
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 
@@ -24,20 +25,18 @@ class Flow:
 
     `makers` has, for each step, the place of the step that made each input, None where that was before this pass.
     `readers` are the innermost steps that read what a step made, `handed` those that hand it on as it is (a dropout
-    that drops nothing). `ends` is, for each step, the place behind everything inside it.
+    that drops nothing). `ends` is, for each step, the place behind everything inside it. Of a softmax that is written
+    out the last step stands for all, as the one step of it; `written` are those before it, which nothing leads through.
     """
 
     one_pass: Pass
+    steps: tuple[Step, ...]
     makers: tuple[tuple[int | None, ...], ...]
     readers: Mapping[int, tuple[int, ...]]
     handed: Mapping[int, tuple[int, ...]]
     ends: tuple[int, ...]
     places: Mapping[str, int]
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps of the pass."""
-        return self.one_pass.steps
+    written: Mapping[int, tuple[int, ...]]
 
     @cached_property
     def ops(self) -> tuple[str, ...]:
@@ -140,7 +139,20 @@ LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 @once
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
-    steps = one_pass.steps
+    flow = lay_flow(one_pass, one_pass.steps, {})
+    found = dict(list_written_softmaxes(flow.steps, flow.makers, flow.readers, one_pass.results))
+    if not found:
+        return flow
+    told = (
+        tell_softmax(flow.steps, place, found[place]) if place in found else flow.steps[place]
+        for place in range(len(flow.steps))
+    )
+    return lay_flow(one_pass, tuple(told), {place: one.within for place, one in found.items()})
+
+
+def lay_flow(one_pass: Pass, steps: tuple[Step, ...], written: Mapping[int, tuple[int, ...]]) -> Flow:
+    """The data flow of a pass through its steps, where some are within softmaxes that are written out."""
+    within = {node for nodes in written.values() for node in nodes}
     places = {step.id: place for place, step in enumerate(steps)}
     ends = find_ends(one_pass, places)
     made = [step.id if any(record.source == step.id for record in step.outputs) else None for step in steps]
@@ -156,7 +168,7 @@ def read_flow(one_pass: Pass) -> Flow:
         makers.append(found)
         if made[place] is not None:
             for maker in dict.fromkeys(found):
-                if maker is not None:
+                if maker is not None and place not in within:
                     readers.setdefault(maker, []).append(place)
         elif ends[place] == place + 1 and step.outputs and step.inputs:
             origin = places.get(step.outputs[0].source or "")
@@ -164,11 +176,13 @@ def read_flow(one_pass: Pass) -> Flow:
                 handed.setdefault(origin, []).append(place)
     return Flow(
         one_pass,
+        steps,
         tuple(makers),
         {maker: tuple(found) for maker, found in readers.items()},
         {maker: tuple(found) for maker, found in handed.items()},
         tuple(ends),
         places,
+        written,
     )
 
 
