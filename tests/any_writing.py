@@ -98,6 +98,8 @@ CHOICES: dict[str, tuple[object, ...]] = {
         "silu by hand",
         "relu squared by mul",
         "relu by clamp",
+        "relu by maximum",
+        "relu by times",
         "tanh",
         "sigmoid",
         "leaky_relu",

@@ -89,8 +89,15 @@ def test_a_relu_times_itself_is_squared():
     assert each.activation == "relu squared"
 
 
+@pytest.mark.parametrize("how", ["clamp", "maximum", "times"])
+def test_a_relu_that_is_written_out_is_one(how):
+    _, each = read_first(curve=f"relu by {how}")
+
+    assert (each.part, each.activation) == ("feed_forward", "relu")
+
+
 def test_an_unknown_sublayer_is_no_layer_of_its_own():
-    attention, unknown = read_first(curve="relu by clamp")
+    attention, unknown = read_first(curve="square")
 
     assert (attention.part, unknown.part) == ("attention", "unknown")
 

@@ -9,7 +9,8 @@ from functools import cached_property
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
-from xray.ir.flow.written_softmaxes import list_written_softmaxes, tell_softmax
+from xray.ir.flow.written_relus import list_written_relus
+from xray.ir.flow.written_softmaxes import keep_closed, list_written_softmaxes
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 
@@ -25,8 +26,9 @@ class Flow:
 
     `makers` has, for each step, the place of the step that made each input, None where that was before this pass.
     `readers` are the innermost steps that read what a step made, `handed` those that hand it on as it is (a dropout
-    that drops nothing). `ends` is, for each step, the place behind everything inside it. Of a softmax that is written
-    out the last step stands for all, as the one step of it; `written` are those before it, which nothing leads through.
+    that drops nothing). `ends` is, for each step, the place behind everything inside it. Of what is written out, a
+    softmax or a ReLU, the last step stands for all, as the one step of it; `written` are those before it, by the place
+    of that one, and nothing leads through them.
     """
 
     one_pass: Pass
@@ -140,14 +142,13 @@ LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
     flow = lay_flow(one_pass, one_pass.steps, {})
-    found = dict(list_written_softmaxes(flow.steps, flow.makers, flow.readers, one_pass.results))
+    steps, makers = flow.steps, flow.makers
+    written = (*list_written_softmaxes(steps, makers), *list_written_relus(steps, makers))
+    found = dict(keep_closed(written, steps, flow.readers, one_pass.results))
     if not found:
         return flow
-    told = (
-        tell_softmax(flow.steps, place, found[place]) if place in found else flow.steps[place]
-        for place in range(len(flow.steps))
-    )
-    return lay_flow(one_pass, tuple(told), {place: one.within for place, one in found.items()})
+    told = tuple(found[place].tell(step) if place in found else step for place, step in enumerate(steps))
+    return lay_flow(one_pass, told, {place: one.within for place, one in found.items()})
 
 
 def lay_flow(one_pass: Pass, steps: tuple[Step, ...], written: Mapping[int, tuple[int, ...]]) -> Flow:

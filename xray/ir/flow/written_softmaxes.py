@@ -1,10 +1,11 @@
 """Softmaxes that are written out: exponentials over their own sum along one axis, or those of logarithms of shares."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.operation_kinds import CASTING, DIFFERENCES, DIVISIONS
-from xray.ir.trace import Step
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Setting, Step
 
 EXPONENTIALS = frozenset({"exp", "exp_"})
 HIGHEST = frozenset({"amax", "max"})
@@ -16,36 +17,40 @@ Makers = Sequence[tuple[int | None, ...]]
 
 @dataclass(frozen=True)
 class Written:
-    """A softmax by its last step: the step that takes its scores first, the axis, and the steps before the last one.
+    """What several steps do as one: its name, what it takes, its settings, and the steps before the last one."""
 
-    `taker` takes the scores as its first input.
-    """
-
-    taker: int
-    axis: int
+    op: str
+    taken: TensorRecord
+    settings: Mapping[str, Setting]
     within: tuple[int, ...]
 
+    def tell(self, last: Step) -> Step:
+        """The last step as the one that does all of it."""
+        return replace(last, op=self.op, inputs=(self.taken,), settings=self.settings)
 
-def list_written_softmaxes(
-    steps: Sequence[Step], makers: Makers, readers: Mapping[int, Sequence[int]], results: frozenset[str]
+
+def keep_closed(
+    found: Iterable[tuple[int, Written]],
+    steps: Sequence[Step],
+    readers: Mapping[int, Sequence[int]],
+    results: frozenset[str],
 ) -> Iterator[tuple[int, Written]]:
-    """The places of steps that end a softmax, each with what it is made of, none of which anything else reads."""
+    """Those that give one tensor, and of whose other steps nothing else reads what they make."""
     blocks = {step.parent for step in steps}
-    for place, step in enumerate(steps):
+    for place, written in found:
+        own = {*written.within, place}
+        others = (one for node in written.within for one in readers.get(node, ()) if one not in own)
+        is_closed = all(steps[one].id in blocks for one in others) and len(steps[place].outputs) == 1
+        if is_closed and results.isdisjoint(steps[node].id for node in written.within):
+            yield place, written
+
+
+def list_written_softmaxes(steps: Sequence[Step], makers: Makers) -> Iterator[tuple[int, Written]]:
+    """The places of steps that end a softmax, each with what it is made of."""
+    for place in range(len(steps)):
         found = read_division(steps, makers, place) or read_exponential(steps, makers, place)
-        if found is None or len(step.outputs) != 1:
-            continue
-        own = {*found.within, place}
-        others = (one for node in found.within for one in readers.get(node, ()) if one not in own)
-        is_closed = all(steps[one].id in blocks for one in others)
-        if is_closed and results.isdisjoint(steps[node].id for node in found.within):
+        if found is not None:
             yield place, found
-
-
-def tell_softmax(steps: Sequence[Step], place: int, written: Written) -> Step:
-    """The last step of such a softmax as the one step that does all of it."""
-    scores = steps[written.taker].inputs[0]
-    return replace(steps[place], op="softmax", inputs=(scores,), settings={"dim": written.axis})
 
 
 def read_division(steps: Sequence[Step], makers: Makers, place: int) -> Written | None:
@@ -63,7 +68,7 @@ def read_division(steps: Sequence[Step], makers: Makers, place: int) -> Written 
     within = {*casts, *laid, *added, exponential, total}
     less = find_highest(steps, makers, exponential, axis)
     taker = less[0] if less else exponential
-    return Written(taker, axis, tuple(sorted(within.union(less))))
+    return write_softmax(steps, taker, axis, within.union(less))
 
 
 def find_highest(steps: Sequence[Step], makers: Makers, exponential: int, axis: int) -> tuple[int, ...]:
@@ -80,6 +85,11 @@ def find_highest(steps: Sequence[Step], makers: Makers, exponential: int, axis: 
     return (less, *casts, *laid, highest) if is_own and is_same else ()
 
 
+def write_softmax(steps: Sequence[Step], taker: int, axis: int, within: Collection[int]) -> Written:
+    """A softmax along an axis, of the scores that a step takes first."""
+    return Written("softmax", steps[taker].inputs[0], {"dim": axis}, tuple(sorted(within)))
+
+
 def read_exponential(steps: Sequence[Step], makers: Makers, place: int) -> Written | None:
     """Exponentials of the logarithms of shares."""
     if steps[place].op not in EXPONENTIALS or len(makers[place]) != 1:
@@ -88,7 +98,7 @@ def read_exponential(steps: Sequence[Step], makers: Makers, place: int) -> Writt
     if taker is None or steps[taker].op != "log_softmax":
         return None
     axis = read_axis_of(steps[taker], len(steps[place].outputs[0].shape))
-    return None if axis is None else Written(taker, axis, (taker, *casts))
+    return None if axis is None else write_softmax(steps, taker, axis, {taker, *casts})
 
 
 def go_back(
