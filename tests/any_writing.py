@@ -98,6 +98,8 @@ CHOICES: dict[str, tuple[object, ...]] = {
         "silu by hand",
         "relu squared by mul",
         "relu by clamp",
+        "relu by maximum",
+        "relu by times",
         "tanh",
         "sigmoid",
         "leaky_relu",
@@ -136,9 +138,6 @@ def settle(choices: dict[str, object]) -> Writing:
             plain("positions")
     if told["projection"] == "each head":
         plain("sharing", "extra", "head_norm")
-        told["softmax"] = (
-            "softmax" if str(told["softmax"]).startswith("by hand") else told["softmax"]
-        )  # it is not known
         if told["product"] in ("baddbmm", "letters"):
             plain("product")
     if told["heads"] % told["sharing"]:

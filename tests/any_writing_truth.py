@@ -20,6 +20,8 @@ CURVES = {
     "silu by hand": "silu",
     "relu squared by mul": "relu squared",
     "relu by clamp": "relu",
+    "relu by maximum": "relu",
+    "relu by times": "relu",
 }
 ROTARY = {"rotary halves": "halves", "rotary pairs": "neighbours", "rotary complex": "neighbours"}
 SINES = ("sines kept", "sines")

@@ -19,6 +19,8 @@ CURVES = {
     "silu by hand": lambda x: x * torch.sigmoid(x),
     "relu squared by mul": lambda x: functional.relu(x) * functional.relu(x),
     "relu by clamp": lambda x: x.clamp(min=0),
+    "relu by maximum": lambda x: torch.maximum(x, torch.zeros_like(x)),
+    "relu by times": lambda x: x * (x > 0),
     "tanh": torch.tanh,
     "sigmoid": torch.sigmoid,
     "leaky_relu": functional.leaky_relu,

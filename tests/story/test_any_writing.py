@@ -54,6 +54,8 @@ PINS = (
     {"curve": "relu squared by mul"},
     {"curve": "relu cubed"},
     {"projection": "each head"},
+    {"projection": "each head", "softmax": "by hand"},
+    {"projection": "each head", "softmax": "by hand less max", "mask": "prefix"},
     {"product": "sdpa", "extra": "alibi"},
     {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
     {"curve": "relu by clamp"},
@@ -87,10 +89,32 @@ def test_a_relu_times_itself_is_squared():
     assert each.activation == "relu squared"
 
 
+@pytest.mark.parametrize("how", ["clamp", "maximum", "times"])
+def test_a_relu_that_is_written_out_is_one(how):
+    _, each = read_first(curve=f"relu by {how}")
+
+    assert (each.part, each.activation) == ("feed_forward", "relu")
+
+
 def test_an_unknown_sublayer_is_no_layer_of_its_own():
-    attention, unknown = read_first(curve="relu by clamp")
+    attention, unknown = read_first(curve="square")
 
     assert (attention.part, unknown.part) == ("attention", "unknown")
+
+
+@pytest.mark.parametrize("softmax", ["by hand", "by hand less max"])
+def test_heads_with_a_softmax_that_is_written_out_are_attention(softmax):
+    attention, _ = read_first(projection="each head", softmax=softmax)
+
+    assert (attention.part, attention.heads, attention.causal) == ("attention", PLAIN.heads, True)
+
+
+def test_a_softmax_that_is_written_out_has_one_box():
+    _, trace = record(settle({"softmax": "by hand less max"}))
+    (box,) = [one for one in compose_poster(trace, text_width).boxes if one.id.endswith(".div#1")]
+
+    assert "".join(run.text for run in box.lines[0]) == "SOFTMAX dim −1  written out"
+    assert [one.rpartition(".")[2] for one in box.steps] == ["div#1", "amax#0", "sub#0", "exp#0", "sum#0"]
 
 
 def test_a_writing_that_is_settled_stays_as_it_is():

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from xray.ir.powers import FEWEST_POWERS, LARGEST_EXPONENT, LEAST_BASE, read_base_of, round_off
 from xray.ir.records import NON_FINITE, Number, Preview
 
 MAX_VALUES = 16_384
@@ -22,15 +23,8 @@ OF_WEIGHTS = "xray_of_weights"
 FEWEST_ROWS, MOST_ROWS, FEWEST_COLUMNS = 8, 64, 4
 FEWEST_OF_WIDE, WIDE = 4, 64
 """So many rows are enough of a table so wide."""
-LEAST_BASE = 10_000
-"""The base of Su et al. 2021, which models raise for longer texts."""
-LARGEST_EXPONENT = 700
-"""e to more than this is no number that a computer holds."""
 LARGEST_TRIANGLE = 1 << 20
 """A larger square of constants is not looked through."""
-FEWEST_POWERS = 3
-"""Fewer numbers are not known as powers of one base."""
-
 PreviewRule = Callable[[str, str, Tensor], Preview | None]
 """Which block of a tensor to keep, told the step's path, its op and the tensor."""
 
@@ -93,29 +87,9 @@ def read_base(constants: Tensor) -> float | None:
     """The base of powers base^(-i/n), n numbers in any order; None if they are none.
 
     Frequencies of rotary places are such numbers (Su et al. 2021, section 3.2.2), which fall unless a model lays them
-    out for parts of a head before they turn any (ERNIE 4.5 VL). Single precision tells a base to seven digits: of the
-    numbers that are as near as that, the one with the fewest digits is meant. Where an odd part of a head is turned, n
-    is half of it (GLM 4.5); behind the powers may stand zeros, which n may count or not. Then that n is meant which
-    gives a base of two digits at most, and where both do, as great a one as is in use. A base is a whole number.
+    out for parts of a head before they turn any (ERNIE 4.5 VL).
     """
-    row = sort_falling(constants)
-    powers = row[: int(row.count_nonzero())]
-    if len(powers) < FEWEST_POWERS or powers[0] != 1:
-        return None
-    last = len(powers) - 1
-    if not torch.allclose(powers, powers[-1] ** (torch.arange(len(powers)).double() / last), rtol=1e-5, atol=0):
-        return None
-    if -math.log(powers[-1]) * len(row) / last > LARGEST_EXPONENT:
-        return None
-    ends = {count: float(powers[-1]) ** (-count / last) for count in (len(row), len(powers), len(powers) - 0.5)}
-    if len(powers) == len(row):
-        whole, odd = ends[len(row)], round_off(ends[len(row) - 0.5], (1, 2))
-        told = round_off(whole, (1, 2)) or odd or round_off(whole, range(3, 18))
-        return told if told is not None and told.is_integer() else None
-    found = [round_off(ends[count], (1, 2)) for count in (len(row), len(powers))]
-    known = [base for base in found if base is not None]
-    known = [base for base in known if base >= LEAST_BASE] if len(known) > 1 else known
-    return known[0] if len(known) == 1 else None
+    return read_base_of(sort_falling(constants).tolist())
 
 
 def sort_falling(constants: Tensor) -> Tensor:
@@ -162,12 +136,6 @@ def read_all_slowed(constants: Tensor) -> tuple[float, float] | None:
     factor = round_off(1 / float(row[0]), (1, 2, 3)) if len(row) and row[0] < 1 else None
     base = None if factor is None else read_base(row / row[0])
     return None if factor is None or base is None else (base, factor)
-
-
-def round_off(number: float, digits: Iterable[int], exact: float = 1e-6) -> float | None:
-    """The nearest number of the first count of digits that tells it to the last of what single precision knows."""
-    near = (float(f"{number:.{count}g}") for count in digits)
-    return next((one for one in near if math.isclose(one, number, rel_tol=exact)), None)
 
 
 def is_of_sines(table: Tensor) -> bool:

@@ -1,5 +1,6 @@
 """The bases of rotary places, as constants that a model holds show them, and numbers that it holds besides."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -156,6 +157,42 @@ def test_the_bases_of_turns_are_told(bases, told):
     found, sentence = read_bases(*(make_powers(base) for base in bases))
 
     assert (found, sentence) == (sorted(set(bases)), f"{START}{told}")
+
+
+class LookTurnedAnew(LookTurned):
+    """Frequencies are worked out while the model runs."""
+
+    def __init__(self, make):
+        super().__init__(torch.ones(SIZE))
+        self.make = make
+
+    def turn(self, x):
+        return turn_halves(x, torch.arange(PLACES)[:, None] * self.make(self.frequencies))
+
+
+def read_base_anew(make):
+    model = Turned(make_powers(10_000.0)).eval()
+    model.look[0] = LookTurnedAnew(make)
+    found = anatomy(xray.trace(model, torch.zeros(2, PLACES, dtype=torch.long)))
+    first = found.towers[0].branches[0]
+    assert isinstance(first, Attention)
+    return first.rotary_base
+
+
+@pytest.mark.parametrize(
+    ("base", "make"),
+    [
+        (10_000.0, lambda _: 1.0 / 10_000 ** (torch.arange(0, 2 * SIZE, 2) / (2 * SIZE))),
+        (500.0, lambda _: torch.exp(torch.arange(SIZE) * (-math.log(500.0) / SIZE))),
+        (1e6, lambda _: torch.pow(torch.tensor(1e6), torch.arange(SIZE) / -SIZE)),
+        (10_000.0, lambda _: (10_000.0 ** (torch.arange(SIZE) / SIZE)).reciprocal() * 1.0),
+        (None, lambda _: (1 / 10_000.0 ** (torch.arange(SIZE) / SIZE)) / 4),
+        (None, lambda _: 1 / (1.0 + torch.arange(SIZE))),
+        (None, lambda held: held / 10_000.0 ** (torch.arange(SIZE) / SIZE)),
+    ],
+)
+def test_a_base_that_is_worked_out_while_the_model_runs_is_told(base, make):
+    assert read_base_anew(make) == base
 
 
 @pytest.mark.parametrize("others", [(), (10_000.0,)])

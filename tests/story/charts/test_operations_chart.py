@@ -230,6 +230,7 @@ def test_a_choice_of_the_highest_with_a_way_back_is_told(change, told):
         (lambda x: x / (x.abs().sum(-1, keepdim=True) + 1.0), "DIVIDED"),
         (lambda x: x.softmax(-2), "SOFTMAX dim −2"),
         (lambda x: x.softmax(-1), "SOFTMAX"),
+        (lambda x: torch.exp(x.log_softmax(-1)), "SOFTMAX"),
     ],
 )
 def test_what_is_divided_by_its_own_sum_says_so(change, told):

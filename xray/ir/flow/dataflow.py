@@ -10,6 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.put_together import list_put_together
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
+from xray.ir.flow.written_relus import list_written_relus
+from xray.ir.flow.written_softmaxes import keep_closed, list_written_softmaxes
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 
@@ -28,21 +30,20 @@ class Flow:
     `makers` has, for each step, the place of the step that made each input, None where that was before this pass.
     `readers` are the innermost steps that read what a step made, `handed` those that hand it on as it is (a dropout
     that drops nothing). `ends` is, for each step, the place behind everything inside it. `put_together` are the steps
-    that put parts end to end as what an earlier one made, the place of which is theirs: they are read as that.
+    that put parts end to end as what an earlier one made, the place of which is theirs: they are read as that. Of what
+    is written out, a softmax or a ReLU, the last step stands for all, as the one step of it; `written` are those before
+    it, by the place of that one, and nothing leads through them.
     """
 
     one_pass: Pass
+    steps: tuple[Step, ...]
     makers: tuple[tuple[int | None, ...], ...]
     readers: Mapping[int, tuple[int, ...]]
     handed: Mapping[int, tuple[int, ...]]
     ends: tuple[int, ...]
     places: Mapping[str, int]
     put_together: Mapping[int, int]
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps of the pass."""
-        return self.one_pass.steps
+    written: Mapping[int, tuple[int, ...]]
 
     @cached_property
     def ops(self) -> tuple[str, ...]:
@@ -148,7 +149,19 @@ LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 @once
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
-    steps = one_pass.steps
+    flow = lay_flow(one_pass, one_pass.steps, {})
+    steps, makers = flow.steps, flow.makers
+    written = (*list_written_softmaxes(steps, makers), *list_written_relus(steps, makers))
+    found = dict(keep_closed(written, steps, flow.readers, one_pass.results))
+    if not found:
+        return flow
+    told = tuple(found[place].tell(step) if place in found else step for place, step in enumerate(steps))
+    return lay_flow(one_pass, told, {place: one.within for place, one in found.items()})
+
+
+def lay_flow(one_pass: Pass, steps: tuple[Step, ...], written: Mapping[int, tuple[int, ...]]) -> Flow:
+    """The data flow of a pass through its steps, where some are within softmaxes that are written out."""
+    within = {node for nodes in written.values() for node in nodes}
     places = {step.id: place for place, step in enumerate(steps)}
     ends = find_ends(one_pass, places)
     made = [step.id if any(record.source == step.id for record in step.outputs) else None for step in steps]
@@ -168,7 +181,7 @@ def read_flow(one_pass: Pass) -> Flow:
     for place, step in enumerate(steps):
         if made[place] is not None:
             for maker in dict.fromkeys(makers[place]):
-                if maker is not None:
+                if maker is not None and place not in within:
                     readers.setdefault(maker, []).append(place)
         elif ends[place] == place + 1 and step.outputs and step.inputs:
             origin = places.get(step.outputs[0].source or "")
@@ -176,12 +189,14 @@ def read_flow(one_pass: Pass) -> Flow:
                 handed.setdefault(origin, []).append(place)
     return Flow(
         one_pass,
+        steps,
         tuple(makers),
         {maker: tuple(found) for maker, found in readers.items()},
         {maker: tuple(found) for maker, found in handed.items()},
         tuple(ends),
         places,
         put_together,
+        written,
     )
 
 

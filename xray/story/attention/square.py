@@ -161,7 +161,8 @@ def draw_square(
     inside = has_sinks_inside(flow, site)
     sink = describe_box("sink", branch) if inside else ""
     shares = describe_dropout(flow, dropped or list_kernels(flow, site.softmax))
-    extra = ", ".join(part for part in (sink, shares) if part)
+    written = "written out" if site.softmax in flow.written else ""
+    extra = ", ".join(part for part in (written, sink, shares) if part)
     key = "shares" if branch.sinks and not inside else "softmax"
     bent = list_bent(flow, site) if inside else []
     nodes.append(

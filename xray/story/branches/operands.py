@@ -9,14 +9,11 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import KIND_ALIKE, Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
-    DIVISIONS,
     FINDINGS,
     JOINS,
-    REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
     SUMS,
-    WAVES,
 )
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
@@ -25,8 +22,15 @@ from xray.story.anatomy.attentions import Latent, NormKind
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm, name_norm
-from xray.story.recognition.turning import Pairs, is_rotary, list_products, list_turned, name_pairs
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.turning import (
+    Pairs,
+    is_rotary,
+    list_products,
+    list_turned,
+    list_worked_out,
+    name_pairs,
+    read_height,
+)
 
 MOST_BEHIND = 60
 MOST_TO_ANGLES = 24
@@ -277,10 +281,16 @@ def count_turned_at_all(flow: Flow, side: Side) -> int | None:
 
 
 def read_rotary(flow: Flow, query: Side, key: Side, setting: str) -> float | None:
-    """A setting of the angles by which queries and keys are turned; None where there are several, or none is known."""
+    """A setting of the angles by which queries and keys are turned; None where there are several, or none is known.
+
+    A base may follow from the steps that make the angles (frequencies that are worked out while the model runs).
+    """
     steps = [step for side in (query, key) for _, step in list_made(flow, side, list_products(flow, side.nodes))]
-    found = {value for step in steps if isinstance(value := step.settings.get(setting), int | float)}
-    return float(found.pop()) if len(found) == 1 else None
+    told = (step.settings.get(setting) for step in steps)
+    found: set[float | None] = {float(value) for value in told if isinstance(value, int | float)}
+    if setting == "base":
+        found.update(list_worked_out(flow, {flow.places[step.id] for step in steps}))
+    return found.pop() if len(found) == 1 else None
 
 
 def read_turn_length(flow: Flow, query: Side, key: Side) -> float | None:
@@ -297,19 +307,6 @@ def read_turn_length(flow: Flow, query: Side, key: Side) -> float | None:
     }
     (height,) = found if len(found) == 1 else (None,)
     return None if height == 1 else height
-
-
-def read_height(flow: Flow, node: int | None) -> float | None:
-    """By what number cosines or sines are multiplied on their way to a step; None if not known."""
-    height = 1.0
-    while node is not None and flow.op(node) not in WAVES:
-        step, factor = flow.steps[node], number(flow.steps[node])
-        if flow.op(node) in SCALINGS and len(step.inputs) == 1 and factor:
-            height = height / factor if flow.op(node) in DIVISIONS else height * factor
-        elif flow.op(node) not in CARRYING | REPEATS:
-            return None
-        node = next(iter(flow.makers[node]), None)
-    return None if node is None else height
 
 
 def name_turned_pairs(flow: Flow, query: Side, key: Side) -> Pairs | None:

@@ -186,8 +186,8 @@ def chart_rows(flow: Flow, start: int, source: int) -> Chart:
 
 
 def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:
-    """The steps at some places of a pass."""
-    return tuple(flow.steps[place] for place in places)
+    """The steps at some places of a pass, and of a softmax that is written out all of them."""
+    return tuple(flow.steps[one] for place in places for one in (place, *flow.written.get(place, ())))
 
 
 def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:

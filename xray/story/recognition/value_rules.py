@@ -37,9 +37,11 @@ SAME = CASTING | DROPOUTS | frozenset(["long", "int", "clone", "detach", "alias"
 
 
 def pair(step: Step, given: list[Values]) -> tuple[Values, Values]:
-    """Both operands of an operation, of which the second may be a plain number."""
+    """Both operands of an operation, one of which may be a plain number."""
     if len(given) > 1:
         return given[0], given[1]
+    if (first := number(step, "input")) is not None:
+        return np.asarray(first), given[0]
     return given[0], np.asarray(np.nan if (other := number(step)) is None else other)
 
 
@@ -247,6 +249,7 @@ RULES: dict[str, Rule] = {
     "neg": single(np.negative),
     "sqrt": single(np.sqrt),
     "exp": single(np.exp),
+    "reciprocal": single(np.reciprocal),
     "log": single(np.log),
     "log2": single(np.log2),
     "abs": single(np.abs),
