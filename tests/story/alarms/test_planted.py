@@ -47,6 +47,14 @@ def test_the_same_model_without_the_bug_raises_nothing(one, device):
     assert audit(trace_pair(one, one.good, device)).alarms == ()
 
 
+def test_a_mask_along_queries_is_told_as_what_it_would_do_be_nothing_hidden_by_it():
+    (pair,) = (one for one in PAIRS if one.name == "keys' mask on queries")
+
+    (alarm,) = audit(trace_pair(pair, pair.bad, "cpu")).alarms
+
+    assert alarm.text.endswith(": hiding place 3 in it would hide row 3, and change nothing for other queries.")
+
+
 def test_there_are_enough_of_them_and_of_every_kind():
     assert len(PAIRS) >= 75
     assert {one.kind for one in PAIRS} == {

@@ -249,9 +249,8 @@ def try_one_key(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[int]
     queries, keys = np.nonzero(square)
     if set(keys.tolist()) != {key} and set(queries.tolist()) == {key}:
         text = (
-            f"{mask.label} hides rows of the scores {scores}: query {key} sees nothing, and key {key} is still "
-            "seen by all "
-            "others."
+            f"{mask.label} lies along the queries of the scores {scores}: hiding place {key} in it would hide row "
+            f"{key}, and change nothing for other queries."
         )
         return alarm_at(flow.one_pass, step, "axis", text, mask.name)
     if (
