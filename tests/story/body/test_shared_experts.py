@@ -63,3 +63,39 @@ def test_where_some_of_the_weights_alone_are_shared_nothing_is_said():
     first = Stacked()
 
     assert count_used(first, Stacked(first, only_first=True))[1] is None
+
+
+class Listed(nn.Module):
+    """A norm, a router, and beside it a list of the first layers of all experts, and one of the last ones."""
+
+    def __init__(self, *, never=None, wider=0):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, EXPERTS, bias=False)
+        widths = [WIDE + wider * (expert == 0) for expert in range(EXPERTS)]
+        self.wide = nn.ModuleList(nn.Linear(WIDTH, width, bias=False) for width in widths)
+        self.back = nn.ModuleList(nn.Linear(width, WIDTH, bias=False) for width in widths)
+        self.never = never
+
+    def forward(self, x):
+        y = self.norm(x).flatten(0, 1)
+        scores = self.router(y)
+        if self.never is not None:
+            scores = scores + torch.tensor([-1e9 * (expert == self.never) for expert in range(EXPERTS)])
+        weights, chosen = scores.topk(CHOSEN)
+        weights, made = weights.softmax(-1), torch.zeros_like(y)
+        for expert in chosen.unique().tolist():
+            row, slot = torch.where(chosen == expert)
+            seen = self.back[expert](functional.silu(self.wide[expert](y[row])))
+            made.index_add_(0, row, seen * weights[row, slot].unsqueeze(-1))
+        return x + made.view(x.shape)
+
+
+@pytest.mark.parametrize("never", [None, 2])
+def test_experts_whose_layers_lie_in_lists_beside_their_router_are_counted_by_these(never):
+    params, used = count_used(Listed(never=never), Listed(never=never))
+
+    assert used == params - 2 * (EXPERTS - CHOSEN) * EACH
+
+
+def test_of_experts_in_lists_that_are_not_alike_nothing_is_said():
+    assert count_used(Listed(wider=1))[1] is None

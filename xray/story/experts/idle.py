@@ -27,6 +27,8 @@ def count_idle(flow: Flow, region: Region, experts: Experts, unused: Mapping[str
     if stacked:
         return count_idle_of_stacks(flow, stacked, idle, experts.experts, choice[1])
     groups = list_groups(flow, region, choice[1])
+    if any(block_of(flow, choice[1]) == block_of(flow, group[0]) for group in groups):
+        return count_idle_of_lists(flow, groups[0], idle, experts.experts, unused) if len(groups) == 1 else None
     blocks = [flow.steps[flow.places[flow.steps[group[0]].parent or ""]] for group in groups]
     own = {block.params for block in blocks}
     if len(own) != 1:
@@ -37,6 +39,20 @@ def count_idle(flow: Flow, region: Region, experts: Experts, unused: Mapping[str
         spared = sum(n == each and path.rpartition(".")[0] in rooms for path, n in unused.items())
         return (idle - spared) * each
     return None if each % experts.experts else idle * (each // experts.experts)  # one block holds all of them (DBRX)
+
+
+def count_idle_of_lists(flow: Flow, group: list[int], idle: int, experts: int, unused: Mapping[str, int]) -> int | None:
+    """The same where the block of the router holds lists with a linear layer of each expert: first ones, last ones."""
+    layers = {flow.steps[node].path: flow.steps[node].params for node in group}
+    lists = {path.rpartition(".")[0] for path in layers}
+    spared = {path: params for path, params in unused.items() if path.rpartition(".")[0] in lists}
+    passed_by = 0
+    for one in lists:
+        held = [params for path, params in (layers | spared).items() if path.rpartition(".")[0] == one]
+        if len(held) != experts or len(set(held)) != 1:
+            return None
+        passed_by += idle * held[0]
+    return passed_by - sum(spared.values())
 
 
 def list_stacked(flow: Flow, region: Region, experts: int, router: int) -> dict[tuple[int, int], int]:
