@@ -74,6 +74,19 @@ def test_a_kept_waist_is_not_said_to_be_all_that_is_kept():
     )
 
 
+def test_a_layer_that_makes_a_waist_alone_is_not_said_to_make_several():
+    trace = xray.trace(
+        nn.Sequential(nn.Embedding(11, WIDTH), Layer(LatentAttention("nothing"))), torch.tensor([[1, 2, 3]])
+    )
+    attention, *_ = (one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Attention))
+
+    drawn = xray.render(trace, "svg")
+
+    assert attention.latent is not None
+    assert "DOWN TO A WAIST FOR K, V" in drawn
+    assert describe_box("linear0_kv", attention) == ""
+
+
 START = "Latent attention: keys and values are made from a waist of 11 numbers"
 
 

@@ -146,7 +146,7 @@ OF_PARTS = {
     "mixed places": {"mixed"},
     "three views": APART - {"memory", "no source"},
     "two sources": {"memory"},
-    "one for several": {"fused", "latent", "kept", "kept with others"},
+    "one for several": {"fused"},
     "kept waist": {"kept"},
     "kept with others": {"kept with others"},
     "cut into heads": HEADS,

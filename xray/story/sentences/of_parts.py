@@ -186,6 +186,11 @@ def is_apart(part: Attention) -> bool:
     return part.latent is None and part.fused is None
 
 
+def fuses_apart(part: Attention) -> bool:
+    """Whether one linear layer makes several of queries, keys and values, and none makes a waist for them."""
+    return part.fused is not None and part.latent is None
+
+
 def turns_by_places(part: Attention) -> bool:
     """Whether each pair of numbers is turned by its place alone, by one number of it."""
     is_by_one = part.numbers_alike or not part.numbers_unlike
@@ -244,9 +249,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "places": (
         of_attention("mixed places", "each row a learned mix of all places", lambda part: part.mixed_keys is not None),
     ),
-    "linear of several": (
-        of_attention("one for several", "one linear layer makes several of them", lambda part: not is_apart(part)),
-    ),
+    "linear of several": (of_attention("one for several", "one linear layer makes several of them", fuses_apart),),
     "kept of several": (
         of_attention(
             "kept waist",
