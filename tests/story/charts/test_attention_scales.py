@@ -207,10 +207,10 @@ def test_parts_of_a_row_that_are_all_multiplied_by_one_number_are_scaled_before_
 class Tempered(nn.Module):
     """Scores times learned numbers, be they bent first, with a mask that is added twice (Swin V2)."""
 
-    def __init__(self, shape, masked):
+    def __init__(self, shape, masked, learned=True):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.by, self.masked = nn.Parameter(torch.ones(shape)), masked
+        self.by, self.masked = nn.Parameter(torch.ones(shape), requires_grad=learned), masked
 
     def forward(self, x):
         query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
@@ -222,15 +222,16 @@ class Tempered(nn.Module):
 
 
 @pytest.mark.parametrize(
-    ("shape", "masked", "factor", "formula"),
+    ("shape", "masked", "learned", "factor", "formula"),
     [
-        ((HEADS, 1, 1), 2, "· learned by head", "softmax( Q·KT · learned by head + mask + mask ) · V"),
-        ((1,), 0, "· learned", "softmax( Q·KT · learned ) · V"),
+        ((HEADS, 1, 1), 2, True, "· learned by head", "softmax( Q·KT · learned by head + mask + mask ) · V"),
+        ((1,), 0, True, "· learned", "softmax( Q·KT · learned ) · V"),
+        ((1,), 0, False, "· fixed", "softmax( Q·KT · fixed ) · V"),
     ],
-    ids=["of heads", "one"],
+    ids=["of heads", "one", "one that is never learned"],
 )
-def test_scores_times_learned_numbers_say_of_what_these_are(shape, masked, factor, formula):
-    model = nn.Sequential(Tempered(shape, masked), FeedForwardPart()).eval()
+def test_scores_times_numbers_say_of_what_these_are(shape, masked, learned, factor, formula):
+    model = nn.Sequential(Tempered(shape, masked, learned), FeedForwardPart()).eval()
     trace = xray.trace(model, torch.ones(2, 5, WIDTH))
     (column,) = read_columns(trace)
     panel = column.frames[0].panels[0]

@@ -10,6 +10,7 @@ from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.branches.before_last import name_gate_curve
 from xray.story.charts.chart import Node, Place, describe_params, steps_at
+from xray.story.passages.learned_steps import are_fixed
 from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.recognition.known_values import values_of
 from xray.story.recognition.lengths import divides_by_length
@@ -22,9 +23,10 @@ SQUARE: Place = (0.46, 0.9)
 HIGHEST = frozenset({"max", "amax"})
 MULTIPLIED, ALONG_V = "MULTIPLIED", "× V ÷ ITS LENGTH"
 UNKNOWN_FACTOR = "· scaled"
-LEARNED_FACTOR = "· learned"
-LEARNED_BY_HEAD = f"{LEARNED_FACTOR} by head"
-"""Of scores that are multiplied by what learned numbers alone make: one, or one for each head (Swin V2)."""
+LEARNED_FACTOR, FIXED_FACTOR = "· learned", "· fixed"
+"""Of scores that are multiplied by what one parameter alone makes, be it learned or fixed (PatchTST)."""
+BY_HEAD = "{} by head"
+"""The same where each head has one (Swin V2)."""
 ROOT_OF_ROOT = "÷ √√d_k"
 """Of queries and of keys, as torch scales both where it works its attention out: together the root."""
 
@@ -56,7 +58,7 @@ def name_factor(flow: Flow, node: int, width: int) -> str:
 
 
 def name_learned(flow: Flow, node: int) -> str:
-    """That scores are multiplied by learned numbers, be they bent first: by one, or by one for each head."""
+    """That scores are multiplied by learned or fixed numbers, be they bent first: by one, or by one for each head."""
     shape = flow.output(node).shape
     made = [
         record.shape
@@ -65,10 +67,11 @@ def name_learned(flow: Flow, node: int) -> str:
     ]
     if len(made) != 1 or flow.op(node) in DIVISIONS:
         return UNKNOWN_FACTOR
+    told = FIXED_FACTOR if are_fixed(flow, node) else LEARNED_FACTOR
     if prod(made[0]) == 1:
-        return LEARNED_FACTOR
+        return told
     is_by_head = len(shape) > len("hqk") and made[0][-3:] == (shape[-3], 1, 1) and prod(made[0]) == shape[-3]
-    return LEARNED_BY_HEAD if is_by_head else UNKNOWN_FACTOR
+    return BY_HEAD.format(told) if is_by_head else UNKNOWN_FACTOR
 
 
 def name_number(factor: float, width: int) -> str:
