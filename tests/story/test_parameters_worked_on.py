@@ -8,6 +8,9 @@ from story.parameter_bars import IDS, bars_of, count, poster_of
 from torch import nn
 from torch.nn import functional
 
+import xray
+from xray.story.sentences.of_models import list_sentences
+
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
 
@@ -201,3 +204,24 @@ def test_two_learned_scales_of_one_layer_count_each_where_it_stands(layer):
 
     assert bars["feed-forward × 2"] == 2 * count(Scaled().think, nn.LayerNorm(21)) + 2 * 21
     assert "all else" not in bars
+
+
+class Alike(nn.Module):
+    """An RMS norm whose weights, if it has any, are given the type of the rows first."""
+
+    def __init__(self, weight):
+        super().__init__()
+        self.weight = weight
+
+    def forward(self, x):
+        return functional.rms_norm(x, (19,), weight=None if self.weight is None else self.weight.type_as(x))
+
+
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_a_norm_whose_weights_are_cast_to_the_type_of_rows_learns_something(is_learned):
+    model = Thinker().bfloat16()
+    model.norms = nn.ModuleList(Alike(nn.Parameter(torch.ones(19)) if is_learned else None) for _ in range(3))
+
+    told = list_sentences(xray.anatomy(xray.trace(model, IDS)))
+
+    assert any(one.startswith("Norms of sublayers learn nothing") for one in told) is not is_learned

@@ -169,6 +169,23 @@ def test_rows_times_a_number_before_the_last_layer_are_told_as_rows_and_not_as_s
     assert describe_bending(whole) == told
 
 
+@pytest.mark.parametrize(
+    ("bend", "told"),
+    [
+        (lambda made: 15 * made * torch.rsqrt(made.square() + 225), ""),
+        (lambda made: 15 * made, f"{OF_SCORES} 15."),
+        (lambda made: (15 * made).log_softmax(-1), f"{OF_SCORES} 15."),
+        (lambda made: (scores := 15 * made) - scores.logsumexp(-1, keepdim=True), f"{OF_SCORES} 15."),
+    ],
+    ids=["softly bound", "times a number", "and shared out", "and shared out by hand"],
+)
+def test_scores_that_something_made_of_them_bends_are_not_told_as_multiplied_by_a_number(bend, told):
+    model = Ends(choose=bend)
+    model.head = nn.Linear(WIDTH, 12)
+
+    assert describe_bending(xray.anatomy(xray.trace(model, torch.tensor(((1, 2, 3), (4, 5, 6)))))) == told
+
+
 @pytest.mark.parametrize("factor", [None, 3.0])
 def test_the_first_layer_is_a_block_of_its_own_be_words_multiplied_before_it(factor):
     (column,) = read_columns(xray.trace(Ends(factor), torch.tensor([[1, 2, 3]])))

@@ -91,14 +91,36 @@ class Joint(nn.Module):
         return self.think(one), self.think(other)
 
 
-class CutInTwo(nn.Module):
-    """Rows of two kinds are laid one behind the other, told their places, and cut apart again (CogVideoX)."""
+class ThinksWithin(Joint):
+    """The same, where each stream thinks inside one branch, of what its rows took up before (AuraFlow)."""
 
     def __init__(self):
         super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4))
+        self.ends = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        self.thinking = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.SiLU(), nn.Linear(4 * WIDTH, WIDTH)) for _ in range(2)
+        )
+
+    def forward(self, one, other):
+        rows = torch.cat([self.norms[0](one), self.norms[1](other)], dim=1)
+        q, k, v = (layer(rows).unflatten(-1, (3, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        found = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(-2)
+        taken = self.ends[0](found[:, : one.shape[1]]), self.ends[1](found[:, one.shape[1] :])
+        return tuple(
+            rows + think(norm(rows + new))
+            for rows, new, norm, think in zip((one, other), taken, self.norms[2:], self.thinking, strict=True)
+        )
+
+
+class CutInTwo(nn.Module):
+    """Rows of two kinds are laid one behind the other, told their places, and cut apart again (CogVideoX)."""
+
+    def __init__(self, layer=Joint):
+        super().__init__()
         self.one, self.other = nn.Linear(7, WIDTH), nn.Conv2d(3, WIDTH, 2, 2)
         self.places = nn.Parameter(torch.randn(1, 9, WIDTH))
-        self.layers = nn.ModuleList(Joint() for _ in range(3))
+        self.layers = nn.ModuleList(layer() for _ in range(3))
 
     def forward(self, words, image):
         rows = torch.cat([self.one(words), self.other(image).flatten(2).transpose(1, 2)], dim=1) + self.places
@@ -116,6 +138,14 @@ def test_streams_that_were_cut_from_one_tensor_begin_where_they_are_cut():
         (look,) = (branch for branch in one.branches if isinstance(branch, Attention))
         assert (look.source, look.beside, look.other_rows) == ("self", other.name, None)
         assert {stage.norm.place for stage in one.groups[0].stages} == {"before"}
+
+
+def test_both_of_two_streams_that_think_inside_the_branch_of_their_attention_have_a_feed_forward():
+    words, image = read(CutInTwo(ThinksWithin), torch.randn(2, 5, 7), torch.randn(2, 3, 4, 4)).towers
+
+    for one in (words, image):
+        (stage,) = one.groups[0].stages
+        assert [type(branch) for branch in stage.branches] == [Attention, FeedForward]
 
 
 class Neck(nn.Module):

@@ -11,6 +11,8 @@ from xray.config import ModelConfig
 from xray.ir.trace import Pass
 from xray.ir.work import add_up_multiplications
 from xray.model.transformer import Transformer
+from xray.renderers.table.totals import list_work
+from xray.story.cards.costs import list_costs
 from xray.story.facts.totals import add_up, count_params, count_work
 
 
@@ -111,6 +113,41 @@ def test_parameters_of_two_widths_each_take_their_own():
     work = count_work(xray.trace(Mixed(), torch.ones(2, 3).half()))
 
     assert work.param_bytes == 2 * (3 * 5 + 5) + 4 * (5 * 7 + 7)
+
+
+class Given(nn.Module):
+    """A linear layer that gives its weights the type of the rows before it works with them."""
+
+    def __init__(self, width, dtype):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.rand(7, width)), nn.Parameter(torch.rand(7, dtype=dtype))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight.type_as(x), self.bias.type_as(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_parameters_that_operations_read_take_their_own_width_beside_a_module_of_another(dtype):
+    model = nn.Sequential(nn.Embedding(11, 5).bfloat16(), Given(5, dtype))
+
+    work = count_work(xray.trace(model, torch.ones(2, 3, dtype=torch.int64)))
+
+    assert work.param_bytes == sum(one.numel() * one.element_size() for one in model.parameters())
+
+
+def test_the_bytes_of_parameters_are_not_known_where_some_are_read_nowhere_and_others_are_of_two_widths():
+    class Partly(nn.Sequential):
+        def __init__(self):
+            super().__init__(nn.Linear(3, 5).half(), nn.Linear(5, 7), nn.Linear(7, 7))
+
+        def forward(self, x):
+            return self[1](self[0](x).float())
+
+    trace = xray.trace(Partly(), torch.ones(2, 3).half())
+
+    assert count_work(trace).param_bytes == 0
+    assert dict(list_costs(trace))["weights"] == "118 numbers"
+    assert not any("Parameters take" in one for one in list_work(count_work(trace)))
 
 
 def test_a_part_that_ran_by_itself_is_not_counted_beside_the_whole():

@@ -54,10 +54,8 @@ def list_work(work: Work) -> Iterator[str]:
         f"{say_count(work.flops)} FLOPs in matrix products and the like, a multiplication and its addition counted "
         f"as 2; {say_count(work.elements)} elements in element-wise steps."
     )
-    yield (
-        f"Parameters take {say_bytes(work.param_bytes)}; {say_bytes(work.activation_bytes)} were newly stored on the "
-        "way, views excepted."
-    )
+    weights = f"Parameters take {say_bytes(work.param_bytes)}; " if work.param_bytes or not work.params else ""
+    yield f"{weights}{say_bytes(work.activation_bytes)} were newly stored on the way, views excepted."
 
 
 def list_exchanges(trace: Trace) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """By what a branch is multiplied before it is added to the stream."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import isclose, prod
 from typing import Literal
 
@@ -81,7 +81,8 @@ def multiplies_by_learned(flow: Flow, node: int) -> bool:
 def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
     """What multiplies all scores of a head by one number, or bends them by tanh: before its linear layer, and behind.
 
-    Both in order, what only moves numbers left out.
+    Both in order, what only moves numbers left out. Nothing behind it where that meets what was made of the scores in
+    another way: bent softly, 15·x / √(x² + 225) (modded-nanogpt).
     """
     before: list[int] = []
     here = flow.makers[head][0]
@@ -95,8 +96,17 @@ def list_bendings(flow: Flow, head: int) -> tuple[list[int], list[int]]:
         known = CARRYING | DROPOUTS | {"tanh"}
         onward = next((one for one in readers if flow.op(one) in known or read_factor(flow, one) is not None), None)
         behind += [] if onward is None else [onward]
+    behind = [] if meets_others(flow, head, behind) else behind
     kept = [[one for one in way if flow.op(one) not in CARRYING | DROPOUTS] for way in (before, behind)]
     return kept[0], kept[1] if "tanh" not in map(flow.op, kept[1]) or find_cap(flow, kept[1]) else []
+
+
+def meets_others(flow: Flow, head: int, way: Sequence[int]) -> bool:
+    """Whether a step that reads the last one of a way from a head reads other things of that head, made beside it."""
+    if not way:
+        return False
+    beside = set(flow.ahead(head, within=lambda one: one != way[-1])) - {*way}
+    return any(not beside.isdisjoint(flow.makers[one]) for one in flow.leaf_readers(way[-1]))
 
 
 def read_bending(flow: Flow, head: int) -> tuple[float | None, float | None, float | None]:

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from itertools import pairwise
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.branches.lengths import POOLING
@@ -95,13 +95,14 @@ def own_sites(nodes: Collection[int], sites: Sequence[Site]) -> list[Site]:
 def has_more(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> bool:
     """Whether several linear layers read on from the output of an attention among steps."""
     found = own_sites(nodes, sites)
-    if not found or found[-1].output is None:
+    output = end_within(flow, found[-1], nodes).output if found else None
+    if output is None:
         return False
-    reached = {found[-1].output}
+    reached = {output}
     for node in sorted(nodes):
         if any(maker in reached for maker in flow.makers[node]):
             reached.add(node)
-    return len([node for node in projections_in(flow, reached) if node != found[-1].output]) > 1
+    return len([node for node in projections_in(flow, reached) if node != output]) > 1
 
 
 def is_whole(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> bool:

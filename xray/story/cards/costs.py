@@ -26,8 +26,9 @@ def list_costs(
     table of words that they count may be a whole one, though a place looks up one row of it.
     """
     work = count_work(trace)
-    if work.params and work.param_bytes:
-        yield "weights", f"{say_short(work.params)} numbers, {say_short(work.param_bytes, 'B')}"
+    if work.params:
+        size = f", {say_short(work.param_bytes, 'B')}" if work.param_bytes else ""
+        yield "weights", f"{say_short(work.params)} numbers{size}"
     if active_params and active_params != work.params:
         share = f"{active_params / work.params:.1%}"
         is_nearly_all = share == "100.0%"

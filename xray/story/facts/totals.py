@@ -1,8 +1,9 @@
 """What a whole trace adds up to: passes, steps, tensors, parameters once, and the work and memory of it all."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.remembering import once
 from xray.ir.storage import bytes_per_element
@@ -29,7 +30,7 @@ class Work:
     addition as 2. `elements` is how many numbers everything element-wise went over (sums, activations, softmax, norms),
     which those who count FLOPs leave out. `not_counted` names the operations that nobody here can count, each with how
     many steps there were, the most frequent first. `params` counts each parameter once, however often it is used or
-    shared, and `param_bytes` what they take. `activation_bytes` is all that was newly
+    shared, and `param_bytes` what they take, 0 where that is not known. `activation_bytes` is all that was newly
     stored on the way, views excepted: the sum, not the peak. `with_backward` says that back-propagation was recorded.
     """
 
@@ -122,19 +123,41 @@ def paths_above(path: str) -> Iterator[str]:
 
 
 def measure_params(trace: Trace, params: int) -> int:
-    """The bytes of so many parameters: 4 each, or as many as the record says of the module that holds them.
+    """The bytes of so many parameters, each as wide as the record says; 0 where it does not say that of all.
 
-    What no single step accounts for is as wide as most of the others are.
+    What no single step accounts for is as wide as all others are, be that 4 bytes.
     """
     widths, seen = Counter[int](), set[str]()
     for one_pass in trace.passes:
-        for step in one_pass.leaves:
+        inside: dict[str | None, list[Step]] = {}
+        for step in one_pass.steps:
+            inside.setdefault(step.parent, []).append(step)
+        for step in one_pass.steps:
             if step.params and step.path not in seen:
                 seen.add(step.path)
-                widths[bytes_per_element(str(step.settings.get("weight_dtype", "float32"))) or 4] += step.params
+                widths.update(count_by_width(step, inside.get(step.id, [])))
+    left = params - widths.total()  # below zero where weights are shared
+    if left > 0 and len(widths) > 1:
+        return 0
     usual = widths.most_common(1)[0][0] if widths else find_usual_width(trace)
-    widths[usual] += params - widths.total()  # below zero where weights are shared
+    widths[usual] += left
     return sum(width * count for width, count in widths.items())
+
+
+def count_by_width(step: Step, inside: Sequence[Step]) -> Counter[int]:
+    """How many parameters that a module holds itself are how many bytes wide; `inside` are the steps right inside it.
+
+    Of a block those that operations right inside it read, where these are all of one width or all that it holds.
+    """
+    if not inside:
+        return Counter({bytes_per_element(str(step.settings.get("weight_dtype", "float32"))) or 4: step.params})
+    own = step.params - sum({one.path: one.params for one in inside}.values())
+    found = Counter[int]()
+    for record in (record for one in inside if not one.params for record in one.inputs if record.role == "parameter"):
+        found[bytes_per_element(record.dtype) or 4] += prod(record.shape)
+    if len(found) == 1:
+        return Counter({width: min(count, own) for width, count in found.items() if own > 0})
+    return found if found.total() == own else Counter()
 
 
 def find_usual_width(trace: Trace) -> int:

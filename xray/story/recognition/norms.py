@@ -313,10 +313,20 @@ def is_of_weights(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
 
 @once_each
 def comes_of_weights(flow: Flow, maker: int) -> bool:
-    """Whether what a step makes is worked out of parameters alone, in a few steps."""
-    behind = list(flow.behind(maker, most=LONGEST))
-    roots = {one.role for node in behind for one, before in flow.given(node) if before is None}
-    return roots == {"parameter"} and len(behind) < LONGEST
+    """Whether what a step makes is worked out of parameters alone, in a few steps.
+
+    Of what such steps take the shape or the type alone may be data: a weight that is cast to the type of rows.
+    """
+    behind, roots = [maker], set[str]()
+    for node in behind:
+        for record, before in flow.taken(node):
+            if before is None:
+                roots.add(record.role)
+            elif before not in behind:
+                behind.append(before)
+        if len(behind) >= LONGEST:
+            return False
+    return roots == {"parameter"}
 
 
 def is_norm_leaf(flow: Flow, place: int) -> bool:
