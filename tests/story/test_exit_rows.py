@@ -352,3 +352,29 @@ def test_a_norm_behind_which_another_one_stands_is_not_called_the_last():
     (column,) = read_columns(xray.trace(NormedAgain(AttentionPart(), FeedForwardPart()).eval(), rows()))
 
     assert [node.label for node in column.exit.nodes] == ["LAYER NORM", "LINEAR", "RMS NORM"]
+
+
+class Bent(nn.Module):
+    """A feed-forward with a bend behind its sum (ResNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.part = FeedForwardPart()
+
+    def forward(self, x):
+        return torch.relu(self.part(x))
+
+
+class MeanInFront(MeanOfSome):
+    """The mean of all rows stands in front of them (the pool of CLIP's ResNet)."""
+
+    def forward(self, x, kind=None):
+        made = Reader.forward(self, x, kind)
+        return self.norm(torch.cat((made.mean(1, keepdim=True), made), dim=1))
+
+
+def test_rows_that_are_bent_last_lead_to_their_mean_and_to_what_lays_it_in_front():
+    (column,) = read_columns(xray.trace(MeanInFront(*(Bent() for _ in range(3))).eval(), rows()))
+
+    labels = {node.key: node.label for node in column.exit.nodes}
+    assert [labels[key] for key in column.exit.feet] == [f"MEAN OF {PLACES}", "END TO END"]

@@ -287,3 +287,44 @@ def test_biases_that_are_put_end_to_end_are_counted_where_they_are_added():
     extras = [node.extra for node in chart_of(BiasedInPart(), rows(8)).nodes if node.label == "LINEAR"]
 
     assert extras == [f"{count} parameters" for count in (72, 9 * 8 + 3 + 3, 80)]
+
+
+class AskingPool(nn.Module):
+    """The mean of all places looks at them and itself, by three layers whose weights a function is given (CLIP)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(8, 8), nn.Linear(8, 8)
+        self.q, self.k, self.v, self.out = (nn.Linear(8, 8) for _ in range(4))
+
+    def forward(self, x):
+        rows = self.first(x).transpose(0, 1)
+        rows = torch.cat((rows.mean(0, keepdim=True), rows))
+        weights = {f"{name}_proj_weight": getattr(self, name).weight for name in "qkv"}
+        made, _ = nn.functional.multi_head_attention_forward(
+            rows[:1],
+            rows,
+            rows,
+            8,
+            2,
+            None,
+            torch.cat([self.q.bias, self.k.bias, self.v.bias]),
+            None,
+            None,
+            False,
+            0.0,
+            self.out.weight,
+            self.out.bias,
+            training=False,
+            need_weights=False,
+            use_separate_proj_weight=True,
+            **weights,
+        )
+        return self.last(made[0])
+
+
+def test_layers_of_weights_that_a_function_is_given_are_each_counted():
+    chart = chart_of(AskingPool(), rows(8))
+
+    told = [node.extra for node in chart.nodes if node.label == "LINEAR"]
+    assert told == [f"{count} parameters" for count in (72, 64, 64, 64, 72, 72)]

@@ -289,9 +289,16 @@ def list_counts(flow: Flow, record: TensorRecord, maker: int | None) -> list[int
 
 
 def count_own(flow: Flow, block: int) -> int:
-    """The parameters of a block that are in no module inside it."""
-    inside = (step for step in flow.steps[block + 1 : flow.ends[block]] if step.parent == flow.steps[block].id)
-    return flow.steps[block].params - sum({step.path: step.params for step in inside}.values())
+    """The parameters of a block that are in no module inside it, one inside another counted with that."""
+    held = [one for one in range(block + 1, flow.ends[block]) if flow.steps[one].params]
+    inside = {flow.steps[one].path: flow.steps[one].params for one in held if find_module(flow, one) == block}
+    outer = (path for path in inside if not any(path.startswith(f"{other}.") for other in inside))
+    return flow.steps[block].params - sum(inside[path] for path in outer)
+
+
+def find_module(flow: Flow, place: int) -> int | None:
+    """The module that a step stands in, be it inside functions that the module calls."""
+    return next((one for one in flow.parents(place) if flow.steps[one].module), None)
 
 
 def looks_up(flow: Flow, maker: int | None) -> bool:

@@ -35,6 +35,7 @@ from xray.story.charts.chart import (
     count_own,
     count_read,
     describe_params,
+    find_module,
     steps_at,
     uncross,
 )
@@ -203,16 +204,16 @@ def leave_out_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
 
 
 def holds_one(flow: Flow, node: Node, block: int | None) -> bool:
-    """Whether a block holds less by itself than twice the weights that a box works with."""
-    own = {step.id: count_read(flow, flow.places[step.id]) for step in node.steps}
-    return block is not None and count_own(flow, block) < 2 * sum(own.values())
+    """Whether a block holds by itself the weights that a box works with, and less than twice as many."""
+    own = sum({step.id: count_read(flow, flow.places[step.id]) for step in node.steps}.values())
+    return block is not None and own <= count_own(flow, block) < 2 * own
 
 
 def find_block(flow: Flow, node: Node) -> int | None:
-    """The block in which the steps of a box stand that are no modules; None of others."""
+    """The module in which the steps of a box stand that are no modules, functions being none; None of others."""
     if not node.steps or any(step.module for step in node.steps):
         return None
-    return flow.places.get(node.steps[0].parent or "")
+    return find_module(flow, flow.places[node.steps[0].id])
 
 
 def add_behind(flow: Flow, node: Node, behind: Mapping[int, tuple[int, ...]], owner: Collection[int]) -> Node:

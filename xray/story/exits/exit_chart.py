@@ -167,7 +167,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if boxes := find_last_boxes(flow, towering, corrected):
         nodes |= {*boxes}
         labels[boxes[0]], folded[boxes[0]] = OF_THESE, boxes
-    aside, begins = frozenset[int]().union(*ways.values()), {end, *together}
+    bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
+    aside, begins = frozenset[int]().union(*ways.values()), {end if bend is None else bend, end, *together}
     chart = chart_operations(
         flow, nodes, top, labels, "out", folded=folded, begins=begins, most=MOST_AT_ALL, aside=aside
     )
