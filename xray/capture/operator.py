@@ -20,7 +20,14 @@ from xray.capture.operations import is_in_place, name_operands
 from xray.capture.parts import is_distributed
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
-from xray.capture.values import describe_constants, is_of_sines, is_triangle, read_constant, read_sizes
+from xray.capture.values import (
+    describe_constants,
+    is_of_sines,
+    is_triangle,
+    read_constant,
+    read_frequencies,
+    read_sizes,
+)
 
 task_id = torch._C._current_graph_task_id
 OPAQUE = frozenset({"multi_head_attention_forward"})
@@ -197,6 +204,7 @@ class Operator:
             elif known.maker is None and name not in WORKING and len(known.shape) in (2, 3):
                 table = known.tensor()
                 options += [("sines", True)] if table is not None and is_of_sines(table) else []
+                options += [] if table is None else describe_constants(read_frequencies(table))
         if options:
             call.options = options
 

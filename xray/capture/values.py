@@ -101,6 +101,23 @@ def sort_falling(constants: Tensor) -> Tensor:
     return row if 1 >= row[0] > row[-1] >= 0 else torch.zeros(0)
 
 
+def read_frequencies(table: Tensor) -> Tensor:
+    """How far the cosine and sine of each pair turn from row to row of a table; none where they are no such pairs.
+
+    Rotary places may be held as such pairs, in rows of places from 0 on (torchtune).
+    """
+    is_large = table.dim() == 3 and table.shape[0] >= FEWEST_ROWS and table.shape[-1] == 2
+    is_told = is_large and table.is_floating_point() and table.element_size() > 2 and is_readable(table)
+    if not is_told or table.shape[1] > MAX_CONSTANTS:
+        return torch.zeros(0)
+    cos, sin = table.detach()[:FEWEST_ROWS].cpu().double().unbind(-1)
+    turn = torch.atan2(sin[1], cos[1])
+    turn = torch.where((turn - 1).abs() < 1e-6, 1.0, turn)
+    angles = torch.arange(FEWEST_ROWS)[:, None] * turn
+    are_turned = torch.allclose(cos, angles.cos(), atol=1e-5) and torch.allclose(sin, angles.sin(), atol=1e-5)
+    return turn if are_turned else torch.zeros(0)
+
+
 def read_slowed(constants: Tensor) -> tuple[float, float] | None:
     """The base of powers of which the last are divided by one number, and that number; None if they are none.
 

@@ -53,6 +53,14 @@ def turn_by_matrices(x, angles):
     return (x.unflatten(-1, (-1, 1, 2)) * matrices).sum(-1).flatten(-2)
 
 
+def turn_pairs_of_an_axis(x, angles):
+    """Each number of a pair is picked from an axis of two, and both are stacked again (torchtune)."""
+    pairs, waves = x.unflatten(-1, (-1, 2)), torch.stack((angles.cos(), angles.sin()), -1)
+    first = pairs[..., 0] * waves[..., 0] - pairs[..., 1] * waves[..., 1]
+    second = pairs[..., 1] * waves[..., 0] + pairs[..., 0] * waves[..., 1]
+    return torch.stack((first, second), -1).flatten(-2)
+
+
 def turn_none(x, angles):
     """Neighbours meet, whose angles are those of numbers half a row apart."""
     angles = angles.repeat(1, 2)
@@ -91,6 +99,7 @@ TURNS = {
     "brought": turn_neighbours_brought_into_halves,
     "complex": turn_as_complex,
     "matrices": turn_by_matrices,
+    "axis": turn_pairs_of_an_axis,
 }
 
 
@@ -193,6 +202,44 @@ def read_base_anew(make):
 )
 def test_a_base_that_is_worked_out_while_the_model_runs_is_told(base, make):
     assert read_base_anew(make) == base
+
+
+class LookTurnedByTable(LookTurned):
+    """Cosines and sines are held as pairs, in a row for each place (torchtune)."""
+
+    def __init__(self, table):
+        super().__init__(torch.ones(SIZE))
+        self.register_buffer("table", table, persistent=False)
+
+    def turn(self, x):
+        pairs, (cos, sin) = x.unflatten(-1, (-1, 2)), self.table[:PLACES].unbind(-1)
+        first, second = pairs[..., 0], pairs[..., 1]
+        return torch.stack((first * cos - second * sin, second * cos + first * sin), -1).flatten(-2)
+
+
+def make_table(row, start=0):
+    angles = torch.arange(start, start + 19)[:, None] * row
+    return torch.stack((angles.cos(), angles.sin()), -1)
+
+
+@pytest.mark.parametrize(
+    ("base", "table"),
+    [
+        (500_000.0, make_table(make_powers(500_000.0))),
+        (None, make_table(make_powers(500_000.0), start=3)),
+        (None, make_table(torch.linspace(1, 0.1, SIZE))),
+        (None, make_table(make_powers(500_000.0)).flip(-1)),
+        (None, torch.ones(19, SIZE, 2)),
+    ],
+    ids=["powers", "not from 0 on", "no powers", "sines first", "not turned"],
+)
+def test_the_base_of_a_table_of_pairs_is_told(base, table):
+    model = Turned(make_powers(10_000.0)).eval()
+    model.look[0] = LookTurnedByTable(table)
+    (first, *_) = anatomy(xray.trace(model, torch.zeros(2, PLACES, dtype=torch.long))).towers[0].branches
+
+    assert isinstance(first, Attention)
+    assert (first.positions, first.turned_pairs, first.rotary_base) == ("rotary", "neighbours", base)
 
 
 @pytest.mark.parametrize("others", [(), (10_000.0,)])

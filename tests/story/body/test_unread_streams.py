@@ -27,20 +27,34 @@ class Connected(nn.Module):
         streams = x.unflatten(0, (-1, STREAMS)).permute(0, 2, 1, 3)
         normed = self.norm(streams)
         alpha = torch.tanh(normed @ self.alpha) + self.start
-        mixed = torch.einsum("...st,...sd->...td", alpha, streams)
+        mixed = torch.einsum("...st,...sd->...td", self.weigh(alpha), streams)
         row, kept = mixed[..., 0, :], mixed[..., 1:, :]
         share = torch.tanh(normed @ self.beta).unsqueeze(-1)
         given = torch.einsum("...d,...si->...sd", self.branch(row), share)
         return (given + kept).permute(0, 2, 1, 3).flatten(0, 1)
 
+    def weigh(self, alpha):
+        return alpha
+
+
+class Balanced(Connected):
+    """The matrix that mixes the streams is divided by the sums of its rows and columns in turn (Xie et al. 2026)."""
+
+    def weigh(self, alpha):
+        first, others = alpha.split((1, STREAMS), -1)
+        others = others.softmax(-2)
+        for _ in range(8):
+            others = functional.normalize(functional.normalize(others, p=1, dim=-1), p=1, dim=-2)
+        return torch.cat((first.sigmoid(), others), -1)
+
 
 class Mixed(nn.Module):
     """Several streams that begin as one, and end as their sum; or one."""
 
-    def __init__(self, count):
+    def __init__(self, count, connected=Connected):
         super().__init__()
         parts = [AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart()]
-        self.layers = nn.ModuleList([Connected(part) for part in parts] if count > 1 else parts)
+        self.layers = nn.ModuleList([connected(part) for part in parts] if count > 1 else parts)
         self.count, self.head = count, nn.Linear(WIDTH, 5)
 
     def forward(self, x):
@@ -56,3 +70,10 @@ def test_streams_that_are_mixed_with_the_row_of_a_sublayer_are_drawn_by_blocks(c
 
     assert bool(xray.anatomy(trace).towers) == (count == 1)
     assert (compose_poster(trace, text_width) is None) == (count > 1)
+
+
+def test_streams_that_are_mixed_by_a_matrix_made_even_are_drawn_by_blocks():
+    trace = xray.trace(Mixed(STREAMS, Balanced), torch.randn(2, 5, WIDTH))
+
+    assert not xray.anatomy(trace).towers
+    assert compose_poster(trace, text_width) is None

@@ -91,7 +91,7 @@ def makes_more(flow: Flow, node: int) -> bool:
             continue
         region = find_region(flow, start, way)
         worked_out = [] if region is None else [one for one in region.inner if flow.is_leaf(one)]
-        is_learned = any(is_linear(flow, one) for one in worked_out) and len(worked_out) <= MOST_STEPS
+        is_learned = any(is_linear(flow, one) for one in worked_out) and len(worked_out) <= FARTHEST
         if is_learned and prod(weights.shape) == prod(rows.shape[:-1]) * made[-2]:
             return True
     return False

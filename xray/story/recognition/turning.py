@@ -285,15 +285,15 @@ def is_table_product(flow: Flow, place: int, own: Collection[int]) -> bool:
 
 
 def moves_itself(flow: Flow, factor: int, own: Collection[int]) -> bool:
-    """Whether what a product multiplies was cut or turned round first: a half of a row, or every other number."""
+    """Whether what a product multiplies was cut or turned round first: a half of a row, or one number of each pair."""
     for _, maker in flow.given(factor):
         here = maker
         for _ in range(8):
             if here is None or here not in own:
                 break
-            if flow.op(here) in {"neg", "cat", "stack", "roll", "flip", "chunk", "split", "unbind"} or is_cut(
-                flow, here
-            ):
+            if flow.op(here) in {"neg", "cat", "stack", "roll", "flip", "chunk", "split", "unbind"}:
+                return True
+            if is_cut(flow, here) or picks_of_pairs(flow, here):
                 return True
             if flow.op(here) not in CARRYING or not flow.makers[here]:
                 break
@@ -311,6 +311,13 @@ def is_cut(flow: Flow, place: int) -> bool:
         and bool(step.outputs[0].shape)
         and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]
     )
+
+
+def picks_of_pairs(flow: Flow, place: int) -> bool:
+    """Whether a step takes one number of each pair, where these have an axis of two (torchtune)."""
+    given = flow.steps[place].inputs[:1]
+    is_pick = flow.op(place) in ("index", "select") and bool(given)
+    return is_pick and given[0].shape[-1:] == (2,) and flow.output(place).shape == given[0].shape[:-1]
 
 
 def is_by_place(flow: Flow, node: int) -> bool:
