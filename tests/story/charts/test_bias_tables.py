@@ -66,3 +66,33 @@ def test_a_bias_of_one_table_has_no_sum():
 def test_rows_of_tables_that_are_divided_before_they_are_added_say_by_what(by, factor):
     assert f"2 tables added up, 1 of them by bbox, rows {factor}, 84 parameters" in bias_of(second=True, by=by).told
     assert f"rows {factor}" in bias_of(second=False, by=by).told[0]
+
+
+class OfOneWindow(nn.Module):
+    """Places of a map look at each other, by a table for how far two in a window are apart (MONAI's Swin)."""
+
+    def __init__(self, side):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.table = nn.Parameter(torch.randn((2 * side - 1) ** 2, HEADS))
+        places = torch.stack(torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")).flatten(1)
+        apart = places[:, :, None] - places[:, None, :] + side - 1
+        self.register_buffer("index", apart[0] * (2 * side - 1) + apart[1])
+
+    def forward(self, x):
+        many = x.shape[1]
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
+        picked = self.index.clone()[:many, :many].reshape(-1)
+        bias = self.table[picked].reshape(many, many, -1).permute(2, 0, 1)
+        return x + self.out(((q @ k.mT + bias[None]).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("side", "is_relative"), [(2, True), (3, False)])
+def test_the_corner_of_an_index_of_a_larger_map_is_not_said_to_tell_how_far_two_are_apart(side, is_relative):
+    parts = OfOneWindow(side), FeedForwardPart(), OfOneWindow(side), FeedForwardPart()
+    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(2, 4, WIDTH))
+    (column,) = read_columns(trace)
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert ("+ BIAS OF RELATIVE PLACES" in labels) == is_relative
+    assert ("+ A BIAS" in labels) != is_relative

@@ -59,6 +59,28 @@ def test_a_learned_row_that_is_put_in_front_is_drawn():
     assert labels_of(Fronted(), rows()) == ["LINEAR", "A LEARNED ROW IN FRONT", "LINEAR"]
 
 
+class CutAgain(Fronted):
+    """The same, of which the first row and all others go their own ways before they are end to end again (CoaT)."""
+
+    def forward(self, x):
+        whole = torch.cat((self.row.expand(len(x), -1, -1), self.first(x)), dim=1)
+        first, others = whole[:, :1], whole[:, 1:]
+        return torch.cat((first, self.last(others) + others), dim=1)
+
+
+def test_rows_that_are_cut_again_are_led_from_the_box_of_the_learned_row_in_front():
+    chart = chart_of(CutAgain(), rows())
+    told = {node.key: node.label for node in chart.nodes}
+    led = {(told[edge.source], told[edge.target]) for edge in chart.edges}
+
+    assert {after for before, after in led if before == "A LEARNED ROW IN FRONT"} == {
+        "LINEAR",
+        "ADDED UP",
+        "END TO END",
+    }
+    assert {after for before, after in led if before == "LINEAR"} == {"A LEARNED ROW IN FRONT", "ADDED UP"}
+
+
 class Masked(nn.Module):
     """One learned row of some, repeated, of which as many are taken as places say, behind others (V-JEPA 2)."""
 

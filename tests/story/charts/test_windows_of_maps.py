@@ -1,5 +1,7 @@
 """Maps that are cut into windows of as many places as a map has columns (Swin2SR)."""
 
+from functools import partial
+
 import pytest
 import torch
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
@@ -85,4 +87,35 @@ def test_windows_that_are_a_map_again_without_its_padding_say_so(part, side):
     labels = [node.label for chart in charts for node in chart.nodes]
 
     assert labels[labels.index("WINDOWS JOINED, PADDING OFF") + 1] == "ADD"
+    assert "CUT ANEW" not in labels
+
+
+class InRolledWindows(InPaddedWindows):
+    """The same, with places rolled before they are cut into windows and rolled back behind (MONAI's Swin)."""
+
+    def __init__(self, *, in_front):
+        super().__init__()
+        self.around = (0, 0, 1, 0, 1, 0) if in_front else (0, 0, 0, 1, 0, 1)
+
+    def forward(self, x):
+        side = SIDE + PIECE
+        rows = pad(self.norm(x), self.around).roll((-1, -1), dims=(1, 2))
+        cut = rows.view(BATCH, side // PIECE, PIECE, side // PIECE, PIECE, WIDTH).transpose(2, 3)
+        pieces = cut.reshape(-1, PIECE * PIECE, WIDTH)
+        split = [self.cut_into_heads(one(pieces)) for one in (self.query, self.key, self.value)]
+        made = self.out(scaled_dot_product_attention(*split).transpose(1, 2).reshape(-1, PIECE * PIECE, WIDTH))
+        back = made.view(BATCH, side // PIECE, side // PIECE, PIECE, PIECE, WIDTH).transpose(2, 3)
+        whole = back.reshape(BATCH, side, side, WIDTH).roll((1, 1), dims=(1, 2))
+        return x + whole[:, : SIDE + 1, : SIDE + 1, :]
+
+
+@pytest.mark.parametrize(("in_front", "told"), [(False, "PADDING CUT OFF"), (True, "CUT SMALLER")])
+def test_a_map_that_is_rolled_back_and_cut_is_not_said_to_be_cut_anew(in_front, told):
+    part = partial(InRolledWindows, in_front=in_front)
+    parts = nn.Linear(7, WIDTH), part(), FeedForwardPart(), part(), FeedForwardPart()
+    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(BATCH, SIDE + 1, SIDE + 1, 7))
+    charts = [panel.chart for column in read_columns(trace) for frame in column.frames for panel in frame.panels]
+    labels = [node.label for chart in charts for node in chart.nodes]
+
+    assert labels[labels.index(told) - 1 :][:3] == ["ROLLED BACK", told, "ADD"]
     assert "CUT ANEW" not in labels

@@ -6,6 +6,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
@@ -31,7 +32,7 @@ from xray.story.attention.factors import (
     name_gate,
 )
 from xray.story.attention.lanes import Part, cut_way
-from xray.story.attention.part_names import label_cut, label_map
+from xray.story.attention.part_names import CUT_SMALLER, label_cut, label_map
 from xray.story.attention.runs import pads
 from xray.story.attention.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
@@ -60,6 +61,7 @@ from xray.story.recognition.between import Region, adds_learned_row, find_region
 from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.value_shapes import number
 
+PADDING_OFF = "PADDING CUT OFF"
 WHOLE = CARRYING - SPLITTERS - PICKS
 """What moves rows and leaves none of them away."""
 
@@ -133,6 +135,7 @@ def draw_end(
         if any(flow.op(node) in SPREADING for node in part.nodes):
             label = "SPREAD OVER THE PLACES"
         cut = name_joined_windows(flow, part, branch, region) or label_cut(flow, part)
+        cut = PADDING_OFF if cut == CUT_SMALLER and cuts_padding(flow, part, region) else cut
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
             key, cut = "concat", "CONCAT HEADS"
         biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
@@ -400,6 +403,23 @@ def name_joined_windows(flow: Flow, part: Part, branch: Attention, region: Regio
     padded = (flow.steps[node].inputs[0].shape for node in region.inner if pads(flow, node))
     are_all = prod(after[:-1]) * pooled in (prod(shape[:-1]) for shape in padded)
     return "WINDOWS JOINED, PADDING OFF" if are_all else ""
+
+
+def cuts_padding(flow: Flow, part: Part, region: Region) -> bool:
+    """Whether a part takes off what the branch put behind its rows, of which it leaves as many as there were.
+
+    They may be rolled and rolled back before that (MONAI's Swin).
+    """
+    cut = next((node for node in part.nodes if flow.op(node) == "index"), None)
+    if cut is None:
+        return False
+    whole, left = flow.steps[cut].inputs[0].shape, part.record.shape
+    index = str(flow.steps[cut].settings.get("index", ""))
+    spans = [read_span(index, whole, axis) or (0, size) for axis, size in enumerate(whole)]
+    begun = [flow.steps[node] for node in region.inner if pads(flow, node)]
+    behind = [one for one in begun if {*str(one.settings.get("pad", "")).split("x")[::2]} == {"0"}]
+    pads_alike = any((one.inputs[0].shape, one.outputs[0].shape) == (left, whole) for one in behind)
+    return pads_alike and spans == [(0, size) for size in left]
 
 
 def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:

@@ -37,6 +37,7 @@ from xray.story.recognition.between import is_linear, name_groups, read_sizes, w
 from xray.story.recognition.turning import is_rotary
 
 PLACES_MIXED = "PLACES MIXED"
+CUT_SMALLER = "CUT SMALLER"
 ONE_LINEAR, AND_MORE = "ONE LINEAR FOR", " AND MORE"
 
 
@@ -279,6 +280,8 @@ def label_cut(flow: Flow, part: Part) -> str:
     is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
+    if cuts_smaller(flow, part):
+        return CUT_SMALLER
     if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
         return AXES_SWAPPED
     if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
@@ -288,6 +291,14 @@ def label_cut(flow: Flow, part: Part) -> str:
     if (len(before), len(after)) == (3, 4):
         return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
     return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else CUT_ANEW
+
+
+def cuts_smaller(flow: Flow, part: Part) -> bool:
+    """Whether a part takes a piece of what it is given, and does nothing else."""
+    given = [flow.steps[node].inputs for node in part.nodes if flow.op(node) == "index"]
+    is_alone = all(flow.op(node) in COPIES | {"index"} for node in part.nodes)
+    is_cut = bool(given) and all(len(one) == 1 for one in given)
+    return is_alone and is_cut and len(given[0][0].shape) == len(part.record.shape)
 
 
 def label_map(before: TensorRecord, after: TensorRecord) -> str:

@@ -28,6 +28,7 @@ LOWEST = -50
 HIDING = ("gt", "triu", "triu_")
 """They mark the future as what is hidden; other triangles mark the past as what is seen."""
 COUNTED = ("arange", "cumsum")
+PICKING = LOOKUPS | {"index", "index_select"}
 FAR = 60
 EITHER = ("or", "logical_or", "bitwise_or")
 Cells = NDArray[np.bool_]
@@ -379,13 +380,31 @@ def name_bias(
     if any(one.maker is not None and holds_other_scores(flow, site, one.maker) for one in biases):
         return None
     if any(is_learned(flow, one.record, one.maker, list_behind(flow, one.maker)) for one in biases):
-        return "relative"
+        return None if any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
     if alone is not None and not np.isnan(alone).any():
         return name_known_bias(alone)
     sloped = [list_behind(flow, one.maker) for one in biases]
     if any(is_sloped(flow, behind) for behind in sloped):
         return "alibi"
     return "none" if only_masks or adds_nothing(flow, biases) else None
+
+
+def picks_by_a_corner(flow: Flow, bias: int | None) -> bool:
+    """Whether rows of a learned table are added that but a corner of a square of ids picks, which is of a map.
+
+    The table holds more rows than there are distances between so many places in one row. How far two places of another
+    map are apart such a corner does not say (MONAI's Swin, where a map is smaller than a window).
+    """
+    for node in list_behind(flow, bias):
+        given = list(flow.given(node)) if flow.op(node) in PICKING else []
+        table = next((record for record, maker in given if is_learned(flow, record, maker, ())), None)
+        ids = next((maker for record, maker in given if not record.is_float), None)
+        cuts = (one for one in flow.behind(ids) if flow.op(one) == "index" and len(flow.steps[one].inputs) == 1)
+        squares = [(flow.steps[one].inputs[0].shape, flow.output(one).shape) for one in cuts if table is not None]
+        of_corners = [min(whole) for whole, taken in squares if len(taken) == 2 and max(taken) < min(whole)]
+        if table is not None and any(table.shape[0] > 2 * places - 1 for places in of_corners):
+            return True
+    return False
 
 
 def name_known_bias(squares: Values) -> Positions | None:

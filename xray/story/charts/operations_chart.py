@@ -9,6 +9,7 @@ from xray.ir import trace
 from xray.ir.flow.cut_rows import find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
+    CASTING,
     CURVES,
     DIVISIONS,
     FINDINGS,
@@ -42,6 +43,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.drawn_steps import MOST_AT_ALL, MOST_NODES, part_loop, pick_steps, read_loops
 from xray.story.charts.operation_labels import find_laid, find_real, label_step, list_written_out, tell_middle
 from xray.story.passages.held_factors import list_shift
+from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -342,14 +344,24 @@ def list_undrawn(
     """The steps inside that lead to a drawn one, as far back as the next ones that are drawn, these included."""
     found: set[int] = set()
     own = set(notable[node])
-    todo = [maker for inner in own for maker in list_cut_makers(flow, inner)]
+    todo = [maker for inner in own for maker in list_read(flow, inner, owner)]
     while todo:
         here = todo.pop()
         if here in found or here in own or here not in inside:
             continue
         found.add(here)
-        todo += [] if here in owner else list_cut_makers(flow, here)
+        todo += [] if here in owner else list_read(flow, here, owner)
     return found
+
+
+def list_read(flow: Flow, node: int, owner: Collection[int]) -> list[int]:
+    """The makers of what a step takes; of what it cuts of a join that is drawn, and puts learned rows in, the join.
+
+    No other box tells of these (CoaT).
+    """
+    join = flow.carried_from(flow.makers[node][0], CASTING) if flow.op(node) == "index" else None
+    is_told = join is not None and join in owner and bool(label_learned_rows(flow, join))
+    return [join] if join is not None and is_told else list_cut_makers(flow, node)
 
 
 def attends(flow: Flow, group: Collection[int]) -> bool:
