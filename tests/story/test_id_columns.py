@@ -240,3 +240,26 @@ def test_numbers_of_which_ids_are_made_are_called_no_ids(more):
     assert "2 rows by numbers of bbox" in describe_entrance(anatomy(trace).towers[0])
     assert ("NUMBERS" in labels_of(trace), "IDS" in labels_of(trace)) == (True, False)
     assert box_of(trace).told[0] == "of bbox" + ", others beside it" * more
+
+
+class OfData(nn.Module):
+    """Columns of a table of data, a row of which is a sequence: each is looked up in a table of its own, if `apart`."""
+
+    def __init__(self, apart):
+        super().__init__()
+        own = [nn.Embedding(rows, WIDTH) for rows in (5, 3, 7)]
+        self.tables = nn.ModuleList(own if apart else own[2:] * 3)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, x):
+        return self.layers(torch.stack([table(x[..., one]) for one, table in enumerate(self.tables)], dim=1))
+
+
+@pytest.mark.parametrize(("apart", "vocab"), [(True, None), (False, 7)])
+def test_columns_with_a_row_for_each_sequence_and_a_table_each_are_no_words(apart, vocab):
+    trace = xray.trace(OfData(apart).eval(), torch.randint(3, (2, 3)))
+
+    (tower,) = xray.anatomy(trace).towers
+    assert (tower.vocab, tower.reads == "ids") == (vocab, not apart)
+    (column,) = read_columns(trace)
+    assert ("TOKEN IDS" in [node.label for node in column.entrance.nodes]) != apart

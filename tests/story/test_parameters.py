@@ -143,6 +143,25 @@ def test_learned_places_are_counted_once_and_whole(longest):
     assert bars_of(poster_of(Placed(longest), IDS))["entrance"] == 53 * 15 + longest * 15
 
 
+class PlacedInParts(Placed):
+    """The first place is put in front of the others, which come from one table or another; more are added to all."""
+
+    def __init__(self, *, apart):
+        super().__init__(7)
+        self.more = nn.Parameter(torch.rand(1, 7, 15))
+        self.others = nn.Parameter(torch.rand(1, 7, 15)) if apart else self.places
+
+    def forward(self, ids):
+        first, others = self.places[:, :1], self.others[:, 1:]
+        x = self.writer.words(ids) + self.more + torch.cat([first, others + 1], dim=1)
+        return self.writer.scores(self.writer.rows[1](self.writer.rows[0](x)))
+
+
+@pytest.mark.parametrize(("apart", "tables"), [(False, 2), (True, 3)])
+def test_learned_places_of_which_two_parts_are_read_are_counted_once(apart, tables):
+    assert bars_of(poster_of(PlacedInParts(apart=apart), IDS))["entrance"] == 53 * 15 + tables * 7 * 15
+
+
 def test_layers_that_use_the_same_weights_are_alike():
     model = make_writer()
     for name, part in model.rows[1].named_modules():

@@ -34,7 +34,8 @@ class Taps(Reader):
 
     def __init__(self, *layers):
         super().__init__(*layers)
-        self.last, self.earlier = Merger(), nn.ModuleList(Merger() for _ in range(2))
+        self.earlier = nn.ModuleList(Merger() for _ in range(2))
+        self.last: nn.Module = Merger()
 
     def forward(self, x, kind=None):
         x, taken = self.project(x), []
@@ -63,6 +64,17 @@ class HandsOutLast(HandsOut):
 
     def give(self, made, taken, rows):
         return made, (*taken, rows)
+
+
+class NormsLast(HandsOutLast):
+    """What the last layer gives leaves as it is, and goes through the last norm and a head."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.last, self.head = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDE)
+
+    def give(self, made, taken, rows):
+        return self.head(made), (*taken, rows)
 
 
 class PutsTogether(Taps):
@@ -95,6 +107,7 @@ def list_told(trace):
         (Taps, ["Behind layers 1, 2, something is handed out too, before the last layer."]),
         (HandsOut, ["Behind layers 1, 2, something is handed out too, before the last layer."]),
         (HandsOutLast, ["Behind layers 1, 2, 4, something is handed out too."]),
+        (NormsLast, ["Behind layers 1, 2, 4, something is handed out too."]),
         (PutsTogether, []),
         (KeepsBack, []),
     ],

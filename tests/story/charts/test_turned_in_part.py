@@ -39,3 +39,23 @@ def test_a_turn_of_some_rows_says_of_how_many(lone):
     many = given.shape[1]
     told = f"ROTATE {many - lone} OF {many} ROWS" if lone else "ROTATE"
     assert labels == {f"{told} Q", f"{told} K"}
+
+
+class TurnedInPart(Turning):
+    """The first numbers of each head are normed, multiplied by 1, turned and put before the others."""
+
+    def turn(self, x):
+        normed = functional.normalize(x, dim=-1) * 1
+        some = x.shape[-1] // 3 * 2
+        first, rest = normed[..., :some], normed[..., some:]
+        angles = torch.outer(torch.arange(x.shape[-2]), torch.rand(some // 2)).repeat(1, 2)
+        left, right = first.chunk(2, -1)
+        turned = first * angles.cos() * angles.exp() + torch.cat([-right, left], -1) * angles.sin() * angles.exp()
+        return torch.cat([turned, rest], dim=-1)
+
+
+def test_numbers_that_are_not_turned_go_the_same_way_where_all_are_cut_behind_a_product_with_1():
+    torch.manual_seed(0)
+
+    labels = [node.label for node in draw(Reader(TurnedInPart(0), FeedForwardPart()), rows())]
+    assert [label for label in labels if label.endswith(" Q")] == ["NORM Q", "COMBINE Q"]

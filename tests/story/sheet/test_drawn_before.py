@@ -77,6 +77,36 @@ def test_a_table_and_a_norm_that_work_again_have_their_number_at_the_first():
     }
 
 
+class PlacesOfItsOwn(nn.Module):
+    """A learned row with its places begins a tower, and other places of another width are added before the next."""
+
+    def __init__(self):
+        super().__init__()
+        self.row, self.more = nn.Parameter(torch.rand(1, 1, WIDTH)), nn.Parameter(torch.rand(1, 8, WIDTH - 3))
+        self.start, self.narrow = nn.Linear(3, WIDTH), nn.Linear(WIDTH, WIDTH - 3)
+        self.first, self.second = (
+            nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(3))
+            for width in (WIDTH, WIDTH - 3)
+        )
+
+    def forward(self, x):
+        first = self.row + torch.ones(1, 1, WIDTH)
+        x = torch.cat([first.expand(2, -1, -1), self.start(x)], dim=1)
+        for layer in self.first:
+            x = layer(x)
+        y = self.narrow(x) + self.more
+        for layer in self.second:
+            y = layer(y)
+        return y
+
+
+def test_what_two_sums_of_one_block_are_given_is_not_taken_for_the_same():
+    trace = xray.trace(PlacesOfItsOwn().eval(), torch.rand(2, 7, 3))
+
+    found = [node.extra for one in read_columns(trace) for node in one.entrance.nodes if "PLACES" in node.label]
+    assert found == [f"{8 * (WIDTH - 3)} parameters"]
+
+
 class ReadInTheMiddle(nn.Module):
     """Layers that end with a norm of the stream; other layers begin with what two of them give (BridgeTower)."""
 

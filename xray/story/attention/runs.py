@@ -12,7 +12,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.body.stages import find_any_norm
-from xray.story.recognition.between import is_linear, is_scale
+from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import is_by_place, is_cut, turns_pairs
 from xray.story.recognition.value_shapes import number
@@ -44,7 +44,7 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     inside = set(nodes)
     last_use = {node: node for node in inside}
     for node in inside:
-        for maker in flow.makers[node]:
+        for maker in (before_times_one(flow, maker, inside) for maker in flow.makers[node]):
             if maker in inside:
                 last_use[maker] = max(last_use[maker], node)
     runs: list[list[int]] = []
@@ -71,6 +71,13 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         if before and turn and flow.op(turn[0]) == "view_as_complex" and lays_pairs(flow, before[-1]):
             turn.insert(0, before.pop())
     return [part for run in runs if run for part in part_own_norm(flow, run)]
+
+
+def before_times_one(flow: Flow, maker: int | None, inside: Collection[int]) -> int | None:
+    """The step of a way that a step gives the numbers of, be they multiplied by 1 in between (x-transformers' xPos)."""
+    while maker is not None and maker not in inside and is_times_one(flow, maker):
+        maker = flow.makers[maker][0]
+    return maker
 
 
 def part_own_norm(flow: Flow, run: list[int]) -> list[list[int]]:

@@ -112,7 +112,8 @@ def tell_tapped(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         ends = [(layer[-1].joints[-1].add, layer[-1].norms) for layer in one.layers]
         given = [{add, *(norm.end for norm in norms if norm.end > add)} for add, norms in ends]
         taps = list_taps(flow, given, taken)
-        last = [len(given) - 1] if taps and leaves_last(flow, given[-1], taken) else []
+        behind = taken.difference(() if one.final is None else one.final.nodes)
+        last = [len(given) - 1] if taps and leaves_last(flow, given[-1], behind) else []
         tapped = (*(tap.layer for tap in taps), *last)
         told.append(replace(one, taps=taps, tower=replace(one.tower, tapped=tapped)))
     return told

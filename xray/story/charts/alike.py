@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
-from xray.ir.trace import SAME_WEIGHTS, name_weights
+from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, name_weights
 from xray.story.body.stages import Staging
 from xray.story.branches.caps import read_factor
 from xray.story.charts.chart import Chart, Node, describe_params
@@ -107,7 +107,7 @@ def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) 
     drawn: dict[str, str] = {}
     for one, told in before:
         for node in () if one is None else one.nodes:
-            for holder in list_holders(node) if node.extra else ():
+            for holder in list_holders(node) | {*map(name_weights, list_reading(node))} if node.extra else ():
                 drawn.setdefault(holder, told)
     if chart is None or not drawn:
         return chart
@@ -133,9 +133,25 @@ def count_own(node: Node) -> int:
 
 
 def list_holders(node: Node) -> frozenset[str]:
-    """The paths at which the weights were worked with first that the steps of a box work with."""
-    reading = (step for step in node.steps if step.params or any(one.role == "parameter" for one in step.inputs))
-    return frozenset(map(name_weights, reading))
+    """By what the weights are known that the steps of a box work with: the paths at which these were worked with first.
+
+    Operations of one block have one path, whatever they are given, so the shapes of that tell them apart (MAE's two
+    tables of places).
+    """
+    return frozenset(
+        name_weights(step) if step.params or SAME_WEIGHTS_AS in step.settings else f"{step.path} {list_given(step)}"
+        for step in list_reading(node)
+    )
+
+
+def list_reading(node: Node) -> list[Step]:
+    """The steps of a box that work with weights."""
+    return [step for step in node.steps if step.params or list_given(step)]
+
+
+def list_given(step: Step) -> list[tuple[int, ...]]:
+    """The shapes of the parameters that a step is given."""
+    return [one.shape for one in step.inputs if one.role == "parameter"]
 
 
 def find_runs(flow: Flow, drawn: Sequence[int], behind: Behind) -> list[tuple[Group, int]]:

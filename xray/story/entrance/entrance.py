@@ -29,6 +29,7 @@ from xray.story.entrance.tables import (
     judge_training,
     list_biases,
     list_tables_beside,
+    looks_up_columns,
     looks_up_ids,
     looks_up_places,
     mixes_with,
@@ -89,7 +90,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     columns = {node: (one, own) for one in find_id_columns(flow, nodes) for node, own in one.list_read()}
     counted = [node for node in tables if node not in columns or not columns[node][0].is_given]
     places = [node for node in counted if looks_up_places(flow, node)]
-    given = [node for node in tables if node not in places]
+    given = [node for node in tables if node not in places and not looks_up_columns(flow, node)]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     picking = frozenset[int]().union(*(one.nodes for node in tables if (one := find_choice(flow, node)) is not None))
     norms = list_norms(flow, nodes - picking)

@@ -327,7 +327,19 @@ class Count:
         alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
         if step.op in CARRYING | CURVES and sum(map(self.params, (*alike, place))) > self.own_params(parent):
             return step.path  # one and the same is moved or bent again
+        alike = [one for one in alike if not self.takes_of_one(one, place, parent)]
         return f"{step.path}#{len(alike)}" if alike else step.path
+
+    def takes_of_one(self, one: int, place: int, block: int) -> bool:
+        """Whether two steps of a block take other parts of one parameter: it has none for each (PVT's places)."""
+        first, second = self.flow.steps[one], self.flow.steps[place]
+        given, again = ([each.shape for each in step.inputs if each.role == "parameter"] for step in (first, second))
+        if first.op != "index" or given != again or first.settings == second.settings:
+            return False
+        loose = (each for each in self.inside.get(block, []) if self.flow.is_leaf(each))
+        read = sum(self.params(each) for each in loose if not self.flow.steps[each].params)
+        taken = sum(prod(self.flow.output(each).shape) for each in (one, place))
+        return taken <= self.params(place) <= read - self.own_params(block)
 
     def own_params(self, block: int) -> int:
         """The parameters of a block that are in no module inside it."""

@@ -65,6 +65,7 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
     for place, step in enumerate(flow.steps):
         if step.op in SUMS | PLACING and place not in scored:
             joint = read_joint(flow, place, found) if step.op in SUMS else read_put_back(flow, place)
+            joint = joint or read_for_all_rows(flow, place, found, sites)
             if joint is not None:
                 before = [add for add in found if add in joint.region.inner and adds_to_another_row(flow, add, joint)]
                 found[place] = leave_out(flow, joint, before)
@@ -167,6 +168,23 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return None if any(is_short) else read_begun_before(flow, place, known) or read_projected(flow, place, known)
+
+
+def read_for_all_rows(flow: Flow, place: int, known: Mapping[int, Joint], sites: Sequence[Site]) -> Joint | None:
+    """The residual sum at a step that adds to all rows what an attention gives that was asked with one of them.
+
+    So the last layer of FT-Transformer, whose first row looks at all.
+    """
+    shape, given = flow.output(place).shape, list(flow.given(place))
+    if flow.op(place) not in SUMS or len(given) != 2 or len(shape) != len(("batch", "row", "width")):
+        return None
+    (whole, stream), (row, branch) = given
+    if stream not in known or branch is None or whole.shape != shape or row.shape != (shape[0], 1, shape[2]) != shape:
+        return None
+    region = find_branch(flow, stream, branch)
+    looking = [site.softmax for site in sites if region is not None and site.softmax in region.inner]
+    asked = [node for node in looking if flow.output(node).shape[-2:] == (1, shape[1])]
+    return Joint(place, stream, region) if region is not None and len(looking) == len(asked) == 1 else None
 
 
 def read_begun_before(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
