@@ -10,6 +10,7 @@ from xray.ir.records import TensorRecord
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.charts.drawn_steps import is_substance
+from xray.story.charts.operation_labels import label_step
 from xray.story.charts.operations_chart import chart_operations, spread
 from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.conditions import Conditioning, list_given, name_source
@@ -28,14 +29,15 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
     given = list_told(flow, nodes)
     labels: dict[int, str] = {}
     names: dict[int, str] = {}
+    meeting = {node for node in given if meets_given(flow, node, nodes, given)}
     for node, (_, name) in given.items():
         told = name.replace("_", " ").upper() or "FROM OUTSIDE"
         names[node] = told
         behind = flow.behind(node, within=nodes.__contains__)
-        for earlier in [one for one in behind if one != node and names.get(one) == told]:
+        for earlier in [one for one in behind if one not in {node, *meeting} and names.get(one) == told]:
             labels.pop(earlier, None)  # it only says where this step takes the same from
         if not is_substance(flow, node, nodes):
-            labels[node] = told
+            labels[node] = label_step(flow, node) if node in meeting else told
     waves = list_waves(flow, nodes)
     labels |= {node: f"SINES AND COSINES{name_lone(flow, node, nodes, given)}" for node in waves}
     labels |= {node: name_scale(flow, node) for node in nodes if scales_rows(flow, node)}
@@ -45,16 +47,22 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
 
     def settle(node: Node) -> Node:
         place = flow.places[node.steps[0].id] if node.steps else -1
-        record = given[place][0] if place in labels.keys() & given else node.record
+        record = given[place][0] if place in (labels.keys() & given) - meeting else node.record
         label = label_entry(flow, place) if condition.are_looked_at and place >= 0 else ""
         each = place in condition.alone and bool(flow.steps[place].params)
         extra = f"{node.extra} × {condition.layers} layers" if each and node.extra else node.extra
         return replace(node, surface="condition", record=record, label=label or node.label, extra=extra)
 
     chart = replace(chart, nodes=tuple(map(settle, chart.nodes)))
-    for node in names.keys() - labels.keys():
+    for node in names.keys() - (labels.keys() - meeting):
         chart = add_input(chart, f"beside{node}", names[node], given[node][0])
     return chart
+
+
+def meets_given(flow: Flow, node: int, nodes: frozenset[int], given: Collection[int]) -> bool:
+    """Whether what comes from outside meets at a step what was made of such: rows beside their mean (Mochi)."""
+    made = [maker for maker in flow.makers[node] if maker in nodes]
+    return any(one in given for one in flow.behind(*made, within=nodes.__contains__))
 
 
 def scales_rows(flow: Flow, node: int) -> bool:

@@ -1,0 +1,33 @@
+"""Boxes of conditions: what comes from outside, what it is called, and what it meets."""
+
+from functools import cache
+
+import torch
+from story.regions.test_conditions import Diffusion, name_box
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+
+class Pooled(Diffusion):
+    """What conditions is made of words whose mean, with no padding in it, stands before them (Mochi)."""
+
+    def forward(self, rows, encoder_words, words_mask):
+        share = words_mask[:, :, None] / words_mask.sum(1)[:, None, None]
+        joined = torch.cat([(encoder_words * share).sum(1, keepdim=True), encoder_words], 1)
+        return super().forward(rows, self.time[0](joined)[:, 0].relu() @ torch.rand(12, 5))
+
+
+@cache
+def list_boxes():
+    trace = xray.trace(Pooled(), torch.rand(2, 7, 12), torch.rand(2, 9, 5), torch.ones(2, 9))
+    return compose_poster(trace, text_width).boxes
+
+
+def test_rows_from_outside_stand_in_a_box_below_the_one_in_which_their_mean_is_put_beside_them():
+    named = {name_box(box): box for box in list_boxes() if box.lines}
+    joined, words = named["END TO END"], named["ENCODER WORDS"]
+
+    assert (joined.record.shape, words.record.shape) == ((2, 10, 5), (2, 9, 5))
+    assert words.top < joined.bottom
