@@ -16,6 +16,7 @@ from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
 from xray.story.regions.links import TIP
+from xray.story.type_sizes import MARGIN
 
 WIDTH, OTHER, WIDE = 15, 12, 21
 
@@ -394,3 +395,11 @@ def test_towers_that_look_at_each_other_are_joined_both_ways():
     ways = list_ribbons(draw_model(Mutual())[1])
 
     assert {points[0][0] < points[-1][0] for points in ways} == {True, False}
+
+
+def test_a_page_keeps_its_margin_right_of_a_ribbon_beside_its_last_column():
+    layout = draw_model(Beginning())[1]
+
+    right = max(x for points in list_ribbons(layout) for x, _ in points)
+    assert right > max(box.right for box in layout.boxes)
+    assert right + MARGIN <= layout.width
