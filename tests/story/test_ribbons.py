@@ -15,7 +15,7 @@ from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
-from xray.story.regions.links import TIP
+from xray.story.regions.links import LITTLE, ROUND, TIP, go_straight
 from xray.story.type_sizes import MARGIN
 
 WIDTH, OTHER, WIDE = 15, 12, 21
@@ -403,3 +403,14 @@ def test_a_page_keeps_its_margin_right_of_a_ribbon_beside_its_last_column():
     right = max(x for points in list_ribbons(layout) for x, _ in points)
     assert right > max(box.right for box in layout.boxes)
     assert right + MARGIN <= layout.width
+
+
+@pytest.mark.parametrize(
+    ("aside", "turned"),
+    [(-LITTLE, -LITTLE), (ROUND, ROUND), (-ROUND, ROUND), (-3 * ROUND, 0.0), (3 * ROUND, 0.0)],
+)
+def test_a_ribbon_that_leaves_above_its_tower_goes_straight_on_or_bends_all_round(aside, turned):
+    roof = 100.0
+
+    assert go_straight(roof, [roof + aside, roof - 9 * ROUND]) == roof + turned
+    assert go_straight(roof, []) == roof
