@@ -12,7 +12,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Edge, Node, Place
 from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
-from xray.story.sheet.routing import Way, count_levels, join, room_for
+from xray.story.sheet.routing import Way, count_levels, join, passes_arrows, room_for
 from xray.story.sheet.tooltip import describe
 from xray.story.type_sizes import DIGIT, FOUR_LINES, LINE, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
 from xray.story.wording import fit_text, wrap, wrap_words
@@ -162,7 +162,8 @@ def plan_rooms(
         if lower.top < upper.bottom:
             join(canvas, lower, upper, others, "", fan=edge.fan, drawn=ways, leftmost=leftmost)
     rows = 1 + max((row for _, row, _ in nodes), default=-1)
-    return tuple(room_for(count_levels(ways, row * 100.0 + 25, row * 100.0 + 75)) for row in range(rows))
+    gaps = [(row * 100.0 + 25, row * 100.0 + 75) for row in range(rows)]
+    return tuple(room_for(count_levels(ways, *gap), under_heads=passes_arrows(ways, *gap)) for gap in gaps)
 
 
 def find_leftmost(left: float, *, on_page: bool) -> float:
