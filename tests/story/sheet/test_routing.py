@@ -4,6 +4,9 @@ from itertools import combinations, pairwise
 
 import pytest
 
+from xray.renderers.contrasts import GRAPHICS
+from xray.renderers.themes import load_theme
+from xray.renderers.vision import contrast
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import BROAD, CENTRE, LEFT, LEFT_HALF, RIGHT, RIGHT_HALF, Chart, Edge, Node
 from xray.story.layout import Box
@@ -275,3 +278,15 @@ def test_rows_are_further_apart_where_a_line_passes_arrows_of_others():
     assert not passes_arrows([arrow, Way(OTHER, UPPER, short)], 20.0, 45.0)
     assert not passes_arrows([arrow, Way(LOWER, UPPER, past)], 20.0, 45.0)
     assert room_for(1, under_heads=True) > HEAD + CLEAR > room_for(1)
+
+
+@pytest.mark.parametrize("theme", [load_theme("dark"), load_theme("light")], ids=["dark", "light"])
+@pytest.mark.parametrize("role", ["forward", "training", "inference"])
+@pytest.mark.parametrize("own", ["encoder", "decoder"])
+def test_lines_of_a_chart_on_the_page_stand_out_from_it(theme, role, own):
+    nodes = Node("low", "", 0, BROAD), Node("high", "", 1, BROAD)
+    chart, canvas = Chart(nodes, (Edge("low", "high"),), ("low",), "high"), Canvas(lambda text, size, weight: 0.0)
+    place_chart(canvas, chart, 0.0, 300.0, 0.0, 20.0, Look(own, own, (), role), on_page=True)
+
+    (curve,) = canvas.curves
+    assert contrast(theme.lines[curve.role], theme.surfaces["page"].fill, "full colour") >= GRAPHICS

@@ -57,6 +57,11 @@ class Look:
         return self.role if self.role in ("training", "inference") else self.own
 
     @property
+    def outside(self) -> str:
+        """The role of a line on the page: that of its phase where that has a colour for lines there."""
+        return self.phase if self.phase != self.own else "leader"
+
+    @property
     def line(self) -> str:
         """The role of a line inside the frames."""
         return f"{self.role}_on_panel" if self.is_narrow else self.own
@@ -211,7 +216,7 @@ def place_chart(
         lower, upper = boxes[edge.source], boxes[edge.target]
         surface = chart.node(edge.source).surface
         of_memory = not look.is_narrow and surface == "memory"
-        line = look.phase if on_page else look.memory if of_memory else look.line
+        line = look.outside if on_page else look.memory if of_memory else look.line
         line = "leader" if surface == "condition" else line
         thick = 2 if on_page and look.phase != look.own else 1.6 if look.is_narrow else 1.2
         dashed = look.is_dashed and (on_page or look.is_narrow)
