@@ -414,3 +414,16 @@ def test_a_ribbon_that_leaves_above_its_tower_goes_straight_on_or_bends_all_roun
 
     assert go_straight(roof, [roof + aside, roof - 9 * ROUND]) == roof + turned
     assert go_straight(roof, []) == roof
+
+
+def test_a_box_that_stands_for_a_sublayer_has_as_much_air_below_it_as_above():
+    _, layout = draw_model(Taking((3, True), (5, True)))
+    (closed,) = (box for box in layout.boxes if box.lines and box.lines[0][0].text == "CROSS-ATTENTION" and box.filled)
+
+    around = [
+        [y for x, y in panel.path] for panel in layout.panels if min(panel.path)[0] < closed.x < max(panel.path)[0]
+    ]
+    low, high = min(
+        ((min(ys), max(ys)) for ys in around if min(ys) < closed.y < max(ys)), key=lambda one: one[1] - one[0]
+    )
+    assert closed.bottom - low == pytest.approx(high - closed.top)
