@@ -1,15 +1,21 @@
 """Lines between boxes keep apart from lines between other boxes, and meet those of their own."""
 
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import pytest
 
+from xray.renderers.contrasts import GRAPHICS
+from xray.renderers.themes import load_theme
+from xray.renderers.vision import contrast
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import BROAD, CENTRE, LEFT, LEFT_HALF, RIGHT, RIGHT_HALF, Chart, Edge, Node
 from xray.story.layout import Box
 from xray.story.sheet.placing import STREAM, Look, place_chart
 from xray.story.sheet.routing import (
+    BESIDE,
+    CLEAR,
     CORNER,
+    HEAD,
     Pieces,
     Way,
     choose_way,
@@ -17,8 +23,10 @@ from xray.story.sheet.routing import (
     crosses,
     goes_on,
     join,
+    passes_arrows,
     room_for,
     runs_along,
+    weigh_beside,
 )
 
 
@@ -230,3 +238,55 @@ def test_lines_around_boxes_of_a_frame_keep_off_the_stream_that_comes_by():
 
     assert len(placed.ways) == len(edges)
     assert min(x for way in placed.ways for x, _ in way.points) > left - STREAM + 3
+
+
+def test_a_line_stays_straight_for_as_long_as_the_head_of_its_arrow_is():
+    low, canvas = make_box("low", 75.0, 10.0, 130.0), Canvas(lambda text, size, weight: 0.0)
+    join(canvas, low, TOP, (low, MIDDLE, UPPER, TOP), "line", drawn=[], sides=(1,))
+
+    (curve,) = canvas.curves
+    assert curve.points[-1] == (TOP.right, TOP.y)
+    assert curve.points[-4][0] - TOP.right >= HEAD
+
+
+@pytest.mark.parametrize("begins_there", [True, False])
+def test_lines_that_begin_or_end_at_one_box_are_one_or_run_clearly_beside_each_other(begins_there):
+    low = make_box("low", 75.0, 10.0, 130.0)
+    lane = TOP.right + 2 * CLEAR - 0.9
+    ends = (low, UPPER) if begins_there else (LOWER, TOP)
+    drawn = [Way(*ends, ((low.right, low.top), (lane, 30.0), (lane, 140.0)))]
+    points = choose_way(low, TOP, (low, MIDDLE, UPPER, TOP), drawn)
+
+    lanes = {x for (x, y), (after, end) in pairwise(points) if x == after and end - y > BESIDE}
+    assert lanes
+    assert all(abs(x - lane) >= BESIDE for x in lanes)
+
+
+def test_a_line_that_passes_an_arrow_below_its_head_counts_as_shorter():
+    arrow = Pieces(((40.0, 20.0), (40.0, 45.0)))
+    through, under = (Pieces(((0.0, 20.0), (0.0, y), (80.0, y), (80.0, 45.0))) for y in (45 - HEAD + 1, 45 - HEAD - 1))
+
+    assert weigh_beside(through, arrow) == weigh_beside(arrow, through) > weigh_beside(under, arrow) > 0
+    assert weigh_beside(under, arrow) == weigh_beside(arrow, under)
+
+
+def test_rows_are_further_apart_where_a_line_passes_arrows_of_others():
+    arrow = Way(LOWER, MIDDLE, ((40.0, 20.0), (40.0, 45.0)))
+    past, short = (((0.0, 20.0), (0.0, 30.0), (end, 30.0), (end, 45.0)) for end in (80.0, 30.0))
+
+    assert passes_arrows([arrow, Way(OTHER, UPPER, past)], 20.0, 45.0)
+    assert not passes_arrows([arrow, Way(OTHER, UPPER, short)], 20.0, 45.0)
+    assert not passes_arrows([arrow, Way(LOWER, UPPER, past)], 20.0, 45.0)
+    assert room_for(1, under_heads=True) > HEAD + CLEAR > room_for(1)
+
+
+@pytest.mark.parametrize("theme", [load_theme("dark"), load_theme("light")], ids=["dark", "light"])
+@pytest.mark.parametrize("role", ["forward", "training", "inference"])
+@pytest.mark.parametrize("own", ["encoder", "decoder"])
+def test_lines_of_a_chart_on_the_page_stand_out_from_it(theme, role, own):
+    nodes = Node("low", "", 0, BROAD), Node("high", "", 1, BROAD)
+    chart, canvas = Chart(nodes, (Edge("low", "high"),), ("low",), "high"), Canvas(lambda text, size, weight: 0.0)
+    place_chart(canvas, chart, 0.0, 300.0, 0.0, 20.0, Look(own, own, (), role), on_page=True)
+
+    (curve,) = canvas.curves
+    assert contrast(theme.lines[curve.role], theme.surfaces["page"].fill, "full colour") >= GRAPHICS

@@ -28,6 +28,8 @@ TIP, IN_TIP = 12.0, 8.0
 LEAVING, NAME_UNDER, BEND = 33.0, 8.0, 12.0
 """How high above the last frame a ribbon turns aside that leaves it there, how far under its roof its name is, and how
 far before its next bend that ends."""
+LITTLE, ROUND = 6.0, 16.0
+"""So far below its roof a ribbon may go aside under which its name stands, and how round its bends are."""
 OFF = 14.0
 """How far from the middle of a ribbon its name begins."""
 BESIDE_RIBBON = 9.0
@@ -94,7 +96,8 @@ def draw_links(
         alike = [(one, route) for one, route in zip(ways, routes, strict=True) if is_alike(one, way)]
         aside = (x for _, route in alike for ribbon in route for x, _ in ribbon if x > way.source.box.right)
         lane = min(aside, default=inf)
-        names = name_way(canvas, columns, standing, way, [one for one, _ in alike], beside, lane)
+        roof = min((ribbon[1][1] for _, route in alike for ribbon in route), default=inf)
+        names = name_way(canvas, columns, standing, way, [one for one, _ in alike], beside, lane, roof)
         named |= dict.fromkeys(names, (way.source.column, lane))
     for x, y, told, size, on in name_once(canvas, named):
         canvas.note(x, y, tuple(words(text, size, "text", "bold") for text in told), on)
@@ -206,10 +209,12 @@ def route_way(
     into = MARGIN * 0.3 + shift / 2 if source == target == len(columns) - 1 else into  # no aisle is right of it
     right = standing[source].left + columns[source].width + out
     entered = standing[target].left - into if goes_right else standing[target].left + columns[target].width + into
+    ends = list_ends(standing[target], way, entered, shift)
     passed = range(min(source, target) + 1, max(source, target))
     roof = max((standing[one].top + OVER + shift for one in passed), default=0.0)
     if is_top(way.source, columns, standing):
         roof = max(roof, roof_over(box, standing[source]))
+        roof = roof if passed else go_straight(roof, [end[0][1] for end in ends])
         start: list[Point] = [(box.x, box.top), (box.x, roof), (entered, roof)]
     elif is_end(way.source, columns, standing):
         level = standing[source].drawn.top + LEAVING
@@ -224,17 +229,33 @@ def route_way(
         if way.is_kept and (gap := find_gap(box, standing[source], side)) is not None:
             start = [(box.x, box.top), (box.x, gap), (side, gap)]
         start += [(side, roof), (entered, roof)] if passed else []
-    entering = standing[target].entrances[0].boxes.values() if standing[target].entrances else ()
-    found = []
+    return [(*start, *(end[1:] if end[0] == start[-1] else end)) for end in ends]
+
+
+def list_ends(standing: Standing, way: Way, entered: float, shift: float) -> list[tuple[Point, ...]]:
+    """The corners of ribbons from the lane by which a column is `entered` on, to all boxes that a way leads to."""
+    entering = standing.entrances[0].boxes.values() if standing.entrances else ()
+    found: list[tuple[Point, ...]] = []
     for row in way.aims:
         low = min(one.bottom for one in row) - UNDER + min(shift, APART) * way.is_worked_in
         for aim in row:
             if way.is_memory or any(stands_between(one, aim, entered) for one in entering):
                 level = low if way.is_memory else aim.bottom - UNDER
-                found.append((*start, (entered, level), (aim.x, level), (aim.x, aim.bottom)))
+                found.append(((entered, level), (aim.x, level), (aim.x, aim.bottom)))
             else:
-                found.append((*start, *enter_beside(aim, entered)))
-    return [*found, *((*start, *enter_beside(aim, entered)) for aim in way.wholes)]
+                found.append(enter_beside(aim, entered))
+    return [*found, *(enter_beside(aim, entered) for aim in way.wholes)]
+
+
+def go_straight(roof: float, levels: Collection[float]) -> float:
+    """How high a ribbon turns aside that is to go on at one of some levels: there, where it would bend a little only.
+
+    Far below its name there is no room for it: it bends as round as others.
+    """
+    level = min(levels, key=lambda one: abs(one - roof), default=roof)
+    if roof - LITTLE <= level <= roof + 2 * ROUND:
+        return level
+    return level + 2 * ROUND if level < roof < level + 2 * ROUND else roof
 
 
 def find_gap(box: Box, standing: Standing, lane: float) -> float | None:
@@ -259,8 +280,8 @@ def enter_beside(aim: Box, lane: float) -> tuple[Point, Point]:
 def draw_ribbon(canvas: Canvas, way: Sequence[Point]) -> None:
     """A ribbon along a way, with a head at its end, where its casing goes no further than the head is wide."""
     end = between(way[-1], way[-2], IN_TIP / distance(way[-1], way[-2]))
-    canvas.line(*way[:-1], end, role="casing", width=8.5, radius=16, head=False, kind="ribbon", tip=TIP - IN_TIP)
-    canvas.line(*way, role="ribbon", width=5.5, radius=16, head_size=0.5, kind="ribbon", tip=TIP)
+    canvas.line(*way[:-1], end, role="casing", width=8.5, radius=ROUND, head=False, kind="ribbon", tip=TIP - IN_TIP)
+    canvas.line(*way, role="ribbon", width=5.5, radius=ROUND, head_size=0.5, kind="ribbon", tip=TIP)
 
 
 def stands_between(box: Box, aim: Box, lane: float) -> bool:
@@ -305,8 +326,12 @@ def name_way(
     alike: Sequence[Way],
     links: Sequence[Link],
     lane: float,
+    roof: float,
 ) -> list[Name]:
-    """What is written at the beginning of a way, and of those that begin there too, which go up or down a `lane`."""
+    """What is written at the beginning of a way, and of those that begin there too.
+
+    It turns aside at its `roof`, and they go up or down a `lane`.
+    """
     box, column, layer = way.source.box, columns[way.source.column], way.source.layer
     own = standing[way.source.column]
     own_ways = [one for one in alike if one.source.key == way.source.key]
@@ -320,7 +345,8 @@ def name_way(
         return [(queries - 8 - width, top, BY_LAYER, NOTE - 2, f"{columns[way.target].look.own}_panel")]
     if is_top(way.source, columns, standing):
         told = (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",)
-        return [(box.x + OFF, roof_over(box, own) - NAME_UNDER, told, LABEL, "page")]
+        lowered = max(0.0, roof_over(box, own) - roof) / 2
+        return [(box.x + OFF, roof_over(box, own) - NAME_UNDER - lowered, told, LABEL, "page")]
     told = (MEMORY,) if is_memory else ("FROM THE", f"{column.name.upper()} TOWER")
     leaving = own.exits[0].boxes.values() if own.exits[0] is not None else ()
     if box in leaving:

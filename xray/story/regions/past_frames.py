@@ -49,4 +49,4 @@ def draw_past(canvas: Canvas, column: Column, given: Point, edge: float, aim: Po
     """A line from a point of the stream aside, along the frames, and to a box."""
     way = (given, (edge, given[1]), (edge, aim[1]), aim)
     look = column.look
-    canvas.line(*way, role=look.phase, width=2, radius=10, head_size=0.6, dashed=look.is_dashed)
+    canvas.line(*way, role=look.outside, width=2, radius=10, head_size=0.6, dashed=look.is_dashed)

@@ -242,8 +242,11 @@ def draw_beside(
         left += column.width + aisle
     draw_past_frames(canvas, columns, standing)
     roof = draw_links(canvas, columns, standing, list_links(columns, whole.links), aisle)
-    height = max(height, roof + MARGIN / 2)
-    info = replace(info, has_ribbons=any(curve.kind == "ribbon" for curve in canvas.curves))
+    ribbons = [curve for curve in canvas.curves if curve.kind == "ribbon"]
+    right = max((x + curve.width / 2 for curve in ribbons for x, _ in curve.points), default=0.0)
+    width = max(width, right + MARGIN)
+    height = max(height, roof + MARGIN / 2, width * ratio)
+    info = replace(info, has_ribbons=bool(ribbons))
     return width, height, draw_cards(canvas, info, height, marks), columns
 
 

@@ -67,7 +67,7 @@ def draw_panel(
     panel, look = panels[0], lanes[0].look
     before = len(canvas.panels)
     title = spell_title(canvas, name_stage(panel.staging), lanes[0].centre - 8 - (left + 20)) if panel.is_open else ()
-    ceiling = floor + TITLE_ROW + LABEL * LEADING * max(0, len(title) - 1)
+    ceiling = floor + (TITLE_ROW + LABEL * LEADING * max(0, len(title) - 1) if panel.is_open else gap)
     y = ceiling
     entered: list[Box] = []
     if not lasts:
@@ -77,7 +77,7 @@ def draw_panel(
         lasts = entered
         y = max(box.top for box in entered) + gap
     else:
-        y += gap * 0.6
+        y += gap * 0.6 * panel.is_open
     charts = [one.chart for one in panels]
     placed = place_charts(canvas, charts, lanes, y, gap, panel.station)
     above = ceiling - 3

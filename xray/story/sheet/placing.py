@@ -12,7 +12,7 @@ from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart, Edge, Node, Place
 from xray.story.layout import Box, Line, Measure, Run, line_width
 from xray.story.shapes import ShapeText, digits, read_shape, symbols, symbols_in_two
-from xray.story.sheet.routing import Way, count_levels, join, room_for
+from xray.story.sheet.routing import Way, count_levels, join, passes_arrows, room_for
 from xray.story.sheet.tooltip import describe
 from xray.story.type_sizes import DIGIT, FOUR_LINES, LINE, NOTE, OP, SYMBOL, THREE_LINES, TWO_LINES
 from xray.story.wording import fit_text, wrap, wrap_words
@@ -55,6 +55,11 @@ class Look:
     def phase(self) -> str:
         """The colour of what is of the phase and of no tower: its path on the page, a loss, a chosen word."""
         return self.role if self.role in ("training", "inference") else self.own
+
+    @property
+    def outside(self) -> str:
+        """The role of a line on the page: that of its phase where that has a colour for lines there."""
+        return self.phase if self.phase != self.own else "leader"
 
     @property
     def line(self) -> str:
@@ -162,7 +167,8 @@ def plan_rooms(
         if lower.top < upper.bottom:
             join(canvas, lower, upper, others, "", fan=edge.fan, drawn=ways, leftmost=leftmost)
     rows = 1 + max((row for _, row, _ in nodes), default=-1)
-    return tuple(room_for(count_levels(ways, row * 100.0 + 25, row * 100.0 + 75)) for row in range(rows))
+    gaps = [(row * 100.0 + 25, row * 100.0 + 75) for row in range(rows)]
+    return tuple(room_for(count_levels(ways, *gap), under_heads=passes_arrows(ways, *gap)) for gap in gaps)
 
 
 def find_leftmost(left: float, *, on_page: bool) -> float:
@@ -210,7 +216,7 @@ def place_chart(
         lower, upper = boxes[edge.source], boxes[edge.target]
         surface = chart.node(edge.source).surface
         of_memory = not look.is_narrow and surface == "memory"
-        line = look.phase if on_page else look.memory if of_memory else look.line
+        line = look.outside if on_page else look.memory if of_memory else look.line
         line = "leader" if surface == "condition" else line
         thick = 2 if on_page and look.phase != look.own else 1.6 if look.is_narrow else 1.2
         dashed = look.is_dashed and (on_page or look.is_narrow)

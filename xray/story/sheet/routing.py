@@ -19,9 +19,15 @@ CORNER = 8.0
 MOST_ASIDE, MOST_LANES, MOST_LEVELS = 6, 24, 4
 NEAR, SHORT = 2.0, 1.0
 """Lines that are nearer to each other, along more than this, look like one."""
+SAME = 0.1
+"""Lines that are no further from each other are one."""
+HEAD = 8.5
+"""So long is the head of an arrow."""
 RUNNING, GOING_ON, NEXT_TO, CROSSING = 900.0, 120.0, 40.0, 30.0
 """By how much a way may be longer that does not run along another line, go on where that ends, run close beside it, or
 across it."""
+THROUGH_HEAD = 60.0
+"""By how much a way may be longer that leads through no arrow's head, nor has its own led through."""
 STANDING = 60.0
 """By how much a way may be longer whose arrow does not stand on a box that it comes by."""
 
@@ -41,9 +47,10 @@ Piece = tuple[float, float, float]
 
 @dataclass(frozen=True)
 class Pieces:
-    """A line as its pieces, upright and level ones."""
+    """A line as its pieces, upright and level ones; what begins or ends where another one does is its kin."""
 
     points: tuple[Point, ...]
+    is_kin: bool = False
 
     @cached_property
     def upright(self) -> list[Piece]:
@@ -59,6 +66,12 @@ class Pieces:
     def inner(self) -> "Pieces":
         """The same without its first and its last piece."""
         return Pieces(self.points[1:-1])
+
+    @cached_property
+    def head(self) -> list[Piece]:
+        """The end of an upright last piece, on which the arrow's head is."""
+        (x, below), (after, y) = self.points[-2:]
+        return [(x, max(below, y - HEAD), y)] if abs(x - after) < NEAR else []
 
     @cached_property
     def room(self) -> tuple[float, float, float, float]:
@@ -96,10 +109,12 @@ def join(
             ways.append(Way(lower, upper, points))
         return
     start = lower if above is None else replace(lower, y=above, width=0.0, height=0.0)
-    points = choose_way(start, upper, others, [way for way in ways if way.lower is not lower], sides, leftmost)
+    drawn_before = [replace(way, lower=start) if way.lower is lower else way for way in ways]
+    points = choose_way(start, upper, others, drawn_before, sides, leftmost)
     points = ((points[0][0], lower.top), *points[1:])
     ways.append(Way(lower, upper, points))
-    canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=0.5 if dashed else 0.6)
+    head_size = 0.5 if dashed else 0.6
+    canvas.line(*points, role=role, radius=5, width=width, dashed=dashed, head_size=head_size, tip=HEAD)
 
 
 def list_fan(lower: Box, upper: Box, others: Sequence[Box], fan: int) -> list[tuple[Point, ...]]:
@@ -125,7 +140,7 @@ def choose_way(
 
     One that goes on where another one ends looks like that one, so that this counts as well.
     """
-    beside = [Pieces(way.points) for way in drawn if way.lower is not lower and way.upper is not upper]
+    beside = [Pieces(way.points, way.lower is lower or way.upper is upper) for way in drawn]
     tips = [way.points[-1][0] for way in drawn if way.upper is upper and way.lower is not lower]
     listed = list_ways(lower, upper, others, sides, leftmost)
     ways = sorted(((measure(points), points) for points in listed), key=itemgetter(0))
@@ -173,13 +188,16 @@ def weigh_foot(points: tuple[Point, ...], lower: Box, others: Sequence[Box]) -> 
 
 
 def weigh_beside(one: Pieces, other: Pieces) -> float:
-    """By how much a way counts as longer for another line."""
+    """By how much a way counts as longer for another line: for its kin, of which it may be a part, close beside it."""
     if are_apart(one, other):
         return 0.0
+    if other.is_kin:
+        return NEXT_TO if lie_along(one, other, BESIDE - SAME, BESIDE, least=SAME) else 0.0
     if lie_along(one, other):
         return RUNNING
-    along = GOING_ON if goes_on(one, other) else NEXT_TO if lie_along(one, other, BESIDE - SHORT, BESIDE) else 0.0
-    return along + CROSSING * crosses(one, other)
+    along = GOING_ON if goes_on(one, other) else NEXT_TO if lie_along(one, other, BESIDE - SAME, BESIDE) else 0.0
+    heads = lie_across(one.head, other.level) + lie_across(other.head, one.level)
+    return along + CROSSING * crosses(one, other) + THROUGH_HEAD * heads
 
 
 def are_apart(one: Pieces, other: Pieces) -> bool:
@@ -193,9 +211,13 @@ def runs_along(one: Sequence[Point], other: Sequence[Point], near: float = NEAR)
     return lie_along(Pieces(tuple(one)), Pieces(tuple(other)), near)
 
 
-def lie_along(one: Pieces, other: Pieces, near: float = NEAR, along_for: float = SHORT) -> bool:
-    """Whether two lines run so near to each other for longer than so much; of a gap between pieces, that is less."""
-    return lie_on(one.upright, other.upright, near, along_for) or lie_on(one.level, other.level, near, along_for)
+def lie_along(one: Pieces, other: Pieces, near: float = NEAR, along_for: float = SHORT, *, least: float = -1.0) -> bool:
+    """Whether two lines run so near to each other for longer than so much; of a gap between pieces, that is less.
+
+    They may have to be at the least so far apart.
+    """
+    pairs = ((one.upright, other.upright), (one.level, other.level))
+    return any(lie_on(*pair, near, along_for, least) for pair in pairs)
 
 
 def goes_on(one: Pieces, other: Pieces) -> bool:
@@ -217,11 +239,11 @@ def lie_across(upright: Sequence[Piece], level: Sequence[Piece]) -> int:
     )
 
 
-def lie_on(ones: Sequence[Piece], others: Sequence[Piece], near: float, along_for: float) -> bool:
+def lie_on(ones: Sequence[Piece], others: Sequence[Piece], near: float, along_for: float, least: float = -1.0) -> bool:
     """The same of pieces of one direction."""
     for at, low, high in ones:
         for place, start, end in others:
-            if abs(at - place) < near and min(high, end) - max(low, start) > along_for:
+            if least < abs(at - place) < near and min(high, end) - max(low, start) > along_for:
                 return True
     return False
 
@@ -288,9 +310,9 @@ def list_levels(start: float, end: float) -> list[float]:
     return [start + way * one for one in far]
 
 
-def room_for(levels: int) -> float:
-    """How far apart rows of boxes are for so many lines level one above the other between them."""
-    return 2 * CLEAR + BESIDE * (levels - 1) if levels > 1 else 0.0
+def room_for(levels: int, *, under_heads: bool = False) -> float:
+    """How far apart rows of boxes are for so many lines level one above the other, one of them under arrows' heads."""
+    return max(2 * CLEAR + BESIDE * (levels - 1) if levels > 1 else 0.0, (2 * CLEAR + HEAD) * under_heads)
 
 
 def count_levels(ways: Sequence[Way], floor: float, roof: float) -> int:
@@ -302,6 +324,18 @@ def count_levels(ways: Sequence[Way], floor: float, roof: float) -> int:
         if y == end and floor < y < roof
     ]
     return max((len({y for y, left, right in pieces if left <= x <= right}) for _, x, _ in pieces), default=0)
+
+
+def passes_arrows(ways: Sequence[Way], floor: float, roof: float) -> bool:
+    """Whether a line runs level between two heights across the arrow of one that ends there, and is no kin of it."""
+    ending = [way for way in ways if way.points[-1][1] == roof and way.points[-2][0] == way.points[-1][0]]
+    return any(
+        floor < y < roof and min(x, after) < way.points[-1][0] < max(x, after)
+        for one in ways
+        for (x, y), (after, end) in pairwise(one.points)
+        for way in ending
+        if y == end and one.lower is not way.lower and one.upper is not way.upper
+    )
 
 
 def between(lower: Box, upper: Box, others: Sequence[Box]) -> list[Box]:
