@@ -13,7 +13,7 @@ from xray.story.poster import compose_poster
 class Pooled(Diffusion):
     """What conditions is made of words whose mean, with no padding in it, stands before them (Mochi)."""
 
-    def forward(self, rows, encoder_words, words_mask):
+    def forward(self, rows, encoder_words, words_mask):  # type: ignore[override]
         share = words_mask[:, :, None] / words_mask.sum(1)[:, None, None]
         joined = torch.cat([(encoder_words * share).sum(1, keepdim=True), encoder_words], 1)
         return super().forward(rows, self.time[0](joined)[:, 0].relu() @ torch.rand(12, 5))
