@@ -244,3 +244,42 @@ def test_a_norm_behind_a_clamp_of_each_last_sum_is_told_beside_that_of_the_branc
     (frame,) = column.phases[0].frames
     ending = next(node for node in frame.panels[-1].chart.nodes if node.key == "add")
     assert ending.label == ("ADD + CLAMP + LAYER NORM" if closes else "ADD")
+
+
+class OverBatch(nn.Module):
+    """A norm over the batch, its channels laid second for it alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(WIDTH)
+
+    def forward(self, x):
+        return self.norm(x.transpose(1, 2)).transpose(1, 2)
+
+
+class ClosedOverBatch(nn.Module):
+    """Attention and a feed-forward, behind the sum of each a norm over the batch (PatchTST as published)."""
+
+    def __init__(self):
+        super().__init__()
+        self.look, self.behind, self.end = Attention(WIDTH, 2), OverBatch(), OverBatch()
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, x):
+        x = self.behind(x + self.look(x, x))
+        return self.end(x + self.back(self.wide(x).relu()))
+
+
+def test_a_norm_over_the_batch_behind_a_sum_is_the_streams_with_the_swaps_around_it():
+    model = nn.Sequential(nn.Linear(7, WIDTH), *(ClosedOverBatch() for _ in range(3)), nn.Linear(WIDTH, 3))
+    trace = xray.trace(model.eval(), torch.rand(BATCH, PLACES, 7))
+
+    (column,) = read_columns(trace)
+    (frame,) = column.frames
+    boxes = [node for panel in frame.panels for node in panel.chart.nodes]
+    sums = [node for node in boxes if node.label.startswith("ADD")]
+
+    assert "Batch norm after the sum of each sublayer." in list_sentences(xray.anatomy(trace))
+    assert [(node.label, node.record.shape) for node in sums] == [("ADD + BATCH NORM", (BATCH, PLACES, WIDTH))] * 2
+    assert "AXES SWAPPED" not in {node.label for node in boxes}
+    assert column.towering.tower.final_norm is None

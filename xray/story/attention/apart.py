@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SIDE_BY_SIDE
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Norm as NormFacts
-from xray.story.body.stages import Branching, Staging, find_any_norm
+from xray.story.body.stages import Branching, Staging
 from xray.story.branches.rows import count_of_before, label_of_before
 from xray.story.charts.chart import (
     BROAD,
@@ -28,6 +28,7 @@ from xray.story.recognition.norms import Norm, name_norm
 from xray.story.recognition.value_shapes import numbers
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken
+from xray.story.streams.shortcuts import find_any_norm
 
 MOVES = CARRYING | DROPOUTS
 

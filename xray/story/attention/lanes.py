@@ -10,7 +10,7 @@ from xray.ir.flow.operation_kinds import SHAPING, TURNS
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
 from xray.story.attention.runs import Kind, cut_before, cut_runs, name_run
-from xray.story.body.stages import Branching, find_any_norm, opening_norms
+from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.caps import read_factor
 from xray.story.branches.operands import Side
 from xray.story.branches.rows import SWAPS
@@ -18,6 +18,7 @@ from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.norm_factors import list_own_gate
 from xray.story.recognition.between import Region, is_linear
+from xray.story.streams.shortcuts import ends_turns, find_any_norm
 
 RANK: tuple[Kind, ...] = get_args(Kind)
 """Which part of two comes first where the ways of queries, keys and values leave it open."""
@@ -244,7 +245,7 @@ def list_laid_out(flow: Flow, sides: Sequence[Side]) -> frozenset[int]:
 def ends_norm(flow: Flow, node: int, region: Region) -> bool:
     """Whether a step multiplies by the weights of a norm that made the stream: that is drawn before (MiniMax)."""
     norm = find_any_norm(flow, node)
-    return norm is not None and region.start in norm.nodes
+    return (norm is not None and region.start in norm.nodes) or ends_turns(flow, node, region.start)
 
 
 def list_weights(flow: Flow, nodes: frozenset[int]) -> frozenset[int]:

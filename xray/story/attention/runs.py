@@ -11,11 +11,11 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, REPEATS, SCA
 from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
-from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import is_by_place, is_cut, turns_pairs
 from xray.story.recognition.value_shapes import number
+from xray.story.streams.shortcuts import find_any_norm
 
 Kind = Literal[
     "lay",

@@ -7,11 +7,11 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
-from xray.story.body.stages import find_any_norm
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.streams.chains import Chain
+from xray.story.streams.shortcuts import find_any_norm
 
 MOST_BEHIND = 8
 MOST_ONWARD = 80

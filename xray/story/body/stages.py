@@ -49,11 +49,11 @@ from xray.story.recognition.between import (
     strip_plain,
 )
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.norms import find_norm, is_of_weights, name_norm
+from xray.story.recognition.norms import is_of_weights, name_norm
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.scaled_streams import list_learned_past, name_factors_past
-from xray.story.streams.shortcuts import before_normed_rows, name_past
+from xray.story.streams.shortcuts import before_normed_rows, find_any_norm, name_past
 
 MOST_PATHS, MOST_PASSED = 6, 12
 
@@ -320,27 +320,6 @@ def strip_numbers(flow: Flow, node: int | None) -> int | None:
         shape = flow.output(node).shape
         node = next((maker for record, maker in flow.given(node) if prod(record.shape) == prod(shape)), None)
     return node
-
-
-def find_any_norm(flow: Flow, node: int) -> FoundNorm | None:
-    """The norm that ends at a step, those over the batch or over groups included; weights alone are no rows (BiT)."""
-    step = flow.steps[node]
-    if step.op.startswith(("batch_norm", "group_norm", "instance_norm")) and flow.makers[node]:
-        if reads_weights(flow, node):
-            return None
-        return FoundNorm(node, (node,), flow.makers[node][0], centred=True)
-    return find_norm(flow, node)
-
-
-def reads_weights(flow: Flow, normed: int) -> bool:
-    """Whether what a step reads is a parameter, laid another way at most."""
-    node = normed
-    while flow.op(node) in CARRYING or node == normed:
-        before = next(iter(flow.makers[node]), None)
-        if before is None:
-            return bool(flow.steps[node].inputs) and flow.steps[node].inputs[0].role == "parameter"
-        node = before
-    return False
 
 
 def find_ending(flow: Flow, region: Region) -> FoundNorm | None:

@@ -13,7 +13,7 @@ from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
 from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
-from xray.story.body.stages import Staging, find_any_norm, find_own_bend, read_stage
+from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
     count_mixed,
     fill_windows,
@@ -42,6 +42,7 @@ from xray.story.streams.chains import Chain, count_streams, list_stream_norms
 from xray.story.streams.corrected import Correction
 from xray.story.streams.put_back import list_put_back
 from xray.story.streams.scaled_streams import find_cleared, find_factor_behind, list_learned_behind
+from xray.story.streams.shortcuts import find_any_norm, with_turns
 from xray.story.streams.taps import Tap
 
 MOST_BEHIND = 200
@@ -353,7 +354,7 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         if not after and found and found[-1].stage.norm.is_behind_sum:
             norm = last_norm(flow, chain.end if following is None else together[-1].add)
             begins_next = following is not None and norm is not None and norm.end in following.region.inner
-            after = [] if norm is None or begins_next else [norm]
+            after = [] if norm is None or begins_next else [with_turns(flow, norm)]
         if following is None and after and any(one.stage.norm.times for one in found):
             after = [norm for norm in (after[0], norm_behind(flow, after[0])) if norm is not None]
         stage = read_stage(flow, together, after, sites, names)

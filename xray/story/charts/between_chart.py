@@ -10,7 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, LOOKUPS, REPEATS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Stage
-from xray.story.body.stages import Branching, Staging, find_any_norm
+from xray.story.body.stages import Branching, Staging
 from xray.story.branches.caps import label_scale, read_factor
 from xray.story.charts.chart import (
     BROAD,
@@ -39,6 +39,7 @@ from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND, describe_else
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
+from xray.story.streams.shortcuts import find_any_norm
 
 TAKEN, REJOINED, LEFT_OUT = "taken", "rejoined", "left"
 """The keys of the boxes of rows that are taken, and of all rows end to end again."""

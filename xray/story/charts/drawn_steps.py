@@ -22,7 +22,6 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import is_product
-from xray.story.body.stages import find_any_norm
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import longest_chain
 from xray.story.charts.alike import Turn, find_kept, find_runs
@@ -36,6 +35,7 @@ from xray.story.passages.ordered_rows import shifts_places, takes_in_order
 from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels, takes_last_mean
 from xray.story.recognition.between import PLAIN, is_linear, is_scale, list_reading_data
 from xray.story.recognition.scored_parts import FILLINGS
+from xray.story.streams.shortcuts import find_any_norm
 
 MOST_NODES, MOST_AT_ALL = 18, 28
 """So many boxes are drawn of a part; of an entrance or an exit more: what goes into the stream or out of it is seen."""

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import FeedForward
-from xray.story.body.stages import Branching, find_any_norm, opening_norms
+from xray.story.body.stages import Branching, opening_norms
 from xray.story.branches.before_last import find_inner_norm
 from xray.story.branches.feed_forward import find_rows_beside, is_bend, is_gate, list_bending, list_threshold
 from xray.story.charts.chart import (
@@ -34,6 +34,7 @@ from xray.story.recognition.between import is_linear, name_groups, projections_i
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
 from xray.story.recognition.value_shapes import number
+from xray.story.streams.shortcuts import ends_turns, find_any_norm
 
 AXES_SWAPPED = "AXES SWAPPED"
 """What a step is called that lays places last, and first again."""
@@ -266,6 +267,8 @@ def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:
     number = None if first is None else data_input(flow, first)
     turn = None if first is None or number is None else flow.makers[first][number]
     if turn is None or flow.op(turn) not in TURNS or turn not in found.region.inner:
+        return chart
+    if ends_turns(flow, turn, found.region.start):
         return chart
     if any(node.key == "join" for node in chart.nodes):  # which the turn is behind
         return chart

@@ -25,7 +25,6 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branch_words import label_activation
-from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_bend, name_times, read_factor
 from xray.story.charts.chart import Node, describe_params
 from xray.story.entrance.inputs import label_noise, list_noise_sum
@@ -64,6 +63,7 @@ from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_t
 from xray.story.recognition.scored_parts import FILLS
 from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
+from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 LEAST_ADDED = 0.01

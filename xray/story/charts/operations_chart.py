@@ -22,7 +22,6 @@ from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
-from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_cap
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.others import goes_by_pieces, longest_chain, looks_back
@@ -51,6 +50,7 @@ from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.states.cut_parts import tell_parts
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
 from xray.story.streams.put_back import find_changed_in_place
+from xray.story.streams.shortcuts import find_any_norm
 
 MOST_IN_ROW, MOST_BEHIND = 3, 60
 PICKS = frozenset({"argmin", "argmax"})

@@ -36,7 +36,7 @@ from xray.story.attention.part_names import AND_MORE, ONE_LINEAR, PLACES_MIXED
 from xray.story.attention.sampled import chart_sampling
 from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
-from xray.story.body.stages import Branching, Staging, find_any_norm, find_ending
+from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.branches.caps import label_scale
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.rows import count_of_before
@@ -75,6 +75,7 @@ from xray.story.states.names import name_state_steps, tell_read
 from xray.story.streams.joints import Joint
 from xray.story.streams.put_beside import lie_end_to_end
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
+from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 

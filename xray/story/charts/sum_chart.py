@@ -10,7 +10,7 @@ from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.anatomy.branch_words import spell_gathered
 from xray.story.anatomy.branches import Convolution, Experts, FeedForward, PoolMixing
 from xray.story.attention.pairs import describe_turns
-from xray.story.body.stages import Staging, find_any_norm, find_own_bend
+from xray.story.body.stages import Staging, find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import SCALE, label_scale
 from xray.story.charts.alike import list_convolutions
@@ -54,6 +54,7 @@ from xray.story.streams.scaled_streams import (
     list_learned_past,
     name_learned_behind,
 )
+from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 ONE_FACTOR = "× ONE NUMBER"

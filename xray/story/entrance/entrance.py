@@ -21,7 +21,6 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import EntrancePart, Reads
-from xray.story.body.stages import find_any_norm
 from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
 from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
@@ -49,6 +48,7 @@ from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.joints import find_longest_part
+from xray.story.streams.shortcuts import find_any_norm
 
 Part = tuple[int, EntrancePart]
 ASKING = frozenset({"gt", "ge", "lt", "le"})

@@ -7,7 +7,6 @@ from math import isclose, sqrt
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
 from xray.ir.flow.regrouping import LAYING, find_patches, find_stacked
-from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import (
@@ -55,6 +54,7 @@ from xray.story.recognition.chosen_rows import list_by_highest, list_one_of_two
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
+from xray.story.streams.shortcuts import find_any_norm
 
 FAR_LARGER = 8
 FIXED = "of fixed numbers"

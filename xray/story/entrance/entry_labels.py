@@ -18,7 +18,6 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
-from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import read_factor
 from xray.story.entrance.columns import label_channel, label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
@@ -51,6 +50,7 @@ from xray.story.recognition.between import is_linear, list_reading_data, read_si
 from xray.story.recognition.chosen_rows import ask_id, list_one_of_two, name_row_of_id
 from xray.story.recognition.norms import is_of_weights
 from xray.story.recognition.scored_parts import is_given
+from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 CLEARED = "ROWS OF A MASK SET TO 0"

@@ -20,7 +20,6 @@ from xray.ir.flow.projections import is_product
 from xray.ir.flow.regrouping import find_map
 from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.ends import is_convolved
-from xray.story.body.stages import find_any_norm
 from xray.story.body.towers import Towering
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.operation_labels import label_step
@@ -35,6 +34,7 @@ from xray.story.passages.ordered_rows import label_regrouped, read_regrouping, t
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import name_scores
 from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
+from xray.story.streams.shortcuts import find_any_norm
 
 JOINING = SIDE_BY_SIDE | {"stack"}
 PUSHED_DOWN = "SOME PUSHED FAR DOWN"

@@ -60,13 +60,13 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
 
 def name_norm(flow: Flow, norm: Norm) -> NormKind | None:
     """Which norm it is, by what it computes."""
-    op = flow.op(norm.end)
-    if any(flow.op(node) in LENGTHS | RUNNING | {"normalize"} for node in norm.nodes):
+    ops = [flow.op(node) for node in norm.nodes]
+    if any(op in LENGTHS | RUNNING | {"normalize"} for op in ops):
         return None
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
-        if op.startswith(start):
+        if any(op.startswith(start) for op in ops):
             return kind  # type: ignore[return-value]
-    if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(map(flow.op, norm.nodes)):
+    if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(ops):
         return None  # what is divided by the mean alone
     return "layer" if norm.centred else "rms"
 

@@ -7,7 +7,6 @@ from math import isclose, sqrt
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, TURNS
 from xray.ir.flow.projections import is_product
-from xray.story.body.stages import find_any_norm
 from xray.story.branches.caps import name_times, read_factor
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT, Place
 from xray.story.recognition.between import is_linear
@@ -21,6 +20,7 @@ from xray.story.states.operands import (
     list_repeats,
     reach,
 )
+from xray.story.streams.shortcuts import find_any_norm
 
 LANES = {"Q": LEFT, "K": CENTRE, "V": RIGHT}
 MOST_BEHIND = 12

@@ -13,7 +13,7 @@ from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.cut_streams import part_streams
 from xray.story.streams.joints import MOST_SUMS_OF_A_BRANCH, Joint, find_joints, root_of
-from xray.story.streams.shortcuts import before_places, step_back
+from xray.story.streams.shortcuts import before_places, find_any_norm, step_back, with_turns
 from xray.story.streams.side_ways import find_side_ways
 
 FARTHEST = 24
@@ -257,12 +257,13 @@ def list_stream_norms(flow: Flow, joint: Joint, following: Joint | None) -> list
     found: list[Norm] = []
     here = None if following is None else following.stream
     while here is not None and here > joint.add:
-        norm = find_norm(flow, here)
+        norm = find_any_norm(flow, here)
         if norm is None:
             if found:
                 return []
             here = step_back(flow, here)
             continue
+        norm = with_turns(flow, norm)
         found.insert(0, norm)
         here = strip_plain(flow, norm.origin)
     return found if here == joint.add else []

@@ -1,13 +1,15 @@
 """Shortcuts: what a stream may go through on its way past a branch and stay the stream."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, PLACING, SCALINGS, SUMS, TIMES
 from xray.ir.records import TensorRecord
+from xray.ir.turns import SWAPS, read_turn
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
-from xray.story.recognition.norms import INVERTING, find_norm
+from xray.story.recognition.norms import INVERTING, Norm, find_norm
 
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax", "unfold"})
@@ -126,6 +128,44 @@ def is_batch_norm(flow: Flow, here: int) -> int | None:
     if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
         return flow.makers[here][0]
     return None
+
+
+def find_any_norm(flow: Flow, node: int) -> Norm | None:
+    """The norm that ends at a step, those over the batch or over groups included; weights alone are no rows (BiT)."""
+    step = flow.steps[node]
+    if step.op.startswith(NORMS) and flow.makers[node]:
+        if reads_weights(flow, node):
+            return None
+        return Norm(node, (node,), flow.makers[node][0], centred=True)
+    return find_norm(flow, node)
+
+
+def with_turns(flow: Flow, norm: Norm) -> Norm:
+    """A norm over the batch, with the swaps that lay channels second for it alone, and last again (PatchTST)."""
+    before, readers = norm.origin, flow.readers.get(norm.end, ())
+    if before is None or len(readers) != 1 or not flow.op(norm.end).startswith("batch_norm"):
+        return norm
+    turns = [read_turn(flow.steps[one]) if flow.op(one) in SWAPS else None for one in (before, *readers)]
+    if turns[0] is None or turns[0] != turns[1] or [*flow.readers[before]] != [norm.end]:
+        return norm
+    return replace(norm, end=readers[0], nodes=(before, *norm.nodes, *readers), origin=flow.makers[before][0])
+
+
+def ends_turns(flow: Flow, node: int, start: int | None) -> bool:
+    """Whether a step is the last swap of a norm that made a stream: it is drawn with that."""
+    norm = None if start is None else find_any_norm(flow, start)
+    return norm is not None and node == with_turns(flow, norm).end != norm.end
+
+
+def reads_weights(flow: Flow, normed: int) -> bool:
+    """Whether what a step reads is a parameter, laid another way at most."""
+    node = normed
+    while flow.op(node) in CARRYING or node == normed:
+        before = next(iter(flow.makers[node]), None)
+        if before is None:
+            return bool(flow.steps[node].inputs) and flow.steps[node].inputs[0].role == "parameter"
+        node = before
+    return False
 
 
 def start_before_norm(flow: Flow, here: int, place: int) -> int:
