@@ -1,7 +1,7 @@
 """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -12,7 +12,14 @@ from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
-from xray.story.facts.unsaid import find_boxless, follow, list_of_no_data, list_of_numbers, list_unsaid_of
+from xray.story.facts.unsaid import (
+    find_boxless,
+    follow,
+    list_aside_of,
+    list_of_no_data,
+    list_of_numbers,
+    list_unsaid_of,
+)
 from xray.story.facts.unused import name_kind
 from xray.story.passages.bridges import list_between
 from xray.story.regions.past_boxes import list_drawn, list_leaving
@@ -109,6 +116,7 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
+        found += [(name_stage(one).lower(), flow, list_aside_in(flow, one, seen)) for one in stagings]
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
         parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
         between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}
@@ -155,6 +163,24 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
         for name, nodes in list_rest(own, added[id(flow)]):
             found.append((name, flow, list_unsaid_of(flow, nodes & list_of_numbers(flow), seen)))
         found.append((OF_NO_DATA, flow, list_of_no_data(flow, seen)))
+    return found
+
+
+def list_aside_in(flow: Flow, staging: Staging, drawn: Collection[str]) -> list[int]:
+    """What a stage works out of nothing that comes in, and in no box, by layers with weights or weighed by softmax."""
+    return list_aside_of(flow, frozenset[int]().union(*(joint.region.beside for joint in staging.joints)), drawn)
+
+
+def list_learned_aside(columns: Sequence[Column], drawn: Mapping[int, Collection[str]]) -> dict[int, set[int]]:
+    """The steps of each pass with weights among these, and all of their kind that run in layers drawn with others."""
+    found: dict[int, set[int]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow, panels = phase.reading.flow, (panel for frame in phase.frames for panel in frame.panels if panel.is_open)
+        seen = drawn[id(flow)]
+        aside = (node for panel in panels for node in list_aside_in(flow, panel.staging, seen))
+        kinds = {name_kind(flow.steps[node].path) for node in aside if flow.steps[node].params}
+        alike = (node for node, step in enumerate(flow.steps) if kinds and name_kind(step.path) in kinds)
+        found.setdefault(id(flow), set()).update(node for node in alike if flow.steps[node].id not in seen)
     return found
 
 

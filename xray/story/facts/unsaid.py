@@ -5,7 +5,7 @@ from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SUMS, TIMES, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SOFTMAXES, SUMS, TIMES, WRITES
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import only_moves
@@ -17,6 +17,7 @@ from xray.story.branches.before_last import is_learned
 from xray.story.charts.operation_labels import COMPARED, list_flags
 from xray.story.facts.totals import paths_above
 from xray.story.recognition.between import (
+    is_linear,
     is_times_one,
     list_leading_on,
     list_reading_data,
@@ -138,6 +139,21 @@ def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *
     ]
 
 
+def list_aside_of(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> list[int]:
+    """Those of some steps that no data reaches, and that work numbers out by linear layers, or weigh them by a softmax.
+
+    With all that becomes of these among them, and none of those that are drawn: a second attention that places alone
+    make joins the stream's own (ConViT). What works on parameters alone makes weights, of which a box tells. What works
+    with weights that a box has of another layer is told of there.
+    """
+    data, shown = list_reading_data(flow), list_shown(flow, drawn)
+    apart = {node for node in nodes if flow.is_leaf(node) and node not in data and not works_on_weights(flow, node)}
+    begun = [node for node in apart if is_linear(flow, node) or flow.op(node) in SOFTMAXES]
+    begun = [node for node in begun if flow.steps[node].id not in drawn and flow.steps[node].path not in shown]
+    made = {*begun, *flow.ahead(*begun, within=apart.__contains__)} & apart
+    return [node for node in sorted(made) if flow.steps[node].id not in drawn and works_out(flow, node)]
+
+
 def works_out(flow: Flow, node: int) -> bool:
     """Whether a step makes numbers that lead on, and that are others than those that it is given."""
     step, op = flow.steps[node], flow.op(node)
@@ -247,7 +263,12 @@ def find_boxless(flow: Flow, around: Collection[int], drawn: Collection[str]) ->
     """
     if not around:
         return set()
-    shown = {flow.steps[flow.places[one]].path for one in drawn if flow.steps[flow.places[one]].params}
+    shown = list_shown(flow, drawn)
     reached = flow.ahead(*(node for node, step in enumerate(flow.steps) if step.params and flow.is_leaf(node)))
     left = (node for node in {*around}.intersection(reached) if flow.is_leaf(node))
     return {node for node in left if flow.steps[node].id not in drawn and flow.steps[node].path not in shown}
+
+
+def list_shown(flow: Flow, drawn: Collection[str]) -> set[str]:
+    """The paths of the steps with weights among those that are drawn, told by id."""
+    return {flow.steps[flow.places[one]].path for one in drawn if flow.steps[flow.places[one]].params}

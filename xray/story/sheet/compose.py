@@ -10,7 +10,7 @@ from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
-from xray.story.cards.boxless import count_unsaid, find_unsaid, list_drawn_once, tell_left_out
+from xray.story.cards.boxless import count_unsaid, find_unsaid, list_drawn_once, list_learned_aside, tell_left_out
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
@@ -98,7 +98,7 @@ def list_around(columns: Sequence[Column], unused: Mapping[str, int]) -> tuple[U
     With the learned numbers of no module that several layers read, and no box (the rows of Mask2Former's maps).
     """
     drawn = list_drawn(columns)
-    beside: dict[int, set[int]] = {}
+    beside = list_learned_aside(columns, drawn)
     for phase in (phase for column in columns for phase in column.phases):
         flow = phase.reading.flow
         around = list_around_layers(flow, phase.towering)
