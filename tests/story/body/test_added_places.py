@@ -7,7 +7,9 @@ from story.charts.test_combined_keys import ASKING, LENGTH, AsksWithOwn, Detects
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.attentions import Attention
+from xray.story.passages.added_places import label_places
 from xray.story.sentences.of_attentions import describe_added
 
 
@@ -45,3 +47,23 @@ def test_an_attention_that_nothing_is_added_in_has_none():
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(AttentionPart() for _ in range(3)))
 
     assert read_positions(model, torch.rand(2, LENGTH, WIDTH))[0] == ["none"]
+
+
+class Copies(nn.Module):
+    """Learned rows are added to copies of a sequence, one for each place, or one for each copy (x-transformers)."""
+
+    def __init__(self, copies, places):
+        super().__init__()
+        self.first, self.rows = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.zeros(1, copies, places, WIDTH))
+
+    def forward(self, x):
+        return self.first(x)[:, None] + self.rows
+
+
+@pytest.mark.parametrize(
+    ("copies", "places", "told"), [(1, LENGTH, "+ LEARNED PLACES"), (4, LENGTH, "+ LEARNED PLACES"), (4, 1, "")]
+)
+def test_one_row_for_each_copy_of_a_sequence_tells_no_places(copies, places, told):
+    flow = read_flow(xray.trace(Copies(copies, places), torch.rand(2, LENGTH, WIDTH)).passes[0])
+
+    assert [label_places(flow, node) for node in range(len(flow.steps)) if flow.op(node) == "add"] == [told]

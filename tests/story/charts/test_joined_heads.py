@@ -1,11 +1,13 @@
 """Heads lie side by side in the box that says so, and a row that is cut and put together again is one part of a way."""
 
+import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.attentions import Attention
 from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
 
@@ -33,6 +35,20 @@ class Attends(nn.Module):
             made = made.permute(1, 0, 2, 3).contiguous().view(made.shape[1], made.shape[0], -1)
             return x + self.out(made).permute(1, 0, 2).contiguous()
         return x + self.out(made.reshape(*x.shape))
+
+
+class Mixes(nn.Module):
+    """What the heads found is laid out in rows as it lies: several places of one head in each (Informer), or not."""
+
+    def __init__(self, *, mixed):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.mixed = mixed
+
+    def forward(self, x):
+        q, k, v = (part(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        found = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return x + self.out((found if self.mixed else found.transpose(1, 2)).reshape(x.shape))
 
 
 def turn_behind_first(rows):
@@ -82,3 +98,18 @@ def test_rows_of_which_the_first_are_not_turned_are_turned_in_one_box():
 
     assert (f"ROTATE {PLACES - FIRST} OF {PLACES} ROWS Q", (2, HEADS, PLACES, WIDTH // HEADS)) in boxes
     assert not [shape for _, shape in boxes if FIRST in shape[2:3]]
+
+
+@pytest.mark.parametrize(("mixed", "told", "arrows"), [(False, "CONCAT HEADS", HEADS), (True, "CUT ANEW", 1)])
+def test_heads_that_are_laid_out_across_places_do_not_lie_side_by_side(mixed, told, arrows):
+    model = nn.Sequential(
+        nn.Linear(WIDTH, WIDTH), *(one for _ in range(2) for one in (Mixes(mixed=mixed), FeedForwardPart()))
+    )
+    reading = read_pass(xray.trace(model.eval(), torch.rand(2, PLACES, WIDTH)).passes[0])
+    (branch,) = reading.towers[0].stagings[0].branches
+    chart = chart_attention(reading.flow, branch)
+    (joined,) = (node for node in chart.nodes if node.label == told)
+
+    assert [edge.fan for edge in chart.edges if edge.target == joined.key] == [arrows]
+    assert isinstance(branch.branch, Attention)
+    assert branch.branch.causal is (None if mixed else True)

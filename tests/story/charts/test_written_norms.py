@@ -6,6 +6,7 @@ import pytest
 import torch
 from story.charts.entrance_operations import chart_of, labels_of, rows
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
@@ -43,6 +44,13 @@ def respond(x):
 )
 def test_what_is_divided_by_no_root_of_squares_is_no_norm_that_has_a_name(change, told):
     assert labels_of(Written(change), rows(8)) == ["LINEAR", told, "LINEAR"]
+
+
+@pytest.mark.parametrize(
+    ("power", "told"), [(1, "EACH ROW ÷ THE SUM OF SIZES"), (2, "EACH ROW ÷ ITS LENGTH"), (3, "NORMALIZED")]
+)
+def test_what_is_normalized_by_any_power_has_no_mean_taken_off(power, told):
+    assert labels_of(Written(partial(functional.normalize, p=power, dim=-1)), rows(8)) == ["LINEAR", told, "LINEAR"]
 
 
 class ScaledFirst(nn.Module):

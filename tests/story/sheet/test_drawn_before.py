@@ -181,3 +181,25 @@ def test_a_head_that_is_the_table_of_the_words_says_so_and_counts_what_it_has_be
     tail = f", {bias} parameters of its own" * own_bias
     assert told == (f"same weights as the entrance{tail}" if tied else f"{VOCAB * WIDTH + bias} parameters")
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
+
+
+class ByNumbers(nn.Module):
+    """A product with learned numbers before the layers, and one with others behind them, in no module of their own."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.end = nn.Parameter(torch.rand(WIDTH, WIDTH)), nn.Parameter(torch.rand(WIDTH, WIDTH))
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+
+    def forward(self, x):
+        x = x @ self.begin
+        for layer in self.layers:
+            x = layer(x)
+        return x @ self.end
+
+
+def test_other_numbers_that_the_same_block_multiplies_by_are_not_said_to_be_the_same():
+    (column,) = read_columns(xray.trace(ByNumbers().eval(), torch.rand(2, 5, WIDTH)))
+
+    ends = [node.extra for chart in (column.entrance, column.exit) for node in chart.nodes if node.label == "LINEAR"]
+    assert ends == [f"{WIDTH * WIDTH} parameters"] * 2

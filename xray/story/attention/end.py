@@ -41,7 +41,7 @@ from xray.story.branches.before_last import find_inner_norm, is_sink_share
 from xray.story.branches.caps import label_scale, list_number, takes_half_off
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.others import list_other_way
-from xray.story.branches.rows import PICKS
+from xray.story.branches.rows import PICKS, cuts_across_places
 from xray.story.branches.sequences import SPREADING
 from xray.story.charts.chart import (
     BROAD,
@@ -52,6 +52,7 @@ from xray.story.charts.chart import (
     steps_at,
     steps_with_block,
 )
+from xray.story.charts.norms_apart import CUT_ANEW
 from xray.story.charts.operation_labels import label_step
 from xray.story.experts.chosen_heads import find_gathering
 from xray.story.passages.added_places import ADDED_UP
@@ -285,6 +286,7 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
     found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
     is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
+    laid = laid or CUT_ANEW * any(cuts_across_places(flow, node) for node in joined)
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
@@ -427,6 +429,8 @@ def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:
     given = flow.steps[part.nodes[0]].inputs
     before, after = (given[0].shape if given else ()), part.record.shape
     if not before or prod(before) != prod(after) or before[-1] != branch.d_v:
+        return False
+    if any(cuts_across_places(flow, node) for node in part.nodes):
         return False
     return after[-1] == branch.heads * before[-1] if branch.heads else after[-1] > before[-1]
 

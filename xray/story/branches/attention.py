@@ -60,6 +60,7 @@ from xray.story.branches.others import (
 from xray.story.branches.rows import (
     count_of_first,
     count_shifted,
+    cuts_across_places,
     looks_at_another_row,
     name_far_apart,
     read_kept_apart,
@@ -172,7 +173,7 @@ def describe_attention(
         fused=fused,
         fused_by=name_fused_order(flow, query, heads) if fused == "qkv" else None,
         kernel=name_kernel(flow, site),
-        causal=None if causal and swaps_places(flow, region.inner) else causal,
+        causal=None if causal and (swaps_places(flow, region.inner) or mixes_found(flow, site, region)) else causal,
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
@@ -229,6 +230,11 @@ def describe_attention(
         turned_pairs=pairs,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )
+
+
+def mixes_found(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether what the heads found is laid out anew across places: what is ahead of one may stand in its row then."""
+    return any(node > site.weighted_sum and cuts_across_places(flow, node) for node in region.inner)
 
 
 def name_positions(flow: Flow, query: Side, key: Side, region: Region, bias: Positions | None) -> Positions | None:

@@ -109,6 +109,24 @@ def swaps_places(flow: Flow, nodes: Collection[int]) -> bool:
     return any(min(list_swapped(flow, node), default=0) < len(flow.output(node).shape) - 1 for node in swaps)
 
 
+def cuts_across_places(flow: Flow, node: int) -> bool:
+    """Whether a step lays rows of heads out anew, so that in each there are several places of one head (Informer).
+
+    The places lie behind the heads then, where these are to be laid side by side for each place.
+    """
+    given, made = flow.steps[node].inputs[:1], flow.output(node).shape
+    if (
+        flow.op(node) not in LAYING_OUT
+        or not given
+        or "heads" not in given[0].axes
+        or prod(given[0].shape) != prod(made)
+    ):
+        return False
+    of_all = given[0].shape[given[0].axes.index("heads") :]
+    is_wider = of_all[-1] < made[-1] and made[-1] % prod(of_all) != 0
+    return is_wider and prod(of_all[1:-1]) > 1
+
+
 def list_rolled(step: Step) -> list[int]:
     """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
     rank = len(step.outputs[0].shape)

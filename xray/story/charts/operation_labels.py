@@ -58,9 +58,10 @@ from xray.story.passages.pools import (
 )
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import list_one_of_two
-from xray.story.recognition.lengths import ITS_LENGTH, divides_by_length
+from xray.story.recognition.lengths import BY_SIZES, ITS_LENGTH, divides_by_length
 from xray.story.recognition.norms import REGROUPING, RUNNING, Norm, is_weighed_twice, list_factors, name_norm
 from xray.story.recognition.scored_parts import FILLS
+from xray.story.recognition.value_shapes import number
 from xray.story.sentences.of_models import describe_ops
 from xray.story.states.operands import SOLVES
 from xray.story.streams.shortcuts import find_any_norm
@@ -254,6 +255,8 @@ def label_division(flow: Flow, norm: Norm) -> str:
         return f"{ITS_LENGTH}, SCALED"  # by one learned number, say (X-CLIP)
     if any(flow.op(one) in LENGTHS for one in norm.nodes):
         return "DIVIDED BY A NORM"
+    if flow.op(norm.end) == "normalize":
+        return f"EACH ROW {BY_SIZES}" if number(flow.steps[norm.end], "p") == 1 else "NORMALIZED"
     return "MEAN TAKEN OFF" if norm.centred else "DIVIDED BY A MEAN"
 
 

@@ -54,7 +54,8 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
-        if source is not None and (find_row_for_all(flow, maker) is not None or is_alike_inside(record, shape)):
+        is_of_others = is_alike_inside(record, shape) or parts_copies(flow, node, record)
+        if source is not None and (find_row_for_all(flow, maker) is not None or is_of_others):
             continue
         if source is not None:
             learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
@@ -69,6 +70,19 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             ):
                 yield EntrancePart("positions", rows, learned=learned, sines=reads_sines(flow, node, maker) or None)
             return
+
+
+def parts_copies(flow: Flow, node: int, record: TensorRecord) -> bool:
+    """Whether a sum makes copies of rows along an axis, each with a row of its own, alike for all places of a copy.
+
+    So streams begin that stand side by side from then on (x-transformers' hyper-connections).
+    """
+    shape = flow.output(node).shape
+    others = [one.shape for one in flow.steps[node].inputs if one is not record and len(one.shape) == len(shape)]
+    own = (1,) * (len(shape) - len(record.shape)) + tuple(record.shape)
+    axes = range(1, len(shape) - 1)
+    is_copied = any(own[axis] > 1 and all(one[axis] == 1 for one in others) for axis in axes)
+    return bool(others) and is_copied and any(own[axis] == 1 < shape[axis] for axis in axes)
 
 
 def is_alike_inside(record: TensorRecord, shape: Sequence[int]) -> bool:

@@ -8,6 +8,8 @@ from xray.story.recognition.value_shapes import number
 
 BY_LENGTH = "÷ ITS LENGTH"
 ITS_LENGTH = f"EACH ROW {BY_LENGTH}"
+BY_SIZES = "÷ THE SUM OF SIZES"
+"""What divides by the sum of absolute values does."""
 NEXT_TO_NOTHING = 1e-3
 ROOTS = LENGTHS | {"sqrt"}
 KEEPING = CARRYING | {"clamp", "clamp_min", "clamp_min_"}
