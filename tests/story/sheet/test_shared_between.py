@@ -158,6 +158,28 @@ def test_a_learned_row_of_no_module_with_which_rows_begin_is_counted_at_the_entr
     assert told.get("all else") == (5 + 7 if is_idle else None)
 
 
+class Places(nn.Module):
+    """Vectors with learned places through layers; as many numbers take no part."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.layers = nn.Linear(5, WIDTH), Reader().layers
+        self.places, self.idle = nn.Parameter(torch.rand(7, WIDTH)), nn.Parameter(torch.rand(7 * WIDTH))
+
+    def forward(self, x):
+        x = self.project(x) + self.places
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_no_part_has_is_not_the_entrances_where_it_is_as_much_as_places_that_are_counted_there():
+    torch.manual_seed(0)
+    told = list_lines(xray.trace(Places(), torch.rand(2, 7, 5)))
+
+    assert (told["entrance"], told["all else"]) == (6 * WIDTH + 7 * WIDTH, 7 * WIDTH)
+
+
 @pytest.mark.parametrize(("connector", "is_told"), [(None, False), (nn.Linear(WIDTH, WIDTH), True)])
 def test_the_colour_of_what_no_tower_made_is_told_where_it_occurs(connector, is_told):
     torch.manual_seed(0)

@@ -173,7 +173,7 @@ def list_shares(
     found += [*list_idle("of these unused", within, ran), *list_idle("unused", apart, ran)]
     rest -= sum(apart.values())
     if rest > 0:
-        raw = [sum(count_read(one.reading.flow, node) for node in one.towering.entrance) for one in firsts]
+        raw = [count_lent(one) for one in firsts]
         if raw.count(rest) == 1:  # a learned row of no module, with which rows may begin (Pocket TTS)
             column = firsts[raw.index(rest)]
             row = f"{column.name} entrance" if several else "entrance"
@@ -181,6 +181,12 @@ def list_shares(
         else:
             found.append((REST, "card", rest))
     return tuple(one for one in (found if rest >= 0 else take_off(found, counted, -rest)) if one[2])
+
+
+def count_lent(column: Column) -> int:
+    """The learned numbers that modules at a tower's entrance are given: what operations are given counts with them."""
+    flow = column.reading.flow
+    return sum(count_read(flow, node) for node in column.towering.entrance if flow.steps[node].params)
 
 
 def list_before_head(count: Count, places: Collection[int]) -> set[int]:
