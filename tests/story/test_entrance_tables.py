@@ -215,3 +215,29 @@ def test_a_table_that_a_module_holds_does_not_come_in():
 
     given = [node.record.shape for node in chart.nodes if node.label.startswith("VECTORS")]
     assert given == [(2, 5, OTHER)]
+
+
+class FixedSentences(nn.Module):
+    """Ids as many as their table has rows, and a frozen table of sines with a row for padding (nlp-tutorial)."""
+
+    def __init__(self):
+        super().__init__()
+        angles = torch.arange(8)[:, None] / 100 ** (torch.arange(OTHER) // 2 / 6)
+        sines = torch.where(torch.arange(OTHER) % 2 > 0, angles.cos(), angles.sin())
+        self.source, self.places = nn.Embedding(7, OTHER), nn.Embedding.from_pretrained(sines, freeze=True)
+        self.layers = make_layers(OTHER, 3)
+
+    def forward(self, ids):
+        x = self.source(ids) + self.places(torch.LongTensor([[1, 2, 3, 4, 5, 6, 0]]))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_table_of_as_many_rows_as_ids_came_in_is_no_table_of_places_and_sines_are_no_words():
+    anatomy, chart = read(FixedSentences, torch.tensor([[1, 2, 3, 4, 5, 6, 0]]))
+
+    assert anatomy.towers[0].vocab == 7
+    assert [part.part for part in anatomy.towers[0].entrance] == ["words", "table"]
+    (given,) = (edge for edge in chart.edges if chart.node(edge.source).label == "TOKEN IDS")
+    assert [chart.node(given.target).label] == ["LOOKUP IN 7 ROWS"]

@@ -21,6 +21,7 @@ from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.inputs import find_made, find_noise_sum, is_named_picture, name_argument
 from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
+from xray.story.entrance.tables import holds_sines
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
@@ -36,7 +37,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     """The chart with what else comes in below boxes to which nothing leads yet."""
     given = [node for node in chart.nodes if node.row == 0 and (node.key in chart.feet or node.key.startswith("given"))]
     led = {edge.target for edge in chart.edges} | {*chart.feet, *chart.memory, *(node.key for node in given)}
-    bare = [node for node in chart.nodes if node.key not in led]
+    bare = [node for node in chart.nodes if node.key not in led and not looks_up_sines(flow, node)]
     edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     found += [
@@ -71,6 +72,11 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     nodes = name_inputs(flow, (*chart.nodes, *others.values()))
     placed = tuple(node if node.key not in laid else replace(node, place=laid[node.key]) for node in nodes)
     return Chart(placed, (*edges, *chart.edges), chart.feet, chart.head, chart.memory)
+
+
+def looks_up_sines(flow: Flow, node: Node) -> bool:
+    """Whether a box looks up in a table of sines: places that were counted may ask for these, with nothing recorded."""
+    return any(holds_sines(flow, flow.places[step.id]) for step in node.steps)
 
 
 def lead_to_lookups(flow: Flow, below: list[Node], bare: list[Node]) -> Iterator[Edge]:

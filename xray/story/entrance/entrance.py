@@ -25,6 +25,7 @@ from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, s
 from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
     find_lone_rows,
+    holds_sines,
     judge_training,
     list_biases,
     list_tables_beside,
@@ -111,7 +112,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
         if node == alone:  # nothing is added to them: they are no places
             name, rows = "learned rows", flow.output(node).shape[-2]
         learned = judge_training(flow, trains(flow, node), nodes)
-        sines = (name == "positions" and flow.steps[node].settings.get("sines") is True) or None
+        sines = (name == "positions" and holds_sines(flow, node)) or None
         alike = [own for other, (_, own) in columns.items() if name_table(flow, other) == name_table(flow, node)]
         argument = columns[node][0].name if node in columns else ""
         part = EntrancePart(name, rows, learned=learned, sines=sines, columns=tuple(alike), argument=argument)  # type: ignore[arg-type]  # one of four

@@ -35,7 +35,7 @@ from xray.story.charts.chart import (
 from xray.story.entrance.also_given import IDS, add_others, count_arguments, find_behind_others, tell_joined
 from xray.story.entrance.inputs import is_held_inside, list_worked_out, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import holds_sines, looks_up_places
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one
@@ -211,7 +211,10 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
     todo = [
         node
         for node in inside
-        if any(is_same_given(one, record) for one, maker in flow.taken(node) if maker is None or one.source is not None)
+        if not holds_sines(flow, node)  # it may look up places that were counted where nothing is recorded
+        and any(
+            is_same_given(one, record) for one, maker in flow.taken(node) if maker is None or one.source is not None
+        )
     ]
     seen: set[int] = set()
     while todo:
@@ -301,7 +304,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         for record, maker in flow.taken(node):
             if record.role == "parameter" or not record.shape:
                 continue
-            if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node)):
+            if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node) or holds_sines(flow, node)):
                 continue
             if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
                 continue

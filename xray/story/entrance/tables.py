@@ -98,7 +98,10 @@ def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Col
 
 
 def looks_up_places(flow: Flow, node: int) -> bool:
-    """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table."""
+    """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table.
+
+    Such a row is none that an argument of the model may be: as many words may come in as the table has rows.
+    """
     asked = next(((record, maker) for record, maker in flow.given(node) if not record.is_float), None)
     if asked is None:
         return False
@@ -125,7 +128,8 @@ def looks_up_places(flow: Flow, node: int) -> bool:
             given = given[1:]
         lengths |= {one.shape for one, before in given if before is None and not one.is_float}
         todo += [before for _, before in given if before is not None]
-    return rows is not None and bool(lengths & {(rows,), (1, rows)})
+    given_in = {one.shape for one in flow.one_pass.arguments}
+    return rows is not None and bool((lengths - given_in) & {(rows,), (1, rows)})
 
 
 def find_lone_rows(flow: Flow, nodes: Collection[int]) -> int | None:
@@ -167,8 +171,11 @@ def list_biases(flow: Flow) -> frozenset[int]:
 def looks_up_ids(flow: Flow, node: int) -> bool:
     """Whether ids of a lookup come in as they are: none is worked out of other numbers (Mimi), or picked (LiLT).
 
-    What is picked from rows of several ids each tells something of a place: one of the corners of its box.
+    What is picked from rows of several ids each tells something of a place: one of the corners of its box. A table of
+    sines holds what no words are.
     """
+    if holds_sines(flow, node):
+        return False
     asked = next(((record, maker) for record, maker in flow.given(node) if not record.is_float), None)
     todo = [] if asked is None else [(*asked, False)]
     seen: set[int] = set()
@@ -214,6 +221,11 @@ def cut_of(flow: Flow, lookup: int) -> tuple[object, str] | None:
     is_column = len(record.shape) == len(flow.output(cut).shape) + 1 and record.shape[:-1] == flow.output(cut).shape
     origin = (record.name, record.shape) if maker is None else maker
     return (origin, str(sorted(flow.steps[cut].settings.items(), key=str))) if is_column else None
+
+
+def holds_sines(flow: Flow, node: int) -> bool:
+    """Whether the table of a lookup is known to hold sines, be it not proven that its rows are of places."""
+    return flow.steps[node].settings.get("sines") is True
 
 
 def hands_on_ids(flow: Flow, maker: int | None) -> bool:
