@@ -84,7 +84,7 @@ def test_a_norm_of_a_memory_that_all_layers_read_stands_with_the_tower_that_give
     looking = columns[-1].frames[0].panels[0].chart
     giving = [list_labels(column.exit) for column in columns if column.exit is not None]
 
-    assert ("NORM OF K, V" in list_labels(looking)) is inside
+    assert ("NORM BEFORE K, V" in list_labels(looking)) is inside
     assert any(labels[-2:] == [f"MEAN OF {FRAMES}", "LAYER NORM"] for labels in giving) is not inside
     assert "Not drawn" not in words_of(compose_poster(record(is_own=is_own), text_width))
 

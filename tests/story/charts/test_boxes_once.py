@@ -100,7 +100,7 @@ def test_a_convolution_that_makes_keys_and_values_fewer_is_drawn_for_both_at_onc
     nodes = {node.label: node for node in column.frames[0].panels[0].chart.nodes}
 
     assert "CONVOLUTION 4×4, STEP 4" in nodes
-    assert "NORM OF K, V" in nodes
+    assert "NORM BEFORE K, V" in nodes
     assert not [label for label in nodes if label.startswith(("CONV 4", "NORM K"))]
 
 

@@ -91,8 +91,8 @@ def test_a_norm_that_a_layer_puts_a_memory_through_is_where_it_comes_in():
     chart, labels = look_up(is_normed=True)
     led = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
 
-    assert [labels[key] for key in chart.memory] == ["NORM OF K, V"]
-    assert {("NORM OF K, V", "LINEAR K"), ("NORM OF K, V", "LINEAR V")} <= led
+    assert [labels[key] for key in chart.memory] == ["NORM BEFORE K, V"]
+    assert {("NORM BEFORE K, V", "LINEAR K"), ("NORM BEFORE K, V", "LINEAR V")} <= led
 
 
 def test_linear_layers_of_one_width_lead_neither_down_nor_up():

@@ -41,4 +41,4 @@ def test_what_lies_beside_a_waist_is_led_from_what_is_cut():
     below = next(key for key, node in nodes.items() if node.record is not None and node.record.shape[-1] == BESIDE)
     ways = [nodes[edge.source].label for edge in chart.edges if edge.target == below]
     assert ways == ["DOWN TO A WAIST FOR K, V"]
-    assert [nodes[edge.target].label for edge in chart.edges if edge.source == cut] == ["NORM OF K, V"]
+    assert [nodes[edge.target].label for edge in chart.edges if edge.source == cut] == ["NORM BEFORE K, V"]

@@ -115,6 +115,12 @@ def count_layers_reading(flow: Flow, part: Part) -> int:
     return sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ()))
 
 
+def goes_into_linear(flow: Flow, node: int) -> bool:
+    """Whether a linear layer reads what a step makes, be it moved before: queries, keys and values come behind it."""
+    moved = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING)
+    return any(is_linear(flow, reader) for one in moved for reader in flow.leaf_readers(one))
+
+
 def weighs_rows(flow: Flow, linear: int) -> bool:
     """Whether what a linear layer gives weighs rows before others make queries or keys of them, and is none itself."""
     readers = flow.readers.get(linear, ())
@@ -184,7 +190,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
         return ADDED_UP if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
     if part.kind == "norm":
-        return f"NORM {letters}" if narrow else f"NORM OF {letters}"
+        where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
+        return f"NORM {where}{letters}"
     if part.kind == "bend" and pads(flow, part.nodes[-1]):
         return f"PAD {letters}" if len(part.record.shape) >= OF_HEADS else "PAD"  # rows that all read (PEGASUS-X)
     if part.kind == "bend":
