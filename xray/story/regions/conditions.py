@@ -42,7 +42,9 @@ def draw_condition(
         taken = list_taken(column, placed, entrance)
         name = "ROWS BESIDE" if taken and not column.towering.tower.conditions else "CONDITION"
         name = "LOOKED AT" if column.towering.tower.looked_at else name
-        canvas.note(lowest.x, lowest.bottom - 8, (words(name, LABEL, "text", "bold"),), align="center")
+        canvas.note(
+            find_middle(placed.boxes.values()), lowest.bottom - 8, (words(name, LABEL, "text", "bold"),), align="center"
+        )
         for below, above in taken:
             lane = min(box.left for box in placed.boxes.values()) - LIFT / 2
             start = (below.right, below.y), (lane, below.y)
@@ -103,6 +105,11 @@ def leave(box: Box, others: Sequence[Box]) -> tuple[Point, ...]:
         return (box.left, box.y), (side, box.y), (side, roof)
     side = max(one.right for one in others) + LIFT / 2
     return (box.right, box.y), (side, box.y), (side, roof)
+
+
+def find_middle(boxes: Collection[Box]) -> float:
+    """Half way between the sides of a chart."""
+    return (min(box.left for box in boxes) + max(box.right for box in boxes)) / 2
 
 
 def find_sources(column: Column, chart: Chart, places: Collection[int]) -> list[str]:
