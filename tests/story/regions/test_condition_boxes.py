@@ -4,19 +4,24 @@ from functools import cache
 
 import torch
 from story.regions.test_conditions import Diffusion, name_box
+from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 
 
-class Pooled(Diffusion):
+class Pooled(nn.Module):
     """What conditions is made of words whose mean, with no padding in it, stands before them (Mochi)."""
 
-    def forward(self, rows, encoder_words, words_mask):  # type: ignore[override]
+    def __init__(self):
+        super().__init__()
+        self.mix, self.layers = nn.Linear(5, 5), Diffusion()
+
+    def forward(self, rows, encoder_words, words_mask):
         share = words_mask[:, :, None] / words_mask.sum(1)[:, None, None]
         joined = torch.cat([(encoder_words * share).sum(1, keepdim=True), encoder_words], 1)
-        return super().forward(rows, self.time[0](joined)[:, 0].relu() @ torch.rand(12, 5))
+        return self.layers(rows, self.mix(joined).mean(1))
 
 
 @cache
@@ -31,3 +36,4 @@ def test_rows_from_outside_stand_in_a_box_below_the_one_in_which_their_mean_is_p
 
     assert (joined.record.shape, words.record.shape) == ((2, 10, 5), (2, 9, 5))
     assert words.top < joined.bottom
+    assert named["MULTIPLIED"].record.shape == (2, 9, 5)

@@ -19,6 +19,8 @@ from xray.story.type_sizes import LABEL, PANEL_PAD
 BESIDE, LIFT = 4.0, 13.0
 APART, ROOM = 4.8, 9.0
 """So far apart lines from several boxes of a condition go up beside the charts, and what all of them take there."""
+TIP, IN_TIP = 8.0, 5.0
+"""How much of a line's end is straight, and how much of that its casing leaves to the head."""
 
 LEFT_SHARE, RIGHT_SHARE = (0.27, 0.6), 0.58
 """How the boxes of an entrance are moved where a condition stands beside it, and where that begins."""
@@ -42,7 +44,9 @@ def draw_condition(
         taken = list_taken(column, placed, entrance)
         name = "ROWS BESIDE" if taken and not column.towering.tower.conditions else "CONDITION"
         name = "LOOKED AT" if column.towering.tower.looked_at else name
-        canvas.note(lowest.x, lowest.bottom - 8, (words(name, LABEL, "text", "bold"),), align="center")
+        canvas.note(
+            find_middle(placed.boxes.values()), lowest.bottom - 8, (words(name, LABEL, "text", "bold"),), align="center"
+        )
         for below, above in taken:
             lane = min(box.left for box in placed.boxes.values()) - LIFT / 2
             start = (below.right, below.y), (lane, below.y)
@@ -88,9 +92,10 @@ def draw_branches(canvas: Canvas, start: tuple[Point, ...], readers: Sequence[Bo
     ways = [(*start, (x, ordered[0].y), (ordered[0].right, ordered[0].y))]
     ways += [((x, box.y), (box.right, box.y)) for box in ordered[1:]]
     for points in ways:
-        canvas.line(*points, role="casing", width=4.8, radius=8, head=False, kind="casing")
+        end, tip = (points[-1][0] + IN_TIP, points[-1][1]), TIP - IN_TIP
+        canvas.line(*points[:-1], end, role="casing", width=4.8, radius=8, head=False, kind="casing", tip=tip)
     for points in ways:
-        canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition")
+        canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition", tip=TIP)
 
 
 def leave(box: Box, others: Sequence[Box]) -> tuple[Point, ...]:
@@ -103,6 +108,11 @@ def leave(box: Box, others: Sequence[Box]) -> tuple[Point, ...]:
         return (box.left, box.y), (side, box.y), (side, roof)
     side = max(one.right for one in others) + LIFT / 2
     return (box.right, box.y), (side, box.y), (side, roof)
+
+
+def find_middle(boxes: Collection[Box]) -> float:
+    """Half way between the sides of a chart."""
+    return (min(box.left for box in boxes) + max(box.right for box in boxes)) / 2
 
 
 def find_sources(column: Column, chart: Chart, places: Collection[int]) -> list[str]:
