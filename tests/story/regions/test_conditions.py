@@ -76,7 +76,7 @@ def list_led(trace):
 
 
 def is_edge(box, x, y):
-    return (abs(box.top - y) < 0.1 and abs(box.x - x) < 0.1) or (
+    return (abs(box.top - y) < 0.1 and box.left + CORNER < x < box.right - CORNER) or (
         abs(box.y - y) < 0.1 and min(abs(box.left - x), abs(box.right - x)) < 0.1
     )
 

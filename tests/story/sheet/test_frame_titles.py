@@ -42,12 +42,14 @@ def test_what_has_no_room_beside_the_layers_stands_above_their_parameters(width,
     assert sum("dropout 0.142 to 0.182" in run.text for one in boxes for line in one.lines for run in line) == 1
 
 
-@pytest.mark.parametrize(("passed", "lines"), [(None, 1), (400, 1), (500, 2), (560, 1)])
-def test_parameters_keep_clear_of_a_line_that_goes_up_beside_the_charts(passed, lines):
+@pytest.mark.parametrize(
+    ("passed", "lines"), [(None, 1), ((400, 400), 1), ((500, 500), 2), ((490, 510), 2), ((560, 560), 1)]
+)
+def test_parameters_keep_clear_of_lines_that_go_up_beside_the_charts(passed, lines):
     count = write_title(600, Group((1, 2, 3), ()), 280, passed)[-1]
 
     assert len(count.lines) == lines
-    assert passed is None or count.left > passed or 280 < count.left < count.right < passed
+    assert passed is None or count.left > passed[1] or 280 < count.left < count.right < passed[0]
 
 
 @pytest.mark.parametrize(

@@ -7,20 +7,24 @@ from xray.ir.flow.dataflow import Flow
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import INPUT
-from xray.story.layout import Box, Point
+from xray.story.layout import Box, Measure, Point, line_width
 from xray.story.passages.modulation import list_modulation
-from xray.story.sheet.columns import Column
+from xray.story.sheet.columns import WIDE_DETAIL, Column
 from xray.story.sheet.frames import Drawn
 from xray.story.sheet.panels import Lane
-from xray.story.sheet.placing import Placed
-from xray.story.sheet.routing import CLEAR
-from xray.story.type_sizes import LABEL, PANEL_PAD
+from xray.story.sheet.placing import Placed, break_label, op_line
+from xray.story.sheet.routing import is_free
+from xray.story.type_sizes import LABEL, PANEL_PAD, SYMBOL
 
-BESIDE, LIFT = 4.0, 13.0
-APART, ROOM = 4.8, 9.0
-"""So far apart lines from several boxes of a condition go up beside the charts, and what all of them take there."""
+BESIDE, LIFT, RADIUS = 4.0, 13.0, 8.0
+ASIDE = 2 * RADIUS
+"""So far from a box's side, or from where it goes up in the end, a line turns: its bends have room there."""
+APART, ROOM = 9.6, 9.0
+"""So far apart lines from several boxes of a condition go up beside the charts, and what all have there at least."""
 TIP, IN_TIP = 8.0, 5.0
 """How much of a line's end is straight, and how much of that its casing leaves to the head."""
+WIDER = 8.0
+"""By so much a condition is made wider until its boxes have room for their names."""
 
 LEFT_SHARE, RIGHT_SHARE = (0.27, 0.6), 0.58
 """How the boxes of an entrance are moved where a condition stands beside it, and where that begins."""
@@ -66,12 +70,17 @@ def draw_condition(
         for key in find_sources(column, chart, places):
             fed.setdefault(key, []).append(box)
     others = [*placed.boxes.values()]
-    ways = sorted(((leave(placed.boxes[key], others), fed[key]) for key in fed), key=lambda way: way[0][-1][0])
-    x, apart = pass_beside(column, drawn.first.x), min(APART, ROOM / max(1, len(ways) - 1))
-    for number, (way, led) in enumerate(ways):  # none of them crosses another before it branches
-        lane, edge = x + apart * number, way[-1]
-        turn = edge[1] + LIFT + apart * (len(ways) - 1 - number)
-        draw_branches(canvas, (*way[:-1], (edge[0], turn), (lane, turn)), led)
+    keys = sorted(fed, key=lambda key: leave(placed.boxes[key], others)[-1][0])
+    x, apart = pass_beside(column, drawn.first.x), min(APART, max(ROOM, column.passing) / max(1, len(keys) - 1))
+    lanes = [x + apart * number for number in range(len(keys))]
+    ways = [leave(placed.boxes[key], others, lane) for key, lane in zip(keys, lanes, strict=True)]
+    sides = [(way[-1][0] < lane) - (way[-1][0] > lane) for way, lane in zip(ways, lanes, strict=True)]
+    for number, (key, lane, way) in enumerate(zip(keys, lanes, ways, strict=True)):
+        side = sides[number]  # none of them crosses another before it branches
+        over = sides[number + 1 :].count(1) if side > 0 else sides[:number].count(-1)
+        turn = way[-1][1] + LIFT + apart * over
+        aside = ((way[-1][0], turn), (lane, turn)) if side else ()
+        draw_branches(canvas, (*way[:-1], *aside), fed[key])
 
 
 def draw_from_below(canvas: Canvas, column: Column, drawn: Drawn, readers: Sequence[Box]) -> None:
@@ -93,20 +102,28 @@ def draw_branches(canvas: Canvas, start: tuple[Point, ...], readers: Sequence[Bo
     ways += [((x, box.y), (box.right, box.y)) for box in ordered[1:]]
     for points in ways:
         end, tip = (points[-1][0] + IN_TIP, points[-1][1]), TIP - IN_TIP
-        canvas.line(*points[:-1], end, role="casing", width=4.8, radius=8, head=False, kind="casing", tip=tip)
+        canvas.line(*points[:-1], end, role="casing", width=4.8, radius=RADIUS, head=False, kind="casing", tip=tip)
     for points in ways:
-        canvas.line(*points, role="condition", width=2.4, radius=8, head_size=0.6, kind="condition", tip=TIP)
+        canvas.line(*points, role="condition", width=2.4, radius=RADIUS, head_size=0.6, kind="condition", tip=TIP)
 
 
-def leave(box: Box, others: Sequence[Box]) -> tuple[Point, ...]:
-    """The way out of a box of a condition up to the roof of its chart: straight, or right of all boxes, or left of."""
-    roof = max(one.top for one in others)
-    if all(abs(one.x - box.x) > one.width / 2 + CLEAR for one in others if one.y > box.y + 1):
-        return (box.x, box.top), (box.x, roof)
-    if any(abs(one.y - box.y) < 1 and one.left > box.x for one in others):
-        side = min(one.left for one in others) - LIFT
+def leave(box: Box, others: Sequence[Box], lane: float | None = None) -> tuple[Point, ...]:
+    """The way out of a box of a condition up to the roof of its chart: straight, or right of all boxes, or left of.
+
+    Where it would turn aside to a `lane` that is near, it goes up there if it can.
+    """
+    roof, above = max(one.top for one in others), [one for one in others if one.y > box.y + 1]
+    if is_free(box.x, above):
+        near = lane is not None and abs(box.x - lane) < ASIDE and abs(box.x - lane) < box.width / 2 - RADIUS
+        x = lane if lane is not None and near and is_free(lane, above) else box.x
+        return (x, box.top), (x, roof)
+    beside = [one for one in others if abs(one.y - box.y) < 1]
+    if any(one.left > box.x for one in beside):
+        side = min(one.left for one in others) - ASIDE
         return (box.left, box.y), (side, box.y), (side, roof)
-    side = max(one.right for one in others) + LIFT / 2
+    side = max(one.right for one in others) + ASIDE
+    if lane is not None and abs(side - lane) < ASIDE and lane > box.right + RADIUS and is_free(lane, [*above, *beside]):
+        side = lane
     return (box.right, box.y), (side, box.y), (side, roof)
 
 
@@ -129,6 +146,50 @@ def find_sources(column: Column, chart: Chart, places: Collection[int]) -> list[
 def pass_beside(column: Column, centre: float) -> float:
     """Where a condition goes up beside the charts of a column."""
     return centre + column.detail / 2 + BESIDE
+
+
+def list_passing(column: Column, centre: float) -> tuple[float, float] | None:
+    """Where the first line of a condition goes up beside the charts of a column, and where the last one may."""
+    x = pass_beside(column, centre)
+    return None if column.towering.condition is None else (x, x + column.passing)
+
+
+def widen(measure: Measure, column: Column) -> Column:
+    """The column with room for the lines of its condition beside each other, and in the boxes of that for names."""
+    chart = column.condition
+    if chart is None:
+        return column
+    column = replace(column, passing=APART * max(0, count_lines(column, chart) - 1))
+    canvas = Canvas(measure, is_trial=True)
+    while column.detail < WIDE_DETAIL and not has_room(canvas, chart, lane_beside(column, column.lanes(0)[0], 0).width):
+        column = replace(column, detail=min(WIDE_DETAIL, column.detail + WIDER))
+    return column
+
+
+def has_room(canvas: Canvas, chart: Chart, width: float) -> bool:
+    """Whether no box of a chart is so narrow that its name is cut."""
+    pieces = ((node, break_label(canvas, node, node.place[1] * width)) for node in chart.nodes if node.form == "box")
+    return all(
+        " ".join(broken) == node.label
+        and all(line_width(op_line(one, size=SYMBOL), canvas.measure) <= node.place[1] * width - 8 for one in broken)
+        for node, broken in pieces
+    )
+
+
+def count_lines(column: Column, chart: Chart) -> int:
+    """From how many boxes of a condition lines lead to what its tower's charts draw."""
+    condition, flow = column.towering.condition, column.reading.flow
+    if condition is None:
+        return 0
+    panels = [panel for frame in column.frames if not frame.is_compact for panel in frame.panels]
+    charts = [panel.chart for panel in panels if panel.is_open]
+    charts += [frame.bridge for frame in column.frames if frame.bridge is not None]
+    shown = {step.id for one in charts for node in one.nodes for step in node.steps}
+    places = {flow.places[one] for one in shown & flow.places.keys()}
+    places = places.union(*(panel.staging.nodes for panel in panels if not panel.is_open)) & condition.readers
+    leaving = () if column.exit is None else column.exit.nodes
+    places |= {flow.places[step.id] for node in leaving for step in node.steps if step.id in flow.places}
+    return len(find_sources(column, chart, places))
 
 
 def list_taken(column: Column, placed: Placed, entrance: Placed | None) -> list[tuple[Box, Box]]:

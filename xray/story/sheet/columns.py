@@ -48,7 +48,7 @@ class Column:
     """A tower with its charts, its frames and its look, and the pass that it was read from.
 
     `twin` is the same tower in another phase, drawn narrow beside it. `words` are those that it reads, `condition` is
-    how it is worked out what scales, shifts and gates its sublayers.
+    how it is worked out what scales, shifts and gates its sublayers; `passing` is how far its lines are apart in all.
     """
 
     reading: Reading
@@ -66,12 +66,13 @@ class Column:
     words: Words | None = None
     twin: "Column | None" = None
     condition: Chart | None = None
+    passing: float = 0.0
 
     @property
     def width(self) -> float:
         """How wide its frames are."""
         beside = BRIEF + 14 if self.twin is not None else REMARKS if self.remarks else 0
-        return self.detail + SKIP + 2 * PANEL_PAD + 22 + beside
+        return self.detail + SKIP + 2 * PANEL_PAD + 22 + beside + self.passing
 
     @property
     def phases(self) -> tuple["Column", ...]:

@@ -29,6 +29,7 @@ from xray.story.facts.unsaid import (
 from xray.story.facts.unused import drop_unused, find_unused, list_read_alone
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
+from xray.story.regions.conditions import widen
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.links import draw_links
@@ -67,6 +68,7 @@ def compose_sheet(
     held = list_held_alone(told, find_unused(trace) or {}, undrawn)
     whole = replace(anatomy(trace), untold=drop_unused(trace, [*undrawn, *held]))
     columns = tell_boxless([count_undrawn(column, whole.untold, trace.unused or {}) for column in columns])
+    columns = [widen(measure, column) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
     if marks is not None and marks.role == "failure" and not stands_on(canvas, marks):

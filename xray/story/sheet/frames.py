@@ -65,11 +65,11 @@ def draw_frames(
     remarks: bool,
     name: str = "",
     layers: int = 0,
-    passed: float | None = None,
+    passed: tuple[float, float] | None = None,
 ) -> Drawn:
     """All frames of a tower, one above the other, and the streams through them; `frames` has those of every lane.
 
-    Where a line goes up beside the charts, frames are `passed` by it.
+    Where lines go up beside the charts, frames are `passed` by them, from the first one to the last.
     """
     lasts: list[Box] = []
     firsts: list[Box] = []
@@ -77,7 +77,7 @@ def draw_frames(
     memory: list[list[tuple[Box, ...]]] = [[] for _ in lanes]
     shown: list[Shown] = []
     bridges: list[tuple[Chart, Placed]] = []
-    own = lanes[0].look.own
+    own, aside = lanes[0].look.own, 0.0 if passed is None else passed[1] - passed[0]
     ends: dict[int, Point] = {}
     adding: list[tuple[Box, Adding]] = []
     y = floor
@@ -103,7 +103,7 @@ def draw_frames(
         y += PANEL_PAD
         for panels in zip(*(frame.panels for frame in group), strict=True):
             panel, entered = draw_panel(
-                canvas, panels, lanes, left, width, y, gap, lasts, remarks=remarks, is_wide=bool(name)
+                canvas, panels, lanes, left, width, y, gap, lasts, remarks=remarks, is_wide=bool(name), aside=aside
             )
             firsts = firsts or entered
             lasts = [find_result(one.chart, placed) for one, placed in zip(panels, panel.placed, strict=True)]
@@ -206,12 +206,12 @@ def draw_frame_title(
     name: str,
     layers: int,
     centre: float,
-    passed: float | None = None,
+    passed: tuple[float, float] | None = None,
 ) -> float:
     """Which layers a frame is of, how many, and their parameters: on one line, or on two where there is a name.
 
     The stream leaves a frame at the `centre` of its charts: what is written above it ends before. Gives how high what
-    is written behind that goes, on more lines where it has no room beside a line by which the frame is `passed`.
+    is written behind that goes, on more lines where it has no room beside lines by which the frame is `passed`.
     """
     count, room = frame.group.count, centre - left - 24
     times = (
@@ -249,14 +249,14 @@ def draw_frame_title(
 
 
 def break_count(
-    canvas: Canvas, counted: str, centre: float, right: float, passed: float | None
+    canvas: Canvas, counted: str, centre: float, right: float, passed: tuple[float, float] | None
 ) -> tuple[float, tuple[str, ...]]:
     """Where what is told of parameters ends, and its lines: right of the stream, and of what passes by if it can."""
     if passed is None:
         return right, wrap_evenly(counted.split(), NOTE, right - centre - BESIDE, canvas.measure, 3)
-    room = right - passed - BESIDE
+    room = right - passed[1] - BESIDE
     if room < LEAST_BESIDE:
-        right = min(right, passed - BESIDE)
+        right = min(right, passed[0] - BESIDE)
         room = right - centre - BESIDE
     return right, wrap_evenly(counted.split(), NOTE, room, canvas.measure, 3)
 

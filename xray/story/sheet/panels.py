@@ -59,10 +59,11 @@ def draw_panel(
     *,
     remarks: bool,
     is_wide: bool = False,
+    aside: float = 0.0,
 ) -> tuple[Shown, list[Box]]:
     """One stage in every lane; gives it as it stands, and the boxes that are entered first.
 
-    Ribbons that come in are wide where towers have their words below them (`is_wide`).
+    Ribbons that come in are wide where towers have their words below them (`is_wide`). Remarks stand so far `aside`.
     """
     panel, look = panels[0], lanes[0].look
     before = len(canvas.panels)
@@ -97,7 +98,7 @@ def draw_panel(
         draw_station(canvas, left, ceiling - 9, panel.station)
         if remarks:
             right = left + width - PANEL_PAD - 6
-            draw_remarks(canvas, panel.chart, placed[0].boxes, inner + detail + 14, right, surface)
+            draw_remarks(canvas, panel.chart, placed[0].boxes, inner + detail + 14 + aside, right, surface)
     return Shown(tuple(panels), tuple(placed), floor, top), entered
 
 

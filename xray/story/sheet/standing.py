@@ -7,7 +7,7 @@ from itertools import zip_longest
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Measure, Run, baselines, block_width
-from xray.story.regions.conditions import draw_condition, lane_beside, make_room, pass_beside
+from xray.story.regions.conditions import draw_condition, lane_beside, list_passing, make_room
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn, draw_frames
 from xray.story.sheet.panels import SKIP, Lane, place_charts
@@ -120,9 +120,14 @@ def entrance_height(measure: Measure, column: Column, gap: float) -> float:
     caption = 0.0 if column.words is not None else CAPTION
     high = condition_height(measure, column, gap)
     if not charts:
-        return caption + (high + RISE if high else 0.0 if column.is_first else 30.0)
+        return caption + (high + rise_over(column) if high else 0.0 if column.is_first else 30.0)
     placed = place_charts(Canvas(measure, is_trial=True), charts, lanes[: len(charts)], 0, gap, None)
-    return caption + max(placed[0].top, high) + RISE
+    return caption + max(placed[0].top, high) + rise_over(column)
+
+
+def rise_over(column: Column) -> float:
+    """How high the way from the entrance up into the frames is: lines of a condition turn there one above another."""
+    return RISE + column.passing
 
 
 def condition_height(measure: Measure, column: Column, gap: float) -> float:
@@ -161,7 +166,7 @@ def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float,
     charts = entrance_charts(column)
     if charts:
         trial = Canvas(canvas.measure, is_trial=True)
-        start = base - RISE - place_charts(trial, charts, lanes[: len(charts)], 0, gap, None)[0].top
+        start = base - rise_over(column) - place_charts(trial, charts, lanes[: len(charts)], 0, gap, None)[0].top
         placed = place_charts(canvas, charts, lanes[: len(charts)], start, gap, column.first_station, on_page=True)
         entrances = tuple(placed)
     if column.is_first and column.words is None:
@@ -178,7 +183,7 @@ def stand(canvas: Canvas, column: Column, left: float, floor: float, gap: float,
         remarks=column.remarks,
         name=name,
         layers=column.towering.tower.layers,
-        passed=pass_beside(column, lanes[0].centre) if column.towering.condition is not None else None,
+        passed=list_passing(column, lanes[0].centre),
     )
     for lane, phase, entrance, first in zip(lanes, column.phases, entrances, drawn.firsts, strict=False):
         if phase.entrance is not None:
@@ -194,7 +199,7 @@ def stand_condition(canvas: Canvas, column: Column, lane: Lane, left: float, bas
     """How it is worked out what scales, shifts and gates a tower's sublayers, beside its entrance."""
     if column.condition is None or not column.is_first:
         return None
-    start = base - RISE - condition_height(canvas.measure, column, gap)
+    start = base - rise_over(column) - condition_height(canvas.measure, column, gap)
     beside = lane_beside(column, lane, left)
     return place_charts(canvas, [column.condition], [beside], start, gap, column.first_station, on_page=True)[0]
 
