@@ -427,3 +427,16 @@ def test_a_box_that_stands_for_a_sublayer_has_as_much_air_below_it_as_above():
         ((min(ys), max(ys)) for ys in around if min(ys) < closed.y < max(ys)), key=lambda one: one[1] - one[0]
     )
     assert closed.bottom - low == pytest.approx(high - closed.top)
+
+
+def test_no_casing_cuts_a_ribbon_off_that_begins_at_the_same_box():
+    curves = [curve for curve in draw_model(Taking((3, True), (5, True)))[1].curves if curve.kind == "ribbon"]
+    last, first = {}, {}
+    for place, curve in enumerate(curves):
+        if curve.role == "casing":
+            last[curve.points[0]] = place
+        else:
+            first.setdefault(curve.points[0], place)
+
+    assert len(curves) > 2 * len(first)
+    assert all(place < first[start] for start, place in last.items())

@@ -7,12 +7,14 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.renderers.sheet.dot import RAISED
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Node
+from xray.story.layout import ASCENT, CAP, SHIFTED, Box, Run, baselines
 from xray.story.poster import compose_poster
 from xray.story.sheet.panels import spell_title
-from xray.story.sheet.placing import break_label, room_in
-from xray.story.type_sizes import SYMBOL
+from xray.story.sheet.placing import add_below, break_label, op_line, room_in
+from xray.story.type_sizes import DIGIT, SYMBOL, THREE_LINES
 
 
 class Branches(nn.Module):
@@ -145,3 +147,20 @@ def test_sizes_keep_clear_of_a_thick_outline():
     plain, framed = (Node("one", "ADD", 0, (0.5, 1.0), outline=outline) for outline in ("", "boundary"))
 
     assert room_in(framed, 100.0) == room_in(plain, 100.0) - 8 == 86.0
+
+
+@pytest.mark.parametrize(("ink", "told"), [("quiet", "2×7  ·  6 parameters"), ("text", "2×7  6 parameters")])
+def test_a_remark_behind_axis_words_stands_apart_from_these(ink, told):
+    line = (Run("2×", DIGIT), Run("7", SYMBOL, ink))
+
+    (found,) = add_below(Canvas(text_width), [line], "6 parameters", 300.0)
+    assert "".join(run.text for run in found) == told
+
+
+def test_a_raised_letter_keeps_off_the_edge_of_a_low_box():
+    line = op_line("TRANSPOSE K^T")
+    box = Box("box", 0.0, 0.0, 200.0, THREE_LINES, (line, (Run("2×7", DIGIT),), (Run("batch×7", SYMBOL),)), "encoder")
+
+    (raised,) = (run for run in line if run.shift == "sup")
+    top = baselines(box)[0] + (RAISED["sup"] + (ASCENT - CAP) * SHIFTED) * raised.size
+    assert box.top - top > 2

@@ -18,7 +18,7 @@ ZOOM = 2
 """Graphviz rounds the advance of every letter to a pixel at 96 dpi; drawn larger and scaled down, nobody sees it."""
 
 BARE = 'BORDER="0" CELLBORDER="0" CELLSPACING="0" CELLPADDING="0"'
-RAISED = {"": 0.0, "sup": 0.3, "sub": -0.14}
+RAISED = {"": 0.0, "sup": 0.2, "sub": -0.14}
 """How far raised and lowered text is moved, in sizes of the text."""
 
 CONTINUED = " \\\n"

@@ -88,8 +88,8 @@ def draw_links(
     ways = list_ways(columns, standing, links)
     routes = route_ways(columns, standing, ways, aisle)
     draw_turns(canvas, columns, standing, aisle, [ribbon for route in routes for ribbon in route])
-    for ribbon in (ribbon for route in routes for ribbon in route):
-        draw_ribbon(canvas, ribbon)
+    for route in routes:
+        draw_route(canvas, route)
     named: dict[Name, tuple[int, float]] = {}
     beside = leave_out_ends(columns, links, ways)
     for way in (one for one in ways if not is_told_above(columns, standing, one, ways)):
@@ -159,7 +159,7 @@ def draw_meetings(
         over = OVER + 2 * APART * met.index(box)
         roof = max(start.top, box.top, *(one.top for one in standing[source + 1 : target])) + over
         way = [(start.x, start.top), (start.x, roof), (box.x, roof), (box.x, box.top)]
-        draw_ribbon(canvas, way)
+        draw_route(canvas, [way])
         highest = max(highest, roof)
     return highest
 
@@ -277,11 +277,17 @@ def enter_beside(aim: Box, lane: float) -> tuple[Point, Point]:
     return (lane, aim.y), (aim.left if lane < aim.x else aim.right, aim.y)
 
 
-def draw_ribbon(canvas: Canvas, way: Sequence[Point]) -> None:
-    """A ribbon along a way, with a head at its end, where its casing goes no further than the head is wide."""
-    end = between(way[-1], way[-2], IN_TIP / distance(way[-1], way[-2]))
-    canvas.line(*way[:-1], end, role="casing", width=8.5, radius=ROUND, head=False, kind="ribbon", tip=TIP - IN_TIP)
-    canvas.line(*way, role="ribbon", width=5.5, radius=ROUND, head_size=0.5, kind="ribbon", tip=TIP)
+def draw_route(canvas: Canvas, ways: Sequence[Sequence[Point]]) -> None:
+    """Ribbons along ways that are one as far as they lie on each other, with a head at the end of each.
+
+    The casing of none goes over another one, nor further than a head is wide.
+    """
+    for way in ways:
+        end = between(way[-1], way[-2], IN_TIP / distance(way[-1], way[-2]))
+        casing = (*way[:-1], end)
+        canvas.line(*casing, role="casing", width=8.5, radius=ROUND, head=False, kind="ribbon", tip=TIP - IN_TIP)
+    for way in ways:
+        canvas.line(*way, role="ribbon", width=5.5, radius=ROUND, head_size=0.5, kind="ribbon", tip=TIP)
 
 
 def stands_between(box: Box, aim: Box, lane: float) -> bool:

@@ -343,7 +343,8 @@ def tell_last(canvas: Canvas, node: Node, own: float, shape: ShapeText, look: Lo
 
 def add_below(canvas: Canvas, lines: list[Line], extra: str, width: float) -> list[Line]:
     """The lines of a shape, behind the sizes of one line what has no room beside the label, if it has some there."""
-    line = (*lines[0], Run(f"  {extra}", SYMBOL, "quiet"))
+    apart = "  ·  " if lines[0][-1].ink == "quiet" else "  "  # axis words look like what follows them
+    line = (*lines[0], Run(f"{apart}{extra}", SYMBOL, "quiet"))
     return [line] if extra and len(lines) == 1 and line_width(line, canvas.measure) <= width else lines
 
 
