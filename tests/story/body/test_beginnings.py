@@ -102,3 +102,39 @@ def test_an_arrow_leads_from_the_layers_input_to_all_that_reads_it():
     chart = chart_attention(flow, found)
 
     assert {"COMBINE Q", "COMBINE K", "LINEAR V"} <= {node.label for node in chart.nodes if node.key in chart.feet}
+
+
+class Macaron(nn.Module):
+    """A feed-forward, attention and another feed-forward (Conformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.Sequential(FeedForwardPart(), AttentionPart(), FeedForwardPart())
+
+    def forward(self, x):
+        first, attention, last = self.parts
+        x = x + first.back(first.bend(first.wide(first.norm(x))))
+        x = attention(x)
+        return x + last.back(last.bend(last.wide(last.norm(x))))
+
+
+class MovedFirst(nn.Module):
+    """Layers that read what came in, its axes swapped (the Conformers of torchaudio)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Macaron() for _ in range(3))
+
+    def forward(self, x):
+        x = x.transpose(0, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_the_first_sum_of_a_layer_on_what_came_in_and_was_moved_is_the_layers_own():
+    (tower,) = xray.anatomy(xray.trace(MovedFirst().eval(), torch.rand(5, 2, WIDTH))).towers
+
+    assert [group.layers for group in tower.groups] == [(0, 1, 2)]
+    kinds = [type(stage.branches[0]).__name__ for stage in tower.groups[0].stages]
+    assert kinds == ["FeedForward", "Attention", "FeedForward"]

@@ -5,7 +5,9 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, SUMS, TURNS
+from xray.story.recognition.between import does_mix
+from xray.story.streams.asides import find_branch
 from xray.story.streams.chains import Chain
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import find_rejoined, takes_rows_alone
@@ -42,6 +44,34 @@ def begin_behind_moves(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
         return begin_at(joint, moves) if moves else joint
 
     return [Chain(list(map(begin, chain.joints)), list(map(begin, chain.skips))) for chain in chains]
+
+
+def begin_with_moved(flow: Flow, chains: Sequence[Chain]) -> list[Chain]:
+    """The chains of a tower, the first begun with the sum that makes its stream, where that is the layer's own.
+
+    It adds what a branch made to what came in and was moved alone, in a block of the sum behind it (Conformers of
+    torchaudio).
+    """
+    first, *rest = chains
+    joint = find_moved(flow, first)
+    return list(chains) if joint is None else [replace(first, joints=[joint, *first.joints]), *rest]
+
+
+def find_moved(flow: Flow, chain: Chain) -> Joint | None:
+    """The sum that makes the stream of a chain in a block of the next one that does not hold the last one too."""
+    made = chain.start
+    if made is None or flow.op(made) not in SUMS or len(flow.makers[made]) != 2:
+        return None
+    shared = {*flow.parents(made)} & {*flow.parents(chain.joints[0].add)}
+    if shared.issubset(flow.parents(chain.joints[-1].add)):
+        return None
+    for stream, branch in (flow.makers[made], flow.makers[made][::-1]):
+        if stream is None or branch is None or flow.op(stream) not in CARRYING or flow.carried_from(stream) is not None:
+            continue
+        region = find_branch(flow, stream, branch)
+        if region is not None and does_mix(flow, region.inner):
+            return Joint(made, stream, region)
+    return None
 
 
 def is_worked_on(flow: Flow, stream: int) -> bool:

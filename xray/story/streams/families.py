@@ -14,7 +14,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
-from xray.story.streams.beginnings import begin_behind_moves
+from xray.story.streams.beginnings import begin_behind_moves, begin_with_moved
 from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
 from xray.story.streams.joints import Joint
 from xray.story.streams.replaced import begin_with_replaced, end_with_thinking, put_convolutions_between
@@ -32,7 +32,7 @@ def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
     kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
     found = [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
-    found = [begin_with_replaced(flow, begin_behind_moves(flow, one), sites) for one in found]
+    found = [begin_with_replaced(flow, begin_with_moved(flow, begin_behind_moves(flow, one)), sites) for one in found]
     return [end_with_thinking(flow, put_convolutions_between(flow, one)) for one in found]
 
 
