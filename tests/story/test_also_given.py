@@ -236,13 +236,16 @@ def test_boxes_of_which_each_lookup_reads_some_numbers_stand_at_the_foot():
     ]
 
 
-def test_ids_are_led_to_the_largest_table_and_to_one_that_holds_some_of_them():
+@pytest.mark.parametrize(("are_alone", "tables"), [(True, (31, 5)), (False, (31,))])
+def test_ids_are_led_to_the_largest_table_and_to_one_that_holds_some_of_them_unless_others_are_as_many(
+    are_alone, tables
+):
     ids = torch.arange(14).view(2, 7)
-    chart = read(TwoTables, ids, torch.ones_like(ids)).entrance
+    chart = read(TwoTables, ids, *(() if are_alone else (torch.ones_like(ids),))).entrance
 
     ends = [edge.target for edge in chart.edges if edge.source in chart.feet]
     led = [chart.node(key) for key in ends if "LOOKUP" in chart.node(key).label]
-    assert sorted(node.extra for node in led) == [f"{31 * WIDTH} parameters", f"{5 * WIDTH} parameters"]
+    assert sorted(node.extra for node in led) == [f"{rows * WIDTH} parameters" for rows in tables]
 
 
 def test_what_is_put_beside_other_numbers_has_a_box():

@@ -122,4 +122,4 @@ def test_what_is_not_known_is_not_said_to_be_as_what_works_out_more(padded, are_
 
     assert [panel.is_open for panel in mixing] == are_open
     assert [node.extra for panel in mixing if not panel.is_open for node in panel.chart.nodes] == told
-    assert dict(list_unsaid(columns))["operations"]["pad"] == 1
+    assert dict(list_unsaid(columns))["operations"]["pad"] == sum(padded)
