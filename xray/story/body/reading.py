@@ -73,7 +73,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
-    is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow)
+    is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
     is_unread = is_unread or any(add_up_apart(flow, one) for one in towers)
     return Reading(flow, () if is_unread else tuple(towers), sites)
 

@@ -271,4 +271,5 @@ def find_boxless(flow: Flow, around: Collection[int], drawn: Collection[str]) ->
 
 def list_shown(flow: Flow, drawn: Collection[str]) -> set[str]:
     """The paths of the steps with weights among those that are drawn, told by id."""
-    return {flow.steps[flow.places[one]].path for one in drawn if flow.steps[flow.places[one]].params}
+    places = (flow.places[one] for one in drawn if one in flow.places)  # of another pass: keys that a cache kept
+    return {flow.steps[place].path for place in places if flow.steps[place].params}

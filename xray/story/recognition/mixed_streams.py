@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
@@ -69,13 +70,16 @@ def find_mixing(flow: Flow, add: int) -> Mixing | None:
     return None
 
 
-def mixes_unread(flow: Flow) -> bool:
+def mixes_unread(flow: Flow, sites: Sequence[Site]) -> bool:
     """Whether a product makes more rows of several ones for each place, by weights that are worked out of just these.
 
     One of them goes through a sublayer, and the others are the streams from there on (Algorithm 2 of Zhu et al. 2024):
-    what is added to them there is not told.
+    what is added to them there is not told. No product of an attention does that: queries may be made of the stream
+    that keys of an earlier layer were made of (YOCO).
     """
+    known = {node for site in sites for node in (site.scores, site.weighted_sum)}
     products = (node for node in range(len(flow.steps)) if flow.op(node) in PRODUCTS and flow.is_leaf(node))
+    products = (node for node in products if node not in known)
     return any(makes_more(flow, node) for node in products)
 
 
