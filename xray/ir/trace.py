@@ -59,12 +59,8 @@ class Step:
 
 
 def name_weights(step: Step) -> str:
-    """By what the weights of a step are known: its path, or that of the step that worked with the same ones before.
-
-    Steps that are no modules share a path with all of their kind in a block: any but the first is known by its id.
-    """
-    own = step.path if step.module or step.id == f"{step.path}#0" else step.id
-    return str(step.settings.get(SAME_WEIGHTS_AS, own))
+    """By what the weights of a step are known: its path, or that of the step that worked with the same ones before."""
+    return str(step.settings.get(SAME_WEIGHTS_AS, step.path))
 
 
 @dataclass(frozen=True)

@@ -105,22 +105,26 @@ def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:
 def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) -> Chart | None:
     """A chart, with the boxes whose weights stand in charts before it said to have the same, in the words for these."""
     drawn: dict[str, str] = {}
+    loose: dict[str, list[Step]] = {}
     for one, told in before:
         for node in () if one is None else one.nodes:
-            for holder in list_holders(node) | {*map(name_weights, list_reading(node))} if node.extra else ():
-                drawn.setdefault(holder, told)
+            for step in list_reading(node) if node.extra else ():
+                loose.setdefault(step.path, []).append(step)
+                for holder in (name_held(step), name_weights(step)):
+                    drawn.setdefault(holder, told)
     if chart is None or not drawn:
         return chart
-    return replace(chart, nodes=tuple(tell_node(node, drawn) for node in chart.nodes))
+    return replace(chart, nodes=tuple(tell_node(node, drawn, loose) for node in chart.nodes))
 
 
-def tell_node(node: Node, drawn: Mapping[str, str]) -> Node:
+def tell_node(node: Node, drawn: Mapping[str, str], loose: Mapping[str, Sequence[Step]]) -> Node:
     """A box, with where its weights stand instead of how many they are, where all of them are drawn before.
 
     Those that it has beside these are counted still: the bias of a table that scores words (BERT).
     """
-    held = list_holders(node) if node.extra else frozenset[str]()
-    if not held or not held <= drawn.keys():
+    reading = list_reading(node) if node.extra else []
+    held = {*map(name_held, reading)}
+    if not held or not held <= drawn.keys() or any(works_apart(step, loose.get(step.path, ())) for step in reading):
         return node
     told, own = drawn[min(held)], count_own(node)
     return replace(node, extra=describe_own_beside(told, own))
@@ -132,16 +136,21 @@ def count_own(node: Node) -> int:
     return sum(params - same for params, same in shared if params and isinstance(same, int))
 
 
-def list_holders(node: Node) -> frozenset[str]:
-    """By what the weights are known that the steps of a box work with: the paths at which these were worked with first.
+def name_held(step: Step) -> str:
+    """By what the weights of a step are known: the path at which they were worked with first.
 
     Operations of one block have one path, whatever they are given, so the shapes of that tell them apart (MAE's two
     tables of places).
     """
-    return frozenset(
-        name_weights(step) if step.params or SAME_WEIGHTS_AS in step.settings else f"{step.path} {list_given(step)}"
-        for step in list_reading(node)
-    )
+    is_known = step.params or SAME_WEIGHTS_AS in step.settings
+    return name_weights(step) if is_known else f"{step.path} {list_given(step)}"
+
+
+def works_apart(step: Step, before: Sequence[Step]) -> bool:
+    """Whether an operation is another one than those drawn before it, in one run of a block: weights may be others."""
+    is_known = step.params or SAME_WEIGHTS_AS in step.settings
+    is_beside = any(one.parent == step.parent for one in before)
+    return not is_known and is_beside and all(one.id != step.id for one in before)
 
 
 def list_reading(node: Node) -> list[Step]:
