@@ -35,11 +35,12 @@ def test_a_row_that_was_taken_out_and_changed_does_not_stand_beside_the_stream()
     assert [staging.added for staging in last] == [None] * len(last)
 
 
-def test_two_linear_layers_in_one_box_are_both_named_and_counted():
-    box = nodes_of("AuraFlowTransformer2DModel", 1, 0)["LINEAR + SiLU, × LINEAR"]
+def test_the_feed_forward_of_the_words_beside_an_image_is_known():
+    nodes = nodes_of("AuraFlowTransformer2DModel", 1, 0)
 
     # diffusers' auraflow_transformer_2d.py, AuraFlowFeedForward: silu(linear_1(x)) * linear_2(x)
-    assert (box.extra, box.record.shape) == (f"{2 * 128 * 512:,} parameters", (2, 18, 512))
+    assert [nodes[label].extra for label in ("GATE + SiLU", "UP")] == [f"{128 * 512:,} parameters"] * 2
+    assert nodes["GATE × UP"].record.shape == (2, 18, 512)
 
 
 def test_a_linear_layer_before_those_of_queries_keys_and_values_makes_none_of_them():

@@ -75,7 +75,7 @@ def find_boxes(poster, label):
 
 def find_starts(poster, label):
     """Where the lines begin that lead from the side to boxes with a label."""
-    aims = {(box.right, box.y) for box in find_boxes(poster, label)}
+    aims = {(side, box.y) for box in find_boxes(poster, label) for side in (box.left, box.right)}
     return {curve.points[0] for curve in poster.curves if curve.points[-1] in aims}
 
 
