@@ -1,5 +1,8 @@
 """Heads lie side by side in the box that says so, and a row that is cut and put together again is one part of a way."""
 
+from dataclasses import replace
+from unittest.mock import Mock
+
 import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
@@ -7,9 +10,11 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.ir.flow.dataflow import NOTHING
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
+from xray.story.branches.rows import cuts_across_places
 
 PLACES, FIRST = 10, 1
 
@@ -113,3 +118,12 @@ def test_heads_that_are_laid_out_across_places_do_not_lie_side_by_side(mixed, to
     assert [edge.fan for edge in chart.edges if edge.target == joined.key] == [arrows]
     assert isinstance(branch.branch, Attention)
     assert branch.branch.causal is (None if mixed else True)
+
+
+@pytest.mark.parametrize(("made", "is_across"), [((2, 3, 5, 8), False), ((2, 5, 24), True)])
+def test_heads_that_stay_before_their_places_are_not_laid_out_across_these(made, is_across):
+    given = replace(NOTHING, shape=(2, 3, 5, 4, 2), axes=("batch", "heads", "seq_len", "", ""))
+    flow = Mock(steps=[Mock(inputs=(given,))])
+    flow.op.return_value, flow.output.return_value = "flatten", replace(NOTHING, shape=made)
+
+    assert cuts_across_places(flow, 0) == is_across

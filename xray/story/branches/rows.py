@@ -122,7 +122,10 @@ def cuts_across_places(flow: Flow, node: int) -> bool:
         or prod(given[0].shape) != prod(made)
     ):
         return False
-    of_all = given[0].shape[given[0].axes.index("heads") :]
+    heads = given[0].axes.index("heads")
+    of_all = given[0].shape[heads:]
+    if given[0].shape[: heads + 2] == made[: heads + 2]:
+        return False  # heads and places stay, as where pairs that were turned are laid back (DeepSeek-V4)
     is_wider = of_all[-1] < made[-1] and made[-1] % prod(of_all) != 0
     return is_wider and prod(of_all[1:-1]) > 1
 
