@@ -109,8 +109,8 @@ def swin(c):
         numbers = range(first, first + depth)
         kinds = [(numbers[::2], False), (numbers[1::2], True)] if stage < 3 else [(numbers, None)]
         for own, rolled in kinds:
-            window = None if rolled is None else c.window_size**2
-            attend = looks_both_ways(c, **sizes, window=window, rolled=rolled)
+            window, whole = (None, c.window_size**2) if rolled is None else (c.window_size**2, None)
+            attend = looks_both_ways(c, **sizes, window=window, rolled=rolled, all_places=whole)
             groups.append(group(own, width, pre("layer", attend), think))
         first += depth
     parts = entrance(f"patches {c.embed_dim}", "norm")
@@ -280,6 +280,7 @@ def swinv2(c):
             "qk_norm_kind": None,  # they become of length 1
             "kernel": "plain",
             "window": c.window_size**2 if stage < 3 else None,
+            "all_places": None if stage < 3 else c.window_size**2,
         }
         cut, think = stage < 3, after("layer", plain(c, d_ff=int(c.mlp_ratio * width)))
         whole, rolled = (

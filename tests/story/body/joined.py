@@ -178,6 +178,7 @@ def clap(c):
             "d_k": width // hear.num_attention_heads[stage],
             "positions": "relative",
             "window": hear.window_size**2 if stage < 3 else None,
+            "all_places": None if stage < 3 else hear.window_size**2,
         }
         whole, rolled = (
             looks_both_ways(hear, kernel="plain", **sizes, causal=causal, rolled=rolled if stage < 3 else None)

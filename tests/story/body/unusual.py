@@ -267,7 +267,8 @@ def omdet_turbo(c):
     for stage in range(4):
         width, heads = see.embed_dim * 2**stage, see.num_heads[stage]
         look = replace(looks(width, heads), positions="relative")
-        look = replace(look, window=see.window_size**2, rolled=False) if stage < 3 else look
+        whole = see.window_size**2
+        look = replace(look, window=whole, rolled=False) if stage < 3 else replace(look, all_places=whole)
         think = pre("layer", plain(see, d_ff=int(see.mlp_ratio * width)))
         groups.append(group((stage,), width, pre("layer", look), think))
     parts = entrance(f"patches {see.embed_dim}", "norm")

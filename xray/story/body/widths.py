@@ -64,8 +64,13 @@ def list_works(flow: Flow, staging: Staging) -> frozenset[tuple[str, tuple[int, 
     past = {*flow.behind(*sides, within=lambda one: one >= min(inner))} if inner else set[int]()
     found = (node for node in inner - past if flow.is_leaf(node) and flow.op(node) not in CARRYING | DROPOUTS)
     found = (node for node in found if flow.steps[node].outputs and not adds_one_row(flow, node))
-    made = ((flow.op(node).rstrip("_"), flow.output(node).shape) for node in found if not is_one_number(flow, node))
+    made = ((name_work(flow, node), flow.output(node).shape) for node in found if not is_one_number(flow, node))
     return frozenset((op, shape, count) for (op, shape), count in Counter(made).items())
+
+
+def name_work(flow: Flow, node: int) -> str:
+    """What a step works out: linear layers by one name, as torch takes one or another step by how rows lie in memory."""
+    return "linear" if is_linear(flow, node) else flow.op(node).rstrip("_")
 
 
 def adds_one_row(flow: Flow, node: int) -> bool:

@@ -347,7 +347,12 @@ def are_twins(flow: Flow, one: Site, other: Site) -> bool:
 
 
 def count_apart(flow: Flow, sites: Sequence[Site]) -> int:
-    """How many attentions alike stand side by side and have all that their rows are then: each has heads of its own."""
+    """How many attentions alike stand side by side and have all that their rows are then: each has heads of its own.
+
+    Those that ask with the same queries are of the same heads (DiffLlama's, by two halves of its values).
+    """
+    if len({flow.carried_from(flow.makers[site.scores][0]) for site in sites}) < len(sites):
+        return 1
     joins = {find_join(flow, site.weighted_sum) for site in sites}
     join = joins.pop() if len(joins) == 1 else None
     if join is None or len(sites) != len(flow.makers[join]) or any(are_twins(flow, sites[0], one) for one in sites[1:]):
