@@ -69,7 +69,7 @@ def list_works(flow: Flow, staging: Staging) -> frozenset[tuple[str, tuple[int, 
 
 
 def name_work(flow: Flow, node: int) -> str:
-    """What a step works out: linear layers by one name, as torch takes one or another step by how rows lie in memory."""
+    """What a step works out: linear layers by one name, since how rows lie in memory tells which step torch takes."""
     return "linear" if is_linear(flow, node) else flow.op(node).rstrip("_")
 
 
