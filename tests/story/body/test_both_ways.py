@@ -6,12 +6,12 @@ import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, read
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Norm
 from xray.story.body.reading import read_pass
-from xray.story.cards.boxless import list_unsaid
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sheet.columns import read_columns
 

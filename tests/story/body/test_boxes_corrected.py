@@ -24,11 +24,11 @@ from story.body.boxes_corrected import (
     read,
     record,
 )
+from unsaid import list_unsaid
 
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Boxes
-from xray.story.cards.boxless import list_unsaid
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn

@@ -8,12 +8,12 @@ from handwritten import Attention, Layer
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from story.sentences.makers import FALSE, make_anatomy
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
-from xray.story.cards.boxless import list_unsaid
 from xray.story.cards.pattern import describe_rows_added
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster

@@ -4,9 +4,9 @@ import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
-from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
 
 

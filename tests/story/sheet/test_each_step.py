@@ -8,12 +8,13 @@ import torch
 from recorded import FOLDER, recorded
 from story.sheet.test_unsaid import WIDTH, Layer
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.kinds import only_moves
 from xray.story.body.towers import list_results
-from xray.story.cards.boxless import find_unsaid, list_drawn_once, list_stood_for, list_unsaid, span_stage
+from xray.story.cards.boxless import find_unsaid, list_drawn_once, list_stood_for, span_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.facts.unsaid import is_bias, is_lost, list_of_numbers
 from xray.story.recognition.between import is_times_one, puts_around

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
-from xray.story.cards.boxless import list_unsaid
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares

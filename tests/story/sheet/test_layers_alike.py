@@ -5,10 +5,10 @@ import torch
 from recorded import FOLDER, recorded
 from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray.story.body.widths import list_works
-from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
 
 NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())

@@ -3,10 +3,10 @@
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.cards.boxless import list_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 

@@ -5,9 +5,9 @@ from handwritten import Attention, Layer
 from story.body.test_mistaken import Reader
 from story.body.test_stacks import Messaged
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
-from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
 
 WIDTH, ASKING, LAYERS = 15, 4, 3

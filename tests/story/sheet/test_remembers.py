@@ -3,9 +3,9 @@
 import pytest
 import torch
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
-from xray.story.cards.boxless import list_unsaid
 from xray.story.sheet.columns import read_columns
 
 WIDTH, WIDER, HEADS = 12, 20, 3

@@ -7,10 +7,11 @@ from story.body.building import record_family
 from story.body.table import FAMILIES
 from story.body.test_kept_waist import WIDTH
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.cards.boxless import list_told_elsewhere, list_unsaid
+from xray.story.cards.boxless import list_told_elsewhere
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 

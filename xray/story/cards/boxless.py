@@ -31,11 +31,6 @@ Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 """Steps that stand in no box, with the part that they belong to and their pass."""
 
 
-def list_unsaid(columns: Sequence[Column]) -> tuple[tuple[str, Counter[str]], ...]:
-    """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
-    return count_unsaid(columns, find_unsaid(columns))
-
-
 def count_unsaid(columns: Sequence[Column], unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
     """How often each operation stands in no box, by the part that it belongs to.
 

@@ -134,7 +134,7 @@ def find_any_norm(flow: Flow, node: int) -> Norm | None:
     """The norm that ends at a step, those over the batch or over groups included; weights alone are no rows (BiT)."""
     step = flow.steps[node]
     if step.op.startswith(NORMS) and flow.makers[node]:
-        if reads_weights(flow, node):
+        if reads_parameter(flow, node):
             return None
         return Norm(node, (node,), flow.makers[node][0], centred=True)
     return find_norm(flow, node)
@@ -157,7 +157,7 @@ def ends_turns(flow: Flow, node: int, start: int | None) -> bool:
     return norm is not None and node == with_turns(flow, norm).end != norm.end
 
 
-def reads_weights(flow: Flow, normed: int) -> bool:
+def reads_parameter(flow: Flow, normed: int) -> bool:
     """Whether what a step reads is a parameter, laid another way at most."""
     node = normed
     while flow.op(node) in CARRYING or node == normed:
