@@ -89,3 +89,58 @@ def test_a_mask_in_whose_stead_less_is_hidden_is_told():
     model = Forgetful(lambda mask: nn.Transformer.generate_square_subsequent_mask(LENGTH)).train()
 
     assert raise_kinds(model, rows=ROWS, tgt_mask=narrow) == ["unreached"]
+
+
+class Windowed(nn.Module):
+    """Attention written out, each layer of which reads one of two masks, as those of Gemma 3 do."""
+
+    def __init__(self, reads):
+        super().__init__()
+        self.layers, self.reads = nn.ModuleList(nn.Linear(WIDTH, 3 * WIDTH) for _ in reads), reads
+
+    def forward(self, rows, mask, local_mask):
+        for layer, reads in zip(self.layers, self.reads, strict=True):
+            query, key, value = layer(rows).chunk(3, -1)
+            scores = query @ key.transpose(1, 2) + reads(mask, local_mask)
+            rows = rows + scores.softmax(-1) @ value
+        return rows
+
+
+LOCAL = FUTURE.masked_fill(torch.ones(LENGTH, LENGTH).tril(-2).bool(), -torch.inf)
+ALONE = torch.zeros(LENGTH, LENGTH).masked_fill(~torch.eye(LENGTH).bool(), -torch.inf)
+
+
+def test_layers_that_obey_a_mask_of_their_own_raise_nothing():
+    model = Windowed([lambda mask, local: local, lambda mask, local: mask])
+
+    assert raise_kinds(model, rows=ROWS, mask=FUTURE, local_mask=LOCAL) == []
+
+
+def test_a_layer_without_the_mask_that_others_obey_beside_a_second_one_is_told():
+    model = Windowed([lambda mask, local: local, lambda mask, local: mask + local])
+
+    assert raise_kinds(model, rows=ROWS, mask=FUTURE, local_mask=LOCAL) == ["some layers"]
+
+
+@pytest.mark.parametrize(("second", "told"), [(FUTURE, ["future"]), (ALONE, [])])
+def test_layers_in_which_each_place_sees_itself_alone_hide_no_future(second, told):
+    model = Windowed([lambda mask, local: 0.0, lambda mask, local: local])
+
+    assert raise_kinds(model, rows=ROWS, mask=None, local_mask=second) == told
+
+
+class Causal(nn.Module):
+    """Attention that says of itself that it is causal, and adds a mask that it makes."""
+
+    def __init__(self, make):
+        super().__init__()
+        self.rows, self.is_causal, self.make = nn.Linear(WIDTH, 3 * WIDTH), True, make
+
+    def forward(self, rows):
+        query, key, value = self.rows(rows).chunk(3, -1)
+        return (query @ key.transpose(1, 2) + self.make(rows)).softmax(-1) @ value
+
+
+@pytest.mark.parametrize(("sizes", "told"), [((1, LENGTH), ["future"]), ((LENGTH, LENGTH), [])])
+def test_what_says_that_it_is_causal_is_not_blamed_for_an_open_mask_of_queries_and_keys(sizes, told):
+    assert raise_kinds(nn.Sequential(Causal(lambda rows: rows.new_zeros(sizes))), input=ROWS) == told

@@ -1,6 +1,6 @@
 """The masks of a pass: those that the model was given, and those that it makes of its ids or of lengths."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -98,10 +98,11 @@ def given_values(flow: Flow) -> dict[str, Values]:
     return found
 
 
-def given_masks(flow: Flow) -> Iterator[Mask]:
+def given_masks(flow: Flow, named: Callable[[str], bool] = is_mask_name) -> Iterator[Mask]:
+    """The arguments of the whole model with more than one axis that have the name of a mask."""
     values = given_values(flow)
     for name, record in list_given(flow.one_pass).items():
-        if is_mask_name(name) and len(record.shape) > 1:
+        if named(name) and len(record.shape) > 1:
             readers = tuple(
                 place
                 for place in range(len(flow.steps))

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Sequence
 from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import PLACING
+from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.alarms.arguments import Mask, given_values, hides_nothing
+from xray.story.alarms.arguments import Mask, given_masks, given_values, hides_nothing
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 
@@ -69,6 +70,7 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
         missed = [site for site in alike if not is_touched_by(flow, site, tainted, mask)]
         untouched = [site for site in alike if not is_masked_by(flow, site, masking, mask)]
         missed = missed or (untouched if len(reached) > 0 else [])
+        missed = [site for site in missed if not obeys_another(flow, site, reached)]
         if reached and missed:
             first = flow.steps[missed[0].softmax]
             names = ", ".join(block_of(flow, site).path for site in missed[:MOST_NAMED])
@@ -80,6 +82,16 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
             )
             yield alarm_at(flow.one_pass, first, "some layers", text, mask.name)
     yield from check_memory(flow, fitting, mask, masking)
+
+
+def obeys_another(flow: Flow, site: Site, others: Sequence[Site]) -> bool:
+    """Whether an argument for queries and keys joins an attention that joins none of some others: that of a window."""
+    for mask in given_masks(flow, lambda name: name.endswith("mask")):
+        if mask.shape[-2:] == count_pairs(flow, site):
+            masking = follow_mask(flow, mask)
+            if is_masked_by(flow, site, masking, mask):
+                return not any(is_masked_by(flow, one, masking, mask) for one in others)
+    return False
 
 
 def hides_the_same(flow: Flow, site: Site, mask: Mask) -> bool:
@@ -102,10 +114,14 @@ def hides_the_same(flow: Flow, site: Site, mask: Mask) -> bool:
 
 def is_joined(flow: Flow, site: Site) -> bool:
     """Whether anything with rows of its own joins the scores of an attention."""
+    return any(len(record.shape) > 1 for record in list_joining(flow, site))
+
+
+def list_joining(flow: Flow, site: Site) -> Iterator[TensorRecord]:
+    """What joins the scores of an attention from elsewhere."""
     spine, first = set(site.scored), 0 if flow.op(site.scores) == "baddbmm" else 1
     asked = (place for place in site.scored[first:] if place not in site.mixed)
-    joining = (record for place in asked for record, maker in flow.given(place) if maker not in spine)
-    return any(len(record.shape) > 1 for record in joining)
+    return (record for place in asked for record, maker in flow.given(place) if maker not in spine)
 
 
 def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:
