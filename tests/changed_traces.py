@@ -50,6 +50,15 @@ def resize(trace, under="", **sizes):
     return replace(trace, passes=passes, sizes=trace.sizes if under else {**trace.sizes, **sizes})
 
 
+def forget_arguments(trace):
+    """The trace as it was recorded before it was noted which argument of the model a step reads."""
+
+    def forget(step):
+        return replace(step, inputs=tuple(replace(one, argument=None) for one in step.inputs))
+
+    return replace(trace, passes=tuple(replace(one, steps=tuple(map(forget, one.steps))) for one in trace.passes))
+
+
 def break_off(trace, step_id, error, **changes):
     """The trace as it is left when that step of its first pass with it raises: nothing after it, no outputs around."""
     place = next(place for place, one in enumerate(trace.passes) if step_id in one.by_id)

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from changed_traces import forget_arguments
 from story.entrances import OTHER, WIDTH
 from story.layered import Layered, list_arrows, read
 from torch import nn
@@ -197,10 +198,21 @@ def test_a_picture_that_is_put_beside_itself_is_told_as_one(times, told):
     assert painted.told == (f"2×3×{high}×12 {told}, put end to end",)
 
 
-def test_arguments_of_one_shape_are_not_drawn_as_one():
-    chart = read(Boxed, torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES), torch.rand(2, 7, BOXES)).entrance
+GIVEN = torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES), torch.rand(2, 7, BOXES)
 
-    assert [node.record.shape for node in chart.nodes if node.label == "VECTORS"] == [(2, 7, OTHER)]
+
+def test_arguments_of_one_shape_have_a_box_each():
+    chart = read(Boxed, *GIVEN).entrance
+
+    given = {node.extra: node.key for node in chart.nodes if node.label == "VECTORS"}
+    assert sorted(given) == ["arg0", "arg1", "arg2"]
+    assert len({edge.target for edge in chart.edges if edge.source in given.values()}) == len(GIVEN)
+
+
+def test_arguments_of_one_shape_are_not_drawn_as_one_where_it_is_not_known_which_is_read():
+    (column,) = read_columns(forget_arguments(xray.trace(Boxed().eval(), *GIVEN)))
+
+    assert [node.record.shape for node in column.entrance.nodes if node.label == "VECTORS"] == [(2, 7, OTHER)]
 
 
 @pytest.mark.parametrize("arrow", [("ONE LEARNED ROW", "LINEAR"), ("× √d_model", "ONE OR THE OTHER")])
@@ -217,6 +229,36 @@ def test_ids_that_are_numbers_of_what_comes_in_are_led_from_it():
 
 def test_places_that_are_worked_out_of_ids_are_led_from_these():
     assert ("TOKEN IDS", "PLACE LOOKUP") in list_arrows(read(Counted, torch.arange(14).view(2, 7)).entrance)
+
+
+class Segmented(Layered):
+    """Words, and of which sentence each is, in ids of one shape (BERT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds = nn.Embedding(31, WIDTH), nn.Embedding(3, WIDTH)
+
+    def forward(self, ids, segment_ids):
+        return super().forward(ids, segment_ids)
+
+    def enter(self, ids, segment_ids):
+        return self.words(ids) + self.kinds(segment_ids.to(torch.int64).view(2, 7))
+
+
+def test_ids_of_the_shape_of_the_words_are_led_to_the_table_that_they_are_looked_up_in():
+    ids = torch.arange(14).view(2, 7)
+    chart = read(Segmented, ids, ids % 3).entrance
+
+    assert {("TOKEN IDS", "TABLE LOOKUP"), ("IDS", "LOOKUP IN 3 ROWS")} <= list_arrows(chart)
+    assert ("IDS", "TABLE LOOKUP") not in list_arrows(chart)
+    assert [node.told for node in chart.nodes if node.label == "IDS"] == [("segment_ids",)]
+
+
+def test_ids_that_are_words_and_segments_at_once_are_led_to_neither_as_one_of_the_two():
+    ids = torch.arange(14).view(2, 7) % 3
+    chart = read(Segmented, ids, ids).entrance
+
+    assert "IDS" not in [node.label for node in chart.nodes]
 
 
 def test_ids_that_are_given_beside_the_first_have_a_box():
@@ -236,12 +278,16 @@ def test_boxes_of_which_each_lookup_reads_some_numbers_stand_at_the_foot():
     ]
 
 
-@pytest.mark.parametrize(("are_alone", "tables"), [(True, (31, 5)), (False, (31,))])
-def test_ids_are_led_to_the_largest_table_and_to_one_that_holds_some_of_them_unless_others_are_as_many(
-    are_alone, tables
+@pytest.mark.parametrize(
+    ("are_alone", "is_known", "tables"), [(True, False, (31, 5)), (False, True, (31, 5)), (False, False, (31,))]
+)
+def test_ids_are_led_to_the_largest_table_and_to_one_that_holds_some_of_them_unless_others_may_be_meant(
+    are_alone, is_known, tables
 ):
     ids = torch.arange(14).view(2, 7)
-    chart = read(TwoTables, ids, *(() if are_alone else (torch.ones_like(ids),))).entrance
+    trace = xray.trace(TwoTables().eval(), ids, *(() if are_alone else (torch.ones_like(ids),)))
+    (column,) = read_columns(trace if is_known else forget_arguments(trace))
+    chart = column.entrance
 
     ends = [edge.target for edge in chart.edges if edge.source in chart.feet]
     led = [chart.node(key) for key in ends if "LOOKUP" in chart.node(key).label]

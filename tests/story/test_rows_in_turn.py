@@ -43,6 +43,24 @@ class StackedBetween(Turns):
         return x.unflatten(1, (-1, STREAMS)).transpose(1, 2)
 
 
+class PutIn(Turns):
+    """The same, written into zeros at every other place (Decision Transformer for Atari)."""
+
+    def lay(self, seen, done):
+        x = torch.zeros(len(seen), STREAMS * seen.shape[1], WIDTH)
+        x[:, ::STREAMS, :], x[:, 1::STREAMS, :] = seen, done
+        return x
+
+
+class PutInHalf(PutIn):
+    """What was done is written at some places of these, what was seen at none."""
+
+    def lay(self, seen, done):
+        x = torch.zeros(len(seen), STREAMS * seen.shape[1], WIDTH)
+        x[:, ::STREAMS, :], x[:, ::STREAMS] = seen, done
+        return x
+
+
 class Behind(Turns):
     """One stream stands behind the other, and halves are taken out again."""
 
@@ -63,7 +81,7 @@ def list_labels(chart):
     return [node.label for node in chart.nodes]
 
 
-@pytest.mark.parametrize("model", [Turns, StackedBetween])
+@pytest.mark.parametrize("model", [Turns, StackedBetween, PutIn])
 def test_rows_of_several_streams_that_stand_in_turn_have_a_box(model):
     entrance = read_boxes(model()).entrance
 
@@ -78,6 +96,19 @@ def test_every_so_manieth_row_that_a_head_reads_has_a_box(model):
     ways = {(chart.node(edge.source).label, chart.node(edge.target).record.shape[-1]) for edge in chart.edges}
     assert {("EVERY 2ND ROW, FROM THE 1ST", DONE), ("EVERY 2ND ROW, FROM THE 2ND", SEEN)} <= ways
     assert {node.record.shape for node in chart.nodes if node.label.startswith("EVERY")} == {(3, PLACES, WIDTH)}
+
+
+def test_rows_that_are_written_into_zeros_are_led_to_one_box_in_which_all_that_write_them_stand():
+    chart = read_boxes(PutIn()).entrance
+    (box,) = [node for node in chart.nodes if node.label == "ROWS OF 2 IN TURN"]
+
+    assert [step.op for step in box.steps] == ["index_put_", "index_put_", "zeros"]
+    assert sorted(chart.node(edge.source).label for edge in chart.edges if edge.target == box.key) == ["LINEAR"] * 2
+    assert "ROWS PUT IN" not in list_labels(chart)
+
+
+def test_rows_that_are_written_over_others_are_not_in_turn():
+    assert not any("TURN" in label for label in list_labels(read_boxes(PutInHalf()).entrance))
 
 
 def test_streams_one_behind_the_other_are_not_in_turn():

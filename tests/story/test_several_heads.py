@@ -90,6 +90,19 @@ class Letters(Reader):
         return tuple(head(x) for head in self.heads)
 
 
+class Guesses(Reader):
+    """A head whose bias stands apart from its layer, and one of the first row alone (BERT before it is taught more)."""
+
+    def __init__(self, *layers):
+        super().__init__(*layers)
+        self.words, self.bias = nn.Linear(WIDTH, CLASSES, bias=False), nn.Parameter(torch.zeros(CLASSES))
+        self.follows = nn.Linear(WIDTH, WORDS)
+
+    def forward(self, x, kind=None):
+        x = super().forward(x, kind)
+        return self.words(x) + self.bias, self.follows(x[:, 0])
+
+
 class Teaches(nn.Module):
     """Maps whose mean goes to two heads, one of which learns of a teacher: the mean of both is given (SwiftFormer)."""
 
@@ -234,3 +247,11 @@ def test_scores_of_pairs_that_are_pushed_down_at_the_end_are_told(kind, told):
     (column,) = read_columns(xray.trace(kind(AttentionPart(), FeedForwardPart()).eval(), rows()))
 
     assert [node.label for node in column.exit.nodes].count("WHAT A MASK NAMES PUSHED FAR DOWN") == told
+
+
+def test_a_bias_that_stands_apart_from_its_layer_is_drawn_in_one_box():
+    (column,) = read_columns(record(Guesses))
+
+    held = [step.id for node in column.exit.nodes for step in node.steps]
+    assert len(held) == len(set(held))
+    assert [node.extra for node in column.exit.nodes if node.label == "+ A BIAS"] == [f"{CLASSES} parameters"]

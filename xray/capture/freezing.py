@@ -73,6 +73,7 @@ class Freezer:
             if stages:  # what fused attention makes comes from the last of what is inside it
                 makers[call.serial] = makers[stages[-1].serial]
         self.taken = frozenset(self.ids.values())
+        self.arguments = name_arguments(one.calls)
 
     def number_outputs(self, call: OpenCall) -> None:
         """Note of each tensor that a call made which of them it is; what it only handed on is another's."""
@@ -152,6 +153,7 @@ class Freezer:
                 "local": None if known.part is None else known.part.local,
                 "trained": known.trained,
                 "output": self.find_output(known) if is_input else None,
+                "argument": self.arguments.get(id(known.tensor)) if is_input and known.maker is None else None,
             },
         )
 
@@ -171,6 +173,20 @@ class Freezer:
         if facts is None:
             facts = self.masks[id(mask)] = mask.to_facts()
         return facts
+
+
+def name_arguments(calls: Iterable[OpenCall]) -> dict[int, str]:
+    """What the outermost modules were given that no step made, by the identity of each tensor's reference.
+
+    One that was given under several names has none: which of them a step reads, nothing tells.
+    """
+    outermost = (call for call in calls if call.parent is None and call.kind)
+    found: dict[int, set[str]] = {}
+    for call in outermost:
+        for name, known, _ in call.inputs:
+            if known.maker is None and known.tensor is not NOWHERE:
+                found.setdefault(id(known.tensor), set()).add(name)
+    return {tensor: next(iter(names)) for tensor, names in found.items() if len(names) == 1}
 
 
 def hands_on(call: OpenCall) -> bool:

@@ -19,7 +19,7 @@ from xray.capture.naming import name_op
 from xray.capture.parts import describe_weight, is_divided
 from xray.capture.tensors import positional_names
 from xray.ir.records import MaskKind
-from xray.ir.trace import Setting
+from xray.ir.trace import MADE_PARAMS, Setting
 
 MANY = 1 << 30
 NO_KEYWORDS: Mapping[str, Any] = {}
@@ -67,7 +67,8 @@ class Survey:
     """Every module of a model once, with its path and its parameters, and whether any of them is compiled.
 
     Modules given by name stand under their own names beside the model. Shared parameters are counted once. `parts` are
-    the model's own modules, `kept` the identities of the tensors that modules keep beside their parameters.
+    the model's own modules, `held` the identities of all parameters, `kept` those of the tensors that modules keep
+    beside them.
     """
 
     def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
@@ -78,6 +79,7 @@ class Survey:
         self.is_lazy = False
         for prefix, root in (("", model), *others.items()):
             self._walk(root, prefix)
+        self.held = {identity for _, entry in self.known.values() for identity, _ in entry.own}
 
     def close(self) -> None:
         """Hold no module any more; those that had no shape yet at the beginning are counted first."""
@@ -92,6 +94,16 @@ class Survey:
         names = [name for name, one in own.items() if one is module]
         paths = {f"{above.path}.{name}" for name in names} | {name for name in names if above.parent is None}
         return next((class_of(one).__name__ for one, entry in self.known.values() if entry.path in paths), None)
+
+    def tell_made(self, module: nn.Module, above: OpenCall | None) -> Mapping[str, Setting]:
+        """How many parameters a module has that none has which was there at the beginning; nothing if it has none.
+
+        Nor of one inside another that was not there: that one counts all.
+        """
+        if above is None or id(above.module) not in self.known:
+            return {}
+        made = sum(count_values(one) for one in module.parameters() if id(one) not in self.held)
+        return {MADE_PARAMS: made} if made else {}
 
     def _walk(self, root: nn.Module, prefix: str) -> None:
         """Depth first, in the order in which torch names modules, without one frame a level."""

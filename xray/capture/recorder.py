@@ -256,7 +256,8 @@ class Recorder:
             if known is None:
                 call.params = count_parameters(module)
                 before = None if above is None else self._survey.name_replaced(module, above)
-                call.settings = call.settings if before is None else {**call.settings, IN_PLACE_OF: before}
+                told = self._survey.tell_made(module, above) if before is None else {IN_PLACE_OF: before}
+                call.settings = {**call.settings, **told} if told else call.settings
             call.inputs = self._see_arguments(call, kind, args, kwargs)
             if above is None and self._sees_operations:
                 call.inputs = [self._sight.note_given(seen) for seen in call.inputs]

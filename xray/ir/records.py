@@ -121,7 +121,9 @@ class TensorRecord:
     without a `placement` is of a tensor of which only this rank's part is known; `shape` is that of the part then.
     `trained` says of a parameter whether it requires a gradient, and is None where that was not noted. `output` says of
     what a step reads which of the tensors it is that its maker gave, counted from 0, where that gave several: the part
-    of a split; it is None where it gave one, or that was not noted.
+    of a split; it is None where it gave one, or that was not noted. `argument` says of what a step reads, and no step
+    made, which argument of the outermost module it is, as `forward` names it ("batch.input_ids" of one that holds
+    several); it is None where it is none, was given under several names, or that was not noted.
     """
 
     name: str
@@ -138,6 +140,7 @@ class TensorRecord:
     local: tuple[int, ...] | None = None
     trained: bool | None = None
     output: int | None = None
+    argument: str | None = None
 
     @property
     def is_float(self) -> bool:

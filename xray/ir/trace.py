@@ -21,6 +21,9 @@ SMALL_COPY, CUTS, WHOLE_PARAMS = "small_copy", "cuts", "params_of_whole"
 SAME_WEIGHTS_AS, SAME_WEIGHTS = "same_weights_as", "same_weights"
 """The settings of a step that uses parameters which a step at another path used before: that path, and how many."""
 
+MADE_PARAMS = "made_params"
+"""The setting of a step by a module that the model does not hold, as one made while it ran: how many parameters that
+has that the model does not hold either."""
 IN_PLACE_OF = "in_place_of"
 """The setting of a step by a module that took another one's place while the model ran: the class of that one."""
 

@@ -44,6 +44,24 @@ def test_parts_that_share_weights_count_them_once(sharing):
     assert count_params(trace) == sum(one.numel() for one in Transformer(ModelConfig(**sizes)).parameters())
 
 
+class MakesLayers(nn.Module):
+    """A layer that it makes while it runs, around one that it holds (a BERT of a tutorial)."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = nn.Linear(5, 7)
+
+    def forward(self, x):
+        return nn.LayerNorm(11)(nn.Sequential(self.held, nn.Linear(7, 11))(x))
+
+
+def test_layers_that_a_model_makes_while_it_runs_count_and_those_that_it_holds_once():
+    trace = xray.trace(MakesLayers(), torch.rand(2, 5))
+
+    assert count_params(trace) == (5 * 7 + 7) + (7 * 11 + 11) + 2 * 11
+    assert xray.anatomy(trace).params == count_params(trace)
+
+
 def test_gradients_are_no_tensors_of_the_forward_pass():
     trace = small_trace(Pass("training", 0, {}, small_training_pass().steps[-1:]))
 

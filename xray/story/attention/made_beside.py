@@ -228,6 +228,7 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     if not stream.isdisjoint(way) or any(flow.op(node) in SOFTMAXES for node in way):
         return Origin(asked)
     given = [record for node in sorted(way) for record, maker in flow.given(node) if maker is None]
+    given = [record for record in given if "mask" not in (record.given or "")]  # it hides scores, and adds nothing
     arguments = (name_argument(flow, record) for record in given if len(record.shape) > 1)
     names = [*dict.fromkeys(filter(None, arguments))]
     counts = any(flow.op(node) in COUNTED for node in way) or any(

@@ -11,6 +11,7 @@ from xray.story.anatomy.tree import Group, Link, Stage, Tower
 from xray.story.body.layers import Layer, find_lender, list_working
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
+from xray.story.facts.totals import count_made
 
 MOST_BEHIND = 80
 
@@ -171,7 +172,7 @@ def source_outside(flow: Flow, place: int | None) -> str | None:
 
 
 def count_params(trace: Trace) -> int | None:
-    """How many parameters the model has, shared ones once: those of the blocks that hold everything.
+    """How many parameters the model has, shared ones once: those of the blocks that hold everything, and those it made.
 
     Where several blocks ran by themselves, it is their sum, as long as they share no weights.
     """
@@ -181,7 +182,8 @@ def count_params(trace: Trace) -> int | None:
             roots[step.path] = max(step.params, roots.get(step.path, 0))
     inner = {step.path for step in trace.steps if step.parent is not None}
     outer = {path: count for path, count in roots.items() if path not in inner}
+    made = count_made(trace)
     if len(outer) <= 1:
-        return next(iter(outer.values()), None)
+        return next((count + made for count in outer.values()), None)
     shared = any("same_weights_as" in step.settings for step in trace.steps)
-    return None if shared else sum(outer.values())
+    return None if shared else sum(outer.values()) + made

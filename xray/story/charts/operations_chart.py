@@ -393,9 +393,9 @@ def make_node(
     """A step as a node; `owner` are all that are drawn."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
     is_whole |= are_alike(flow, group)
-    bias = list_bias(flow, node) if describe_params(flow, node) else ()
     times = list_times(flow, node) if flow.op(node) in CURVES | SUMS and node not in labels else ()
     apart = {*owner}.difference(group)
+    bias = [one for one in list_bias(flow, node) if one not in apart] if describe_params(flow, node) else []
     times = () if flow.op(node) in SUMS and not apart.isdisjoint(times) else times
     held = (*with_held(flow, node, apart), *bias, *(one for one in list_one_of_two(flow, node) if one in group))
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))

@@ -19,7 +19,14 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
-from xray.story.entrance.inputs import find_made, find_noise_sum, is_named_picture, name_argument
+from xray.story.entrance.inputs import (
+    count_arguments,
+    find_made,
+    find_noise_sum,
+    is_named_picture,
+    may_be_same,
+    name_argument,
+)
 from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
 from xray.story.entrance.tables import holds_sines
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -54,11 +61,12 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
         is_one = label in (VECTORS, IDS, NUMBERS, PICTURE, IMAGE) and count_arguments(flow, record) == 1
         if label == VECTORS and not is_one and alike[record.shape] > 1:
             continue
-        same = next((one for one in given if is_one and has_shape(one, record)), None)
+        same = next((one for one in given if is_one and has_shape(flow, one, record)), None)
         if same is None:
-            key = str(record.shape) if is_one else record.source or node.key
+            key = record.argument or str(record.shape) if is_one else record.source or node.key
             joined = tell_joined(flow, flow.places[node.steps[0].id], record) if label == PICTURE else ()
-            box = Node(f"also{node.key}", label, 0, node.place, node.steps[:1], record, told, told=joined)
+            beside = sum(one.key.rstrip("_") == f"also{node.key}" for one in others.values())
+            box = Node(f"also{node.key}{'_' * beside}", label, 0, node.place, node.steps[:1], record, told, told=joined)
             same = others.setdefault(key, box)
         edges += [one for one in [Edge(same.key, node.key)] if one not in (*edges, *chart.edges)]
     edges += [edge for edge in lead_to_products(flow, chart, others.values()) if edge not in edges]
@@ -92,18 +100,18 @@ def lead_to_lookups(flow: Flow, below: list[Node], bare: list[Node]) -> Iterator
     for node in bare:
         asked = [record for step in node.steps for record in list_asked(flow, flow.places[step.id], node.key)]
         for one, own in zip(below, within, strict=True):
-            if any(has_shape(one, record) or is_like(own, record) for record in asked):
+            if any(has_shape(flow, one, record) or is_like(flow, own, record) for record in asked):
                 yield Edge(one.key, node.key)
 
 
-def has_shape(node: Node, record: TensorRecord) -> bool:
-    """Whether a box shows a tensor that came in, of the same shape."""
-    return node.record is not None and (node.record.shape, node.record.role) == (record.shape, record.role)
+def has_shape(flow: Flow, node: Node, record: TensorRecord) -> bool:
+    """Whether a box shows a tensor that came in, of the same shape, as far as can be told."""
+    return is_like(flow, node.record, record)
 
 
-def is_like(one: TensorRecord | None, other: TensorRecord) -> bool:
-    """Whether a tensor that came in is known, and is of another one's shape and role."""
-    return one is not None and (one.shape, one.role) == (other.shape, other.role)
+def is_like(flow: Flow, one: TensorRecord | None, other: TensorRecord) -> bool:
+    """Whether a tensor that came in is known, and is another one as far as can be told: by argument, shape and role."""
+    return one is not None and (one.shape, one.role) == (other.shape, other.role) and may_be_same(flow, one, other)
 
 
 def find_behind_others(flow: Flow, reader: int, record: TensorRecord) -> TensorRecord | None:
@@ -148,7 +156,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     if drawn is not None:
         return flow.output(drawn), BY_CHANCE
     asked = {
-        record.shape: record
+        record.argument or record.shape: record
         for record in list_asked(flow, place)
         if record.role == "ids" and not looks_up_more(flow, place, record)
     }
@@ -179,7 +187,9 @@ def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterat
     """The arrows from what else comes in to boxes that multiply by it, or by 1 less it (TimesFM's padding)."""
     for node in chart.nodes:
         records = list(list_joined(flow, chart, node, SCALINGS)) if node.row else []
-        yield from (Edge(one.key, node.key) for one in others if any(has_shape(one, record) for record in records))
+        yield from (
+            Edge(one.key, node.key) for one in others if any(has_shape(flow, one, record) for record in records)
+        )
 
 
 def lead_to_noise(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterator[Edge]:
@@ -285,7 +295,7 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
     for record, maker in flow.taken(place):
         ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
         taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
-        given = {(one.shape, one.role): one for one, before in taken if before is None and one.shape}
+        given = {(one.shape, one.role, one.argument): one for one, before in taken if before is None and one.shape}
         if len(given) == 1 and len(ways) < MOST_BEHIND and drawn.isdisjoint(ways):
             yield from (one for one in given.values() if one.role != "parameter" and count_arguments(flow, one) == 1)
 
@@ -341,9 +351,3 @@ def find_drawn_by_chance(flow: Flow, place: int) -> int | None:
         return None
     numbers = [here for here in behind if len(flow.output(here).shape) == 1 and flow.output(here).is_float]
     return max(numbers, default=None)
-
-
-def count_arguments(flow: Flow, record: TensorRecord) -> int:
-    """How many arguments of the whole pass are like a tensor."""
-    like = (record.shape, record.role, record.dtype)
-    return sum((one.shape, one.role, one.dtype) == like for one in flow.one_pass.arguments)

@@ -48,7 +48,13 @@ from xray.story.passages.bridges import label_heads
 from xray.story.passages.channels import MASKED, find_channels_ahead
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
-from xray.story.passages.ordered_rows import label_regrouped, label_stacked, list_in_turn, read_regrouping
+from xray.story.passages.ordered_rows import (
+    label_regrouped,
+    label_stacked,
+    list_in_turn,
+    list_put_in_turn,
+    read_regrouping,
+)
 from xray.story.recognition.between import is_scale, list_reading_data
 from xray.story.recognition.chosen_rows import list_by_highest, list_one_of_two
 from xray.story.recognition.resamplers import Resampler
@@ -92,7 +98,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         folded |= weighed
         in_turn = {own[0]: own for node in nodes if (own := list_in_turn(flow, node)) and nodes.issuperset(own)}
         labels |= {end: f"ROWS OF {len(flow.steps[own[-1]].inputs)} IN TURN" for end, own in in_turn.items()}
-        folded |= in_turn
+        put = {node: own for node in nodes if (own := list_put_in_turn(flow, node)) and nodes.issuperset(own)}
+        labels |= {end: f"ROWS OF {len(own) - 1} IN TURN" for end, own in put.items()}
+        folded |= in_turn | put
         folded |= {node: (node, *own) for node in nodes if (own := list_of_one_number(flow, node))}
         columns = find_id_columns(flow, nodes)
         for one in columns:

@@ -32,8 +32,8 @@ from xray.story.charts.chart import (
     count_given,
     name_learned,
 )
-from xray.story.entrance.also_given import IDS, add_others, count_arguments, find_behind_others, tell_joined
-from xray.story.entrance.inputs import is_held_inside, list_worked_out, name_own
+from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
+from xray.story.entrance.inputs import count_arguments, is_held_inside, list_worked_out, may_be_same, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import holds_sines, looks_up_places
 from xray.story.passages.added_places import learned_source
@@ -213,7 +213,9 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
         for node in inside
         if not holds_sines(flow, node)  # it may look up places that were counted where nothing is recorded
         and any(
-            is_same_given(one, record) for one, maker in flow.taken(node) if maker is None or one.source is not None
+            is_same_given(flow, one, record)
+            for one, maker in flow.taken(node)
+            if maker is None or one.source is not None
         )
     ]
     seen: set[int] = set()
@@ -227,9 +229,10 @@ def lead_to_boxes(flow: Flow, entrance: Collection[int], chart: Chart, record: T
     return [node.key for node in chart.nodes if node.key in found]
 
 
-def is_same_given(one: TensorRecord, other: TensorRecord) -> bool:
+def is_same_given(flow: Flow, one: TensorRecord, other: TensorRecord) -> bool:
     """Whether two records are of one tensor, as it came in or as a step made it, as far as can be told."""
-    return one.source == other.source and one.shape == other.shape and one.role == other.role != "parameter"
+    is_alike = one.source == other.source and one.shape == other.shape and one.role == other.role != "parameter"
+    return is_alike and (one.source is not None or may_be_same(flow, one, other))
 
 
 def step_below(

@@ -116,11 +116,31 @@ def name_laid_out(flow: Flow, nodes: Collection[int], stops: Collection[int]) ->
 
 
 def name_argument(flow: Flow, source: TensorRecord) -> str:
-    """What the argument of the model is called that something from outside is; nothing where two are alike."""
+    """What the argument of the model is called that something from outside is; nothing where two may be it."""
+    if source.argument is not None:
+        return source.argument.lower()
     names = {
         one.name.lower() for one in flow.one_pass.arguments if (one.shape, one.dtype) == (source.shape, source.dtype)
     }
     return names.pop() if len(names) == 1 else ""
+
+
+def may_be_same(flow: Flow, one: TensorRecord, other: TensorRecord) -> bool:
+    """Whether two tensors of one shape are one argument of the model: as is known, or as no other is like it."""
+    if one.argument is not None and other.argument is not None:
+        return one.argument == other.argument
+    return count_alike(flow, one) < 2
+
+
+def count_arguments(flow: Flow, record: TensorRecord) -> int:
+    """How many arguments of the whole pass a tensor may be: one, where that is known, else all that are like it."""
+    return 1 if record.argument is not None else count_alike(flow, record)
+
+
+def count_alike(flow: Flow, record: TensorRecord) -> int:
+    """How many arguments of the whole pass are like a tensor."""
+    like = (record.shape, record.role, record.dtype)
+    return sum((one.shape, one.role, one.dtype) == like for one in flow.one_pass.arguments)
 
 
 def is_named_picture(name: str) -> bool:

@@ -52,13 +52,14 @@ def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
         if here is None and not is_told_apart(flow, record):
             break
         if here is None or len(flow.steps[here].outputs) == 1:
-            found[(record.name, record.shape) if here is None else here] = record
+            found[(record.argument or record.name, record.shape) if here is None else here] = record
     return found
 
 
 def is_told_apart(flow: Flow, record: TensorRecord) -> bool:
-    """Whether no two tensors of ids of one shape came in: there may be a segment for each word."""
-    return sum((one.shape, one.role) == (record.shape, "ids") for one in flow.one_pass.arguments) < 2
+    """Whether it is known which ids came in, or no two tensors of their shape did: each word may have a segment."""
+    alike = sum((one.shape, one.role) == (record.shape, "ids") for one in flow.one_pass.arguments)
+    return record.argument is not None or alike < 2
 
 
 def is_worked_out_alone(flow: Flow, node: int) -> bool:
@@ -104,7 +105,7 @@ def find_id_columns(flow: Flow, nodes: Collection[int]) -> list[IdColumns]:
         cut = read_columns(flow, node) if flow.op(node) in LOOKUPS else None
         if cut is not None:
             record, maker, _ = cut
-            groups.setdefault((record.shape, record.dtype) if maker is None else maker, {})[node] = cut
+            groups.setdefault((record.shape, record.dtype, record.argument) if maker is None else maker, {})[node] = cut
     found = (put_together(flow, nodes, cuts) for cuts in groups.values())
     return [one for one in found if one is not None]
 
@@ -144,11 +145,15 @@ def cut_column(flow: Flow, place: int | None) -> Cut | None:
 def put_together(flow: Flow, nodes: Collection[int], cuts: Mapping[int, Cut]) -> IdColumns | None:
     """Lookups of columns with the steps that put together what they find; None where these do not end in one.
 
-    Arguments of one shape cannot be told apart.
+    Arguments of one shape cannot be told apart unless it is known which one is read.
     """
     lookups, read = tuple(cuts), tuple(columns for *_, columns in cuts.values())
     record, maker, _ = cuts[lookups[0]]
-    alike = sum((one.shape, one.dtype) == (record.shape, record.dtype) for one in flow.one_pass.arguments)
+    alike = (
+        1
+        if record.argument
+        else sum((one.shape, one.dtype) == (record.shape, record.dtype) for one in flow.one_pass.arguments)
+    )
     joins = list_joins(flow, nodes, lookups)
     if len(set(read)) < 2 or (maker is None and alike != 1) or not joins:
         return None
@@ -211,7 +216,11 @@ def find_given_rows(flow: Flow, lookup: int) -> TensorRecord | None:
         return None
     many = record.shape[-1:]
     taken = [(record, maker), *(one for here in list_ways(flow, record, maker) for one in flow.taken(here))]
-    given = {one.shape: one for one, made in taken if made is None and one.role == "ids" and one.shape[-1:] == many}
+    given = {
+        (one.shape, one.argument): one
+        for one, made in taken
+        if made is None and one.role == "ids" and one.shape[-1:] == many
+    }
     return next(iter(given.values())) if len(given) == 1 else None
 
 

@@ -47,6 +47,7 @@ def name_parting(flow: Flow, picked: int) -> str:
         for record, maker in flow.given(node):
             if maker is None and record.role != "parameter":
                 alike = {one.name for one in flow.one_pass.arguments if is_alike(one, record)}
+                alike = {record.argument} if record.argument is not None else alike
                 around = ({one.name for one in flow.steps[block].inputs} & alike for block in flow.parents(node))
                 found |= alike if len(alike) == 1 else next(filter(None, around), alike)
     return found.pop() if len(found) == 1 else ""

@@ -7,7 +7,7 @@ from math import prod
 
 from xray.ir.flow.remembering import once
 from xray.ir.storage import bytes_per_element
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, Trace
+from xray.ir.trace import MADE_PARAMS, SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, Trace
 from xray.ir.work import StepWork, count_flops, measure_work
 
 
@@ -88,12 +88,13 @@ def is_backward(step: Step) -> bool:
 def count_params(trace: Trace) -> int:
     """The parameters of all modules seen, each counted once: not again for another pass, nor for sharing its weights.
 
+    Those of modules that were made while the model ran count too, once for each path: they worked, and none holds them.
     A step counts what its module and all inside it hold, shared weights once, so only modules that never stand inside
     another are added up, and where the whole model ran, it alone. What one of them shares with another is taken off.
     """
     outermost = find_outermost(trace)
     if trace.title in outermost:
-        return outermost[trace.title]
+        return outermost[trace.title] + count_made(trace)
     shared: dict[str, int] = {}
     for step in trace.steps:
         count, holder = step.settings.get(SAME_WEIGHTS), step.settings.get(SAME_WEIGHTS_AS)
@@ -104,7 +105,13 @@ def count_params(trace: Trace) -> int:
             ]
             if all(ends) and ends[0] != ends[1]:
                 shared[step.path] = count
-    return sum(outermost.values()) - sum(shared.values())
+    return sum(outermost.values()) + count_made(trace) - sum(shared.values())
+
+
+def count_made(trace: Trace) -> int:
+    """The parameters of modules that a model does not hold, as it made them while it ran: once for each path."""
+    made = {step.path: count for step in trace.steps if isinstance(count := step.settings.get(MADE_PARAMS), int)}
+    return sum(made.values())
 
 
 @once

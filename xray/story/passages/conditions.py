@@ -187,6 +187,8 @@ def name_source(flow: Flow, place: int, record: TensorRecord) -> str | None:
 
     None where it is no argument of any: numbers that a block has of its own, as the frequencies of waves are.
     """
+    if record.argument is not None:
+        return record.argument
     name, is_given = record.name, False
     for here in flow.parents(place):
         given = flow.steps[here].inputs

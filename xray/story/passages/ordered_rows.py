@@ -220,6 +220,42 @@ def list_in_turn(flow: Flow, stack: int) -> tuple[int, ...]:
     return tuple(reversed(steps)) if is_laid and axes == [0, 1, ROWS, 2] else ()
 
 
+def list_put_in_turn(flow: Flow, last: int) -> tuple[int, ...]:
+    """The steps that write rows of several streams into zeros, each at every so manieth, till none of these is left.
+
+    The last first, the one that makes the zeros behind them; empty for any others (Decision Transformer for Atari).
+    """
+    steps, taken, here = list[int](), list[tuple[int, int]](), last
+    while (found := read_put(flow, here)) is not None and (not steps or flow.leaf_readers(here) == steps[-1:]):
+        steps.append(here)
+        taken.append(found)
+        before = flow.makers[here][0]
+        if before is None:
+            return ()
+        here = before
+    every = len(steps)
+    is_whole = sorted(taken) == [(every, place) for place in range(every)]
+    is_begun = flow.op(here) in ZEROS and flow.leaf_readers(here) == steps[-1:]
+    return (*steps, here) if every > 1 and is_whole and is_begun else ()
+
+
+def read_put(flow: Flow, node: int) -> tuple[int, int] | None:
+    """At every so manieth row a step writes others into rows, and from which on, from 0; None for any other step."""
+    index = read_index(flow.steps[node].settings) if flow.op(node) == "index_put_" else None
+    if index is None or len(flow.steps[node].inputs) != 2 or len(flow.output(node).shape) != ROWS:
+        return None
+    rows = index[1] if len(index) > 1 else None
+    if (
+        not isinstance(rows, slice)
+        or rows.stop is not None
+        or any(one != slice(None) for one in (*index[:1], *index[2:]))
+    ):
+        return None
+    (batch, count, width), begin, every = flow.output(node).shape, rows.start or 0, rows.step or 1
+    is_even = every > 1 and count % every == 0 and flow.steps[node].inputs[1].shape == (batch, count // every, width)
+    return (every, begin) if is_even else None
+
+
 def read_every(flow: Flow, cut: int) -> tuple[int, int] | None:
     """Of how many rows a step takes one, and which, from 0: rows were cut into so many before; None for others."""
     index = read_index(flow.steps[cut].settings) if flow.op(cut) in ("index", "select") else None
