@@ -231,6 +231,33 @@ def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_it
     assert sum(found.values()) == sum(one.numel() for one in model.parameters())
 
 
+class ScalesTwice(nn.Module):
+    """Multiplies what comes in by a learned scale, between two linear layers by it again, or by another one."""
+
+    def __init__(self, *, has_another=False):
+        super().__init__()
+        self.scale, self.begin = nn.Parameter(torch.ones(WIDTH)), nn.Linear(WIDTH, WIDTH)
+        self.goes_on = nn.Linear(WIDTH, WIDTH)
+        self.other = nn.Parameter(torch.ones(WIDTH)) if has_another else None
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+
+    def forward(self, x):
+        x = self.goes_on(self.begin(x * self.scale) * (self.scale if self.other is None else self.other))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("has_another", [True, False])
+def test_a_scale_that_rows_are_multiplied_by_again_is_counted_once(has_another):
+    model = ScalesTwice(has_another=has_another)
+    trace = xray.trace(model, torch.rand(2, 7, WIDTH))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["entrance"] == WIDTH * (2 * WIDTH + 3 + has_another)
+    assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
+
+
 class Mixes(nn.Module):
     """Looks, with what a filter that other layers have too makes of what comes in beside it (CoaT)."""
 

@@ -329,8 +329,9 @@ class Count:
         if step.op in PRODUCTS and sum(map(self.params, held)) > self.own_params(parent):
             return step.path  # some weights are used again
         alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
-        if step.op in CARRYING | CURVES and sum(map(self.params, (*alike, place))) > self.own_params(parent):
-            return step.path  # one and the same is moved or bent again
+        own, worked_with = self.own_params(parent), sum(map(self.params, (*alike, place)))
+        if worked_with > own and (step.op in CARRYING | CURVES or self.params(place) <= own):
+            return step.path  # one and the same is moved, bent, added or multiplied with again
         alike = [one for one in alike if not self.takes_of_one(one, place, parent)]
         return f"{step.path}#{len(alike)}" if alike else step.path
 
