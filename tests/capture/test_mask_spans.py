@@ -44,6 +44,13 @@ def test_a_large_mask_is_called_what_it_is(name):
     assert facts_of(MASKS[name]).kind == name
 
 
+def test_the_first_places_of_a_longer_cache_see_no_future():
+    longer = torch.ones(200, 400, dtype=torch.bool).tril()
+
+    assert facts_of(longer).kind == "causal"
+    assert facts_of(longer.roll(1, dims=1)).kind == "custom"
+
+
 @pytest.mark.parametrize("name", [*MASKS, *OTHERS])
 def test_the_stretches_are_the_whole_mask(name):
     mask = {**MASKS, **OTHERS}[name]

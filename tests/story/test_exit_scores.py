@@ -165,3 +165,34 @@ def test_a_last_norm_that_nothing_reads_says_so(read, told):
     (column,) = read_columns(xray.trace(LeftBehind(*parts, read=read).eval(), rows()))
 
     assert next(node.told for node in column.exit.nodes if "NORM" in node.label) == told
+
+
+class CopiesWords(nn.Module):
+    """Scores of a head, and what each place takes of the words before it added to them (the first RWKV)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm, self.head = nn.Embedding(11, 15), nn.LayerNorm(15), nn.Linear(15, 11)
+        self.asks, self.offers = nn.Linear(15, 13), nn.Linear(15, 13)
+        self.of_place, self.seen = nn.Parameter(torch.ones(7, 1)), torch.ones(7, 7).tril()
+        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="before") for _ in range(3))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        x = self.norm(x)
+        found = (self.asks(x) @ self.offers(x).mT / 15).masked_fill(self.seen == 0, 0)
+        copied = found @ nn.functional.one_hot(ids, 11).float()
+        return self.head(x * self.of_place) + copied
+
+
+def test_scores_that_are_added_up_at_the_end_are_drawn_with_their_sum():
+    (column,) = read_columns(xray.trace(CopiesWords().eval(), torch.arange(14).view(2, 7) % 11))
+    nodes = {node.key: node.label for node in column.exit.nodes}
+
+    assert nodes[column.exit.head] == "ADDED UP"
+    assert sorted(nodes[one.source] for one in column.exit.edges if one.target == column.exit.head) == [
+        "LINEAR TO VOCABULARY",
+        "PRODUCT",
+    ]

@@ -5,12 +5,14 @@ from dataclasses import replace
 import pytest
 from story.sentences.makers import FALSE, make_anatomy, make_tower
 
+from xray.story.anatomy.branches import Unknown
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.where import tell_where
 
 YES = replace(FALSE, qk_norm=True)
 ACROSS, YES_ACROSS = replace(FALSE, source="encoder"), replace(YES, source="encoder")
 BESIDE = replace(FALSE, beside="image")
+UNKNOWN = Unknown(("mixer",))
 
 
 def where(**towers):
@@ -41,6 +43,30 @@ def where(**towers):
 )
 def test_where_it_holds_is_named(towers, told):
     assert where(**towers) == told
+
+
+@pytest.mark.parametrize(
+    ("layers", "told"),
+    [
+        (((YES,), (UNKNOWN,)), " in some attentions"),
+        (((YES, ACROSS), (UNKNOWN,)), " in some attentions"),
+        (((YES, UNKNOWN),), ""),
+        (((FALSE,), (UNKNOWN,)), None),
+    ],
+)
+def test_nothing_holds_of_all_attentions_where_layers_look_in_a_way_that_is_not_known(layers, told):
+    groups = [make_tower(*branches).groups[0] for branches in layers]
+    tower = replace(make_tower(YES), groups=tuple(groups))
+
+    assert tell_where(replace(make_anatomy(FALSE), towers=(tower,)), lambda branch: branch.qk_norm) == told
+
+
+def test_attention_does_not_run_in_one_kernel_where_what_else_runs_is_not_known():
+    fused = replace(FALSE, kernel="efficient")
+    groups = (make_tower(fused).groups[0], make_tower(UNKNOWN).groups[0])
+    said = list_sentences(replace(make_anatomy(FALSE), towers=(replace(make_tower(fused), groups=groups),)))
+
+    assert any(text.startswith("Some attentions run in one kernel: ") for text in said)
 
 
 @pytest.mark.parametrize(("other", "told"), [("none", "in the encoder"), (None, "in some attentions")])

@@ -11,7 +11,7 @@ from torch import nn
 import xray
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import count_common, list_shares
+from xray.story.sheet.shares import count_common, list_shares, tell_again
 
 WIDTH = 15
 
@@ -229,3 +229,76 @@ def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_it
     both = {"feed-forward × 3, in common": of_all, "feed-forward × 3, of their own": own - 3 * of_all}
     assert rows == (both if shares else {"feed-forward × 3": own})
     assert sum(found.values()) == sum(one.numel() for one in model.parameters())
+
+
+class ScalesTwice(nn.Module):
+    """Multiplies what comes in by a learned scale, between two linear layers by it again, or by another one."""
+
+    def __init__(self, *, has_another=False):
+        super().__init__()
+        self.scale, self.begin = nn.Parameter(torch.ones(WIDTH)), nn.Linear(WIDTH, WIDTH)
+        self.goes_on = nn.Linear(WIDTH, WIDTH)
+        self.other = nn.Parameter(torch.ones(WIDTH)) if has_another else None
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
+
+    def forward(self, x):
+        x = self.goes_on(self.begin(x * self.scale) * (self.scale if self.other is None else self.other))
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("has_another", [True, False])
+def test_a_scale_that_rows_are_multiplied_by_again_is_counted_once(has_another):
+    model = ScalesTwice(has_another=has_another)
+    trace = xray.trace(model, torch.rand(2, 7, WIDTH))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["entrance"] == WIDTH * (2 * WIDTH + 3 + has_another)
+    assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
+
+
+class Mixes(nn.Module):
+    """Looks, with what a filter that other layers have too makes of what comes in beside it (CoaT)."""
+
+    def __init__(self, filter_of_all):
+        super().__init__()
+        self.looks, self.filter_of_all, self.out = Attention(WIDTH, 3), filter_of_all, nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, *_):
+        return self.out(self.looks(x, x) + self.filter_of_all(x.mT).mT)
+
+
+class InStages(nn.Module):
+    """Two stages of two layers, with a filter for each stage, before each of which a learned row is put in front."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows: Any = nn.ParameterList(torch.randn(1, 1, WIDTH) for _ in range(2))
+        self.narrow = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+        filters = [nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(2)]
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Mixes(filters[n // 2]), norm="before") for n in range(4))
+
+    def forward(self, x):
+        for number, layer in enumerate(self.layers):
+            if number % 2 == 0:
+                x = self.narrow[number // 2](x[:, number // 2 :])
+                x = torch.cat([self.rows[number // 2].expand(len(x), -1, -1), x], dim=1)
+            x = layer(x)
+        return x
+
+
+def test_a_module_that_several_blocks_hold_is_counted_once_and_hides_no_row_beside_them():
+    model = InStages()
+    trace = xray.trace(model, torch.rand(2, 7, WIDTH))
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+
+    assert shares["between layers × 1"] == shares["entrance"] == WIDTH * (WIDTH + 2)
+    assert sum(shares.values()) == count_params(trace) == sum(one.numel() for one in model.parameters())
+    assert "all else" not in shares
+
+
+def test_parts_that_are_counted_with_what_stands_above_work_with_no_weights_of_the_others():
+    assert tell_again(3, 1, 4) == ", 1 counted above"
+    assert tell_again(1, 0, 12) == ", weights of 1"
+    assert not tell_again(4, 0, 4)

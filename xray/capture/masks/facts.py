@@ -41,9 +41,10 @@ class SeenMask(NamedTuple):
         rows, keys = self.shape[-2:]
         lines = [self.visible[start : start + keys] for start in range(0, len(self.visible), keys)]
         matrices = [lines[start : start + rows] for start in range(0, len(lines), rows)]
-        causal = self.kind in ("causal", "padding+causal") or (self.kind is None and looks_causal(matrices))
-        cells = tuple(explain_cells(matrix, self.kind, causal=causal) for matrix in matrices)
-        kind = self.kind or name_kind(cells)
+        told = self.kind or ("causal" if all(is_beginning(matrix) for matrix in matrices) else None)
+        causal = told in ("causal", "padding+causal") or (told is None and looks_causal(matrices))
+        cells = tuple(explain_cells(matrix, told, causal=causal) for matrix in matrices)
+        kind = told or name_kind(cells)
         return MaskFacts(kind, self.hidden_share, self.polarity, cells, blocks=self.blocks)
 
 
@@ -134,6 +135,17 @@ def looks_causal(matrices: list[Matrix]) -> bool:
     return all(
         1 < len(matrix) == len(matrix[0]) and not any(any(row[query + 1 :]) for query, row in enumerate(matrix))
         for matrix in matrices
+    )
+
+
+def is_beginning(matrix: Matrix) -> bool:
+    """Whether queries are the first places of more keys, and each sees those up to its own: a longer cache (gpt-fast).
+
+    What is behind the last of them is no padding, though no query sees it: places to come.
+    """
+    keys = len(matrix[0]) if matrix else 0
+    return 1 < len(matrix) < keys and all(
+        row == bytes([1] * (query + 1) + [0] * (keys - query - 1)) for query, row in enumerate(matrix)
     )
 
 

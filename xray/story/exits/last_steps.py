@@ -129,16 +129,18 @@ def find_maker_in(flow: Flow, place: int, number: int, end: int) -> int | None:
 def find_sum(flow: Flow, last: int, end: int) -> int:
     """The sum that adds the last step to what it was worked out of, as at the end of a pooling head; else that step.
 
-    Between them its numbers may be moved, as where convolutions work on what a linear layer gives (FastSpeech 2).
+    Between them its numbers may be moved, as where convolutions work on what a linear layer gives (FastSpeech 2). So
+    the sum with which all ends, where both sides are worked out of what the tower gives (the first RWKV).
     """
-    here = last
+    here, within = last, end.__le__
     while True:
         readers = flow.leaf_readers(here)
         for reader in readers:
             makers = [maker for maker in flow.makers[reader] if maker is not None]
             others = [maker for maker in makers if maker != here]
             if flow.op(reader) in SUMS and len(makers) == 2 and len(others) == 1 and others[0] > end:
-                return reader if others[0] in flow.behind(last, within=lambda place: place >= end) else last
+                is_end = not flow.leaf_readers(reader) and end in flow.behind(others[0], within=within)
+                return reader if is_end or others[0] in flow.behind(last, within=within) else last
         if len(readers) != 1 or flow.op(readers[0]) not in CARRYING | DROPOUTS:
             return last
         here = readers[0]

@@ -15,7 +15,7 @@ from xray.story.anatomy.branch_words import (
 )
 from xray.story.anatomy.branches import Branch, Convolution, Experts, FeedForward, Recurrence
 from xray.story.anatomy.tree import Anatomy
-from xray.story.sentences.where import SOME, list_spots, name_tower, tell_where
+from xray.story.sentences.where import SOME, list_spots, list_unknown, name_tower, tell_where
 from xray.story.wording import join_words, spell_factor
 
 Value = TypeVar("Value", int, float, str)
@@ -395,7 +395,7 @@ def describe_other_rows(anatomy: Anatomy) -> str:
 
 def describe_kernel(anatomy: Anatomy) -> str:
     found = [branch.kernel not in (None, "plain") for branch in attentions(anatomy)]
-    start = "Attention runs" if all(found) else "Some attentions run"
+    start = "Attention runs" if all(found) and not list_unknown(anatomy) else "Some attentions run"
     inside = "what is marked “derived” happens inside; its shape follows from Q, K, V"
     return f"{start} in one kernel: {inside}. Only what comes out is stored." if any(found) else ""
 

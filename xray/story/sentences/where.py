@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.branches import Branch, Recurrence
+from xray.story.anatomy.branches import Branch, Recurrence, Unknown
 from xray.story.anatomy.tree import Anatomy
 
 SOME = " in some attentions"
@@ -17,9 +17,9 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
     """Empty where something holds of all attentions, None where of none, else in which: " in cross-attention".
 
     They are named where all attentions of one tower are meant, or all of one kind, be it in one tower, and no others.
-    Nothing is said of attention that is part of no layer.
+    Nothing is said of attention that is part of no layer, and what is not known may be one of which it does not hold.
     """
-    own, others = set[Spot](), set[Spot]()
+    own, others = set[Spot](), set[Spot]((tower, None) for tower in list_unknown(anatomy))
     for spot, branch in list_spots(anatomy):
         (own if holds(branch) else others).add(spot)
     if not own:
@@ -33,6 +33,16 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
         of_tower = "attention" not in place  # a state is no cross-attention, and self-attention of a kind
         place = f"softmax attention of {place}" if of_tower else place.replace("self-", "softmax self-")
     return f" in {place}" if place else SOME
+
+
+def list_unknown(anatomy: Anatomy) -> set[str]:
+    """The towers with layers of which it is not known whether they look: of no attention, but of what is not known."""
+    found = set[str]()
+    for tower in anatomy.towers:
+        for group in tower.groups:
+            kinds = {type(one) for stage in group.stages for one in stage.branches}
+            found |= {tower.name} if Unknown in kinds and Attention not in kinds else set()
+    return found
 
 
 def has_queries(branch: Branch) -> bool:

@@ -184,12 +184,14 @@ class Count:
         """The same as `paths`, less what other steps used before.
 
         A block that runs again may run a part that was idle before, and was counted with it then (Zamba 2's adapters).
+        A module that several blocks hold is the first one's (the convolutions of a stage of CoaT).
         """
         found: dict[str, int] = {}
         idle: dict[str, int] = {}
+        counted = set[str]()
         for nodes in groups:
             for place in self.blocks(nodes):
-                path, whole = self.key(place), self.params(place)
+                path, held = self.key(place), self.held(place)
                 inside = self.flow.steps[place : self.flow.ends[place]]
                 own = {step.path for step in inside} | self.handing_on
                 shared = {
@@ -203,12 +205,14 @@ class Count:
                 known = sum(count for count in counts if isinstance(count, int))
                 if path in found:
                     continue
+                again = sum(held[one] for one in held.keys() & counted - {*shared, path})
+                counted |= held.keys()
+                whole, ran = self.params(place) - again, self.ran(place) - again
                 lender = self.find_lender(place, whole, idle)
                 if lender is not None:
                     found[path] = 0
                     del idle[lender]
                     continue
-                ran = self.ran(place)
                 holders = {str(settings[SAME_WEIGHTS_AS]) for settings in shared.values()}
                 first = next((one for one in idle if all(holder.startswith(f"{one}.") for holder in holders)), None)
                 if not known:
@@ -325,8 +329,9 @@ class Count:
         if step.op in PRODUCTS and sum(map(self.params, held)) > self.own_params(parent):
             return step.path  # some weights are used again
         alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
-        if step.op in CARRYING | CURVES and sum(map(self.params, (*alike, place))) > self.own_params(parent):
-            return step.path  # one and the same is moved or bent again
+        own, worked_with = self.own_params(parent), sum(map(self.params, (*alike, place)))
+        if worked_with > own and (step.op in CARRYING | CURVES or self.params(place) <= own):
+            return step.path  # one and the same is moved, bent, added or multiplied with again
         alike = [one for one in alike if not self.takes_of_one(one, place, parent)]
         return f"{step.path}#{len(alike)}" if alike else step.path
 
@@ -341,10 +346,23 @@ class Count:
         taken = sum(prod(self.flow.output(each).shape) for each in (one, place))
         return taken <= self.params(place) <= read - self.own_params(block)
 
+    @once_each
     def own_params(self, block: int) -> int:
-        """The parameters of a block that are in no module inside it."""
-        within = {self.flow.steps[one].path: self.flow.steps[one].params for one in self.inside.get(block, [])}
-        return self.flow.steps[block].params - sum(within.values()) if block >= 0 else 0
+        """The parameters of a block that are in no module inside it; one that several modules there hold is one."""
+        if block < 0:
+            return 0
+        within = {path: n for one in self.inside.get(block, []) for path, n in self.held(one).items()}
+        return self.flow.steps[block].params - sum(within.values())
+
+    @once_each
+    def held(self, block: int) -> dict[str, int]:
+        """The parameters of a block by the modules inside it that have them, and its own.
+
+        All are its own where more run inside it than it has: some of these it does not hold.
+        """
+        step, own = self.flow.steps[block], self.own_params(block)
+        within = {path: n for one in self.inside.get(block, []) if own >= 0 for path, n in self.held(one).items()}
+        return {**within, step.path: own if within else step.params} if step.params else {}
 
 
 @once

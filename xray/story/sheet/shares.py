@@ -97,11 +97,13 @@ def list_shares(
             below.update(dict.fromkeys(new.keys() & set(paths_above(path)), n))
         fresh = {path: n - below[path] for path, n in new.items()}
         common = count_common(count, held_now, {*seen, *elsewhere}) if times else None
+        above = sum(set() < count.paths([group]).keys() <= seen.keys() for group in held_now)
         seen.update(fresh)
         name += f" × {times:,}" if times else ""
         total = sum(fresh.values())
         if common is None:
-            name += tell_again(count.count_new(held_now, fresh if total else count.paths(held_now)), times)
+            holding = count.count_new(held_now, fresh if total else count.paths(held_now))
+            name += tell_again(holding, above, times)
             found.append((name, role, total))
         elif sum(common) == total:
             parts = zip((IN_COMMON, OF_THEIR_OWN), common, strict=True)
@@ -198,9 +200,14 @@ def list_before_head(count: Count, places: Collection[int]) -> set[int]:
     return {place for place in places if place < head} if 0 <= last < head else set()
 
 
-def tell_again(new: int, times: int) -> str:
-    """Of how many of several parts the weights are, where the others work with these again (ALBERT)."""
-    return f", weights of {new:,}" if 0 < new < times else ""
+def tell_again(new: int, above: int, times: int) -> str:
+    """Of how many of several parts the weights are, where the others work with these again (ALBERT).
+
+    Or how many are counted with what stands `above`, where those are all the others (CoaT's first convolution).
+    """
+    if not 0 < new < times:
+        return ""
+    return f", {above:,} counted above" if new + above == times else f", weights of {new:,}"
 
 
 def count_common(count: Count, groups: Sequence[Collection[int]], known: Set[str]) -> tuple[int, int] | None:
