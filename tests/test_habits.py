@@ -70,7 +70,8 @@ def test_the_changelog_tells_of_the_version():
     assert re.fullmatch(re.escape(version) + r", \d{4}-\d{2}-\d{2}", heads[1])
 
 
-def test_no_file_of_the_tests_is_longer_than_400_lines():
-    lines = {path.name: path.read_text(encoding="utf-8").count("\n") for path in (ROOT / "tests").rglob("*.py")}
+def test_no_file_of_the_package_or_of_the_tests_is_longer_than_400_lines():
+    files = (path for folder in ("xray", "tests") for path in (ROOT / folder).rglob("*.py"))
+    lines = {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8").count("\n") for path in files}
 
     assert {name: count for name, count in lines.items() if count > 400} == {}

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 import xray
 from xray.story.alarms.bench import read_cells
-from xray.story.recognition.value_rules import same_sequence
+from xray.story.recognition.values.value_rules import same_sequence
 
 QUERY_ENDS, KEY_ENDS = torch.tensor([0, 3, 7, 11]), torch.tensor([0, 2, 8, 11])
 

@@ -9,8 +9,8 @@ from torch.nn.functional import scaled_dot_product_attention
 import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.square import is_broadcast
-from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.where import attentions
 
 
 def test_heads_are_shown_whole_before_their_halves_are_turned():

@@ -13,7 +13,7 @@ from xray.renderers.fonts import text_width
 from xray.renderers.sheet.dashes import flattened
 from xray.story.layout import baselines, line_width
 from xray.story.poster import compose_poster
-from xray.story.sheet.routing import Pieces, lie_along
+from xray.story.sheet.canvas.routing import Pieces, lie_along
 
 CASES = ("training", "inference", "length 40", "all of one and six layers", "a turn fails")
 MORE_CASES = (

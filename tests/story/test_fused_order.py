@@ -8,7 +8,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.sentences.of_attentions import describe_fused
+from xray.story.sentences.attentions.of_heads import describe_fused
 
 HEADS = 4
 """As many as nothing else, so that no axis can be taken for theirs."""

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.anatomy.tree import EntrancePart
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.body.whole import anatomy
 from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sentences.of_models import list_sentences

@@ -14,8 +14,8 @@ from xray.renderers.fonts import text_width
 from xray.story.charts.chart import Chart, Node, chart_alone
 from xray.story.exits.meeting_chart import list_leading
 from xray.story.poster import compose_poster
-from xray.story.regions.links import leads_to
 from xray.story.regions.past_boxes import tell_past
+from xray.story.regions.ribbons.links import leads_to
 from xray.story.sheet.columns import read_columns
 
 HEADS = ("heads.0", "heads.1", "heads.2")

@@ -8,7 +8,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.passages.ordered_rows import read_regrouping
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 BATCH, FRAMES, PATCHES, WIDTH = 2, 3, 5, 12

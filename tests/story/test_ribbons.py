@@ -15,7 +15,7 @@ from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.poster import compose_poster
-from xray.story.regions.links import TIP
+from xray.story.regions.ribbons.links import TIP
 
 WIDTH, OTHER, WIDE = 15, 12, 21
 

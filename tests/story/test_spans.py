@@ -7,7 +7,7 @@ from torch import nn
 import xray
 from xray import anatomy
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.tree import Span
+from xray.story.anatomy.beside_layers import Span
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 

@@ -3,7 +3,7 @@
 import pytest
 from story.test_ribbons import Beginning, Taking, draw_model, list_ribbons
 
-from xray.story.regions.links import LITTLE, ROUND, go_straight
+from xray.story.regions.ribbons.links import LITTLE, ROUND, go_straight
 from xray.story.type_sizes import MARGIN
 
 

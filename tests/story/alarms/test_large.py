@@ -6,7 +6,7 @@ from story.alarms.planted.pairs import Fused, Layer, Stack, attend_given
 
 import xray
 from xray.story.alarms.whole import audit
-from xray.story.recognition.known_values import MOST
+from xray.story.recognition.values.known_values import MOST
 
 LONG = 1031
 WHOLE = torch.ones(LONG, LONG, dtype=torch.bool)

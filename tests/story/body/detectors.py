@@ -22,8 +22,9 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.attentions import DeformableAttention
+from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.branches import Convolution, FeedForward
-from xray.story.anatomy.tree import Boxes, Head, Link
+from xray.story.anatomy.tree import Head, Link
 
 FEW = {"decoder_layers": 3, "num_queries": 20}
 LATER_STAGES = (1, 3, 4)

@@ -22,8 +22,9 @@ from story.body.truth import (
     words,
 )
 
+from xray.story.anatomy.beside_layers import Bridge
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
-from xray.story.anatomy.tree import Bridge, Head, Norm, Untold
+from xray.story.anatomy.tree import Head, Norm, Untold
 
 TWO = {"num_hidden_layers": 2}
 

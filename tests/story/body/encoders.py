@@ -19,8 +19,9 @@ from story.body.truth import (
     tower,
 )
 
+from xray.story.anatomy.beside_layers import Bridge
 from xray.story.anatomy.branches import FourierMixing, Projection
-from xray.story.anatomy.tree import Bridge, Head, Norm, Stage
+from xray.story.anatomy.tree import Head, Norm, Stage
 
 
 def learned_places(c, *more):

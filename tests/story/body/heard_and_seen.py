@@ -22,8 +22,9 @@ from story.body.truth import (
     words,
 )
 
+from xray.story.anatomy.beside_layers import Bridge
 from xray.story.anatomy.branches import Convolution
-from xray.story.anatomy.tree import Bridge, Head, Link
+from xray.story.anatomy.tree import Head, Link
 
 
 def joins(see, text, untold=(), behind=()):

@@ -24,8 +24,9 @@ from story.body.truth import (
     tower,
 )
 
+from xray.story.anatomy.beside_layers import Bridge, EntrancePart, Span
 from xray.story.anatomy.branches import FeedForward, PlaceMixing, Recurrence, StateHeads
-from xray.story.anatomy.tree import Bridge, EntrancePart, Head, Link, Span
+from xray.story.anatomy.tree import Head, Link
 
 TWO = {"num_hidden_layers": 2}
 

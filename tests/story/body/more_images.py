@@ -27,8 +27,9 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.attentions import ANOTHER_ROW
+from xray.story.anatomy.beside_layers import Bridge
 from xray.story.anatomy.branches import Context, Convolution, PoolMixing
-from xray.story.anatomy.tree import Bridge, Head, Link
+from xray.story.anatomy.tree import Head, Link
 
 TWO = {"num_hidden_layers": 2}
 

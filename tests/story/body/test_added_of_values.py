@@ -6,8 +6,8 @@ from torch import nn
 from torch.nn.functional import scaled_dot_product_attention, softplus
 
 import xray
-from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.where import attentions
 
 WIDTH, HEADS, D_K = 15, 3, 5
 TOLD = "A number for each head, made of a key's value, is added to its scores: "

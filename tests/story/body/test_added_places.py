@@ -10,7 +10,7 @@ import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.attentions import Attention
 from xray.story.passages.added_places import label_places
-from xray.story.sentences.of_attentions import describe_added
+from xray.story.sentences.attentions.of_places import describe_added
 
 
 def read_positions(model, *inputs):

@@ -5,7 +5,7 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.sentences.of_stations import describe_stage
+from xray.story.sentences.stations.of_stages import describe_stage
 
 BATCH, WIDTH, SIDE, HEADS = 5, 14, 6, 2
 

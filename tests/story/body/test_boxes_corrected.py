@@ -28,7 +28,7 @@ from unsaid import list_unsaid
 
 from xray import anatomy
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.tree import Boxes
+from xray.story.anatomy.beside_layers import Boxes
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn

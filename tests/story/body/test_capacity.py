@@ -10,7 +10,7 @@ import xray
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.wording import name_active
 from xray.story.sentences.of_feed_forwards import describe_experts
-from xray.story.sentences.of_stations import describe_chosen
+from xray.story.sentences.stations.of_stations import describe_chosen
 from xray.story.sheet.columns import read_columns
 
 EXPERTS, MOST = 4, 3

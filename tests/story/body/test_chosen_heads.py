@@ -8,7 +8,7 @@ from torch.nn.functional import linear, scaled_dot_product_attention, silu, soft
 import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Experts
-from xray.story.sentences.of_attentions import describe_chosen_heads
+from xray.story.sentences.attentions.of_heads import describe_chosen_heads
 from xray.story.sheet.columns import read_columns
 
 EXPERTS, CHOSEN, D_K, PLACES, WIDE = 5, 2, 4, 7, 11

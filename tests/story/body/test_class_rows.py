@@ -8,7 +8,8 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.attentions import Attention as Looking
-from xray.story.sentences.of_stations import describe_first_row, describe_stage
+from xray.story.sentences.stations.of_stages import describe_stage
+from xray.story.sentences.stations.of_stations import describe_first_row
 from xray.story.sheet.columns import read_columns
 
 BATCH, TIMES, PLACES = 2, 3, 5

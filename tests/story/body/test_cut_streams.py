@@ -5,7 +5,7 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read
 from torch import nn
 
 from xray.story.anatomy.attentions import Attention
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 
 SIDE, BATCH = 6, 5
 

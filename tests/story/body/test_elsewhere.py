@@ -13,7 +13,7 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import FeedForward, PlaceMixing
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 RELATIVE = ("vit_relpos", "beit", "swin")

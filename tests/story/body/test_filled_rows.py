@@ -4,7 +4,7 @@ import pytest
 from small_blocks import call, forward, tensor
 
 from xray.ir.flow.dataflow import read_flow
-from xray.story.attention.lanes import cut_way
+from xray.story.attention.ways.lanes import cut_way
 
 
 def write_into(width):

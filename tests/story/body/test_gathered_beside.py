@@ -5,7 +5,7 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 
 WIDTH, SIDE = 12, 6
 

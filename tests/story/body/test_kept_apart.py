@@ -7,8 +7,8 @@ from torch import nn
 
 import xray
 from xray.story.charts.stage_names import name_branch
-from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.where import attentions
 
 WIDTH, SIDE, SHIFT = 15, 3, 1
 

@@ -11,8 +11,8 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
-from xray.story.sentences.of_attentions import describe_kept_last
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.attentions.of_windows import describe_kept_last
+from xray.story.sentences.stations.of_stations import describe_station
 
 WIDTH, HEADS, PLACES = 15, 3, 7
 

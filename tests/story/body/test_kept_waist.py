@@ -10,7 +10,7 @@ from torch.nn.functional import scaled_dot_product_attention
 
 import xray
 from xray.story.anatomy.attentions import Attention, Latent
-from xray.story.sentences.of_attentions import describe_latent
+from xray.story.sentences.attentions.of_heads import describe_latent
 from xray.story.sentences.of_parts import describe_box
 
 WIDTH, WAIST, HEADS, D_K = 21, 7, 3, 5

@@ -8,8 +8,8 @@ from torch.nn import functional
 import xray
 from xray import anatomy
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.branches import Convolution, Experts, FeedForward
-from xray.story.anatomy.tree import EntrancePart
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 

@@ -7,7 +7,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 
 PLACES, MIXES, HEADS, D_K = 11, 5, 3, 7
 WIDTH = HEADS * D_K

@@ -9,7 +9,7 @@ import xray
 from xray import anatomy
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.anatomy.tree import EntrancePart
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params

@@ -15,9 +15,9 @@ from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import are_pieces
 from xray.story.body.told_layers import is_cut
-from xray.story.branches.visible import count_blocks, hides_from_some
+from xray.story.branches.scored.visible import count_blocks, hides_from_some
 from xray.story.sentences.of_rows import describe_pieces
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 
 PLACES, WIDTH, HEADS = 6, 12, 3
 MANY = 1031

@@ -13,7 +13,7 @@ from xray import anatomy
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_pass
 from xray.story.passages.place_numbers import find_pick
-from xray.story.sentences.of_attentions import describe_place_numbers
+from xray.story.sentences.attentions.of_places import describe_place_numbers
 from xray.story.sentences.of_parts import describe_box
 
 D_K = WIDTH // HEADS

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.where import attentions
 
 HEADS, WIDTH, KINDS, BUCKETS = 3, 21, 4, 13
 

@@ -9,7 +9,7 @@ from torch.nn import functional
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy import attentions
-from xray.story.branches.others import describe_convolution
+from xray.story.branches.convolutions import describe_convolution
 from xray.story.sentences.of_models import list_sentences
 
 WIDTH, HEADS = 15, 3

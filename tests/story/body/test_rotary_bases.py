@@ -16,7 +16,7 @@ from xray.story.anatomy.tree import Anatomy
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.entrance.entrance_chart import chart_entrance
-from xray.story.sentences.of_attentions import describe_rotary, describe_turned, describe_waves
+from xray.story.sentences.attentions.of_places import describe_rotary, describe_turned, describe_waves
 
 HEADS, WIDTH, PLACES = 3, 42, 5
 SIZE = WIDTH // HEADS // 2

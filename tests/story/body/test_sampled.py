@@ -10,7 +10,7 @@ from xray.story.anatomy.attentions import DeformableAttention
 from xray.story.anatomy.branch_words import describe_sizes
 from xray.story.anatomy.tree import Link
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 
 SIDES, POINTS, QUERIES = (5, 3), 2, 7
 WIDE = WIDTH // HEADS

@@ -15,7 +15,7 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.facts.kept_keys import measure_growth
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.sentences.of_attentions import describe_chosen_keys
+from xray.story.sentences.attentions.of_windows import describe_chosen_keys
 from xray.story.sentences.of_rows import describe_listed
 
 LENGTH, CHOSEN = 5, 3

@@ -11,7 +11,7 @@ from xray import anatomy
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.sentences.of_attentions import describe_rotary
+from xray.story.sentences.attentions.of_places import describe_rotary
 
 
 class TurnedPart(nn.Module):

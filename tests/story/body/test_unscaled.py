@@ -7,8 +7,8 @@ from torch.nn.functional import rms_norm, scaled_dot_product_attention
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.sentences.of_attentions import attentions
 from xray.story.sentences.of_models import list_sentences
+from xray.story.sentences.where import attentions
 
 WIDTH, HEADS, D_K = 15, 3, 5
 TOLD = "Scores are not divided by √d_k."

@@ -6,10 +6,10 @@ from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPa
 from torch import nn
 
 import xray
-from xray.story.anatomy.tree import Bridge
+from xray.story.anatomy.beside_layers import Bridge
 from xray.story.cards.pattern import list_parts
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.planning import list_around_layers
+from xray.story.sheet.layer_blocks import list_around_layers
 
 CHANNELS, WIDER, STAGE = 6, 10, 4
 

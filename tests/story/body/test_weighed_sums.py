@@ -8,8 +8,8 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.branches import FeedForward
-from xray.story.anatomy.tree import Boxes
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.beside_layers import Bridge, EntrancePart
 from xray.story.anatomy.branches import Experts, FeedForward
-from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Head, Link, Norm, Stage, Tower, Untold
+from xray.story.anatomy.tree import Anatomy, Group, Head, Link, Norm, Stage, Tower, Untold
 
 ACTIVATIONS = {
     "silu": "silu",

@@ -22,7 +22,8 @@ from story.body.truth import (
 )
 
 from xray.story.anatomy.attentions import DeformableAttention
-from xray.story.anatomy.tree import Boxes, Head, Link
+from xray.story.anatomy.beside_layers import Boxes
+from xray.story.anatomy.tree import Head, Link
 
 
 def thinks_quickly(c, look, **sizes):

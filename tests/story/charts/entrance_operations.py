@@ -5,7 +5,7 @@ from story.body.test_mistaken import WIDTH
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.operations_chart import chart_operations
 
 PLACES = 5
 

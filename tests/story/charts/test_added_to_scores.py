@@ -10,7 +10,7 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.cards.formulas import list_formulas
-from xray.story.sentences.of_attentions import describe_alibi
+from xray.story.sentences.attentions.of_places import describe_alibi
 from xray.story.sheet.columns import read_columns
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import xray
 from xray.story.body.reading import read_pass
-from xray.story.passages.bridges import label_earlier
+from xray.story.passages.joined_rows import label_earlier
 from xray.story.sheet.columns import read_columns
 
 

@@ -6,7 +6,7 @@ from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.sentences.of_attentions import describe_relative
+from xray.story.sentences.attentions.of_places import describe_relative
 from xray.story.sheet.columns import read_columns
 
 LAYERS, FAR, SIDES = 3, 29, 4

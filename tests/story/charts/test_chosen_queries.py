@@ -8,7 +8,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 CHOSEN = 3

@@ -11,7 +11,7 @@ from xray.renderers.fonts import text_width
 from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
 from xray.story.poster import compose_poster
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 
 LENGTH, ASKING = 7, 5
 

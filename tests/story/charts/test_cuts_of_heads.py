@@ -6,8 +6,8 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.attention.lanes import Part
-from xray.story.attention.part_names import label_part
+from xray.story.attention.ways.lanes import Part
+from xray.story.attention.ways.part_names import label_part
 from xray.story.body.reading import read_pass
 from xray.story.poster import compose_poster
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.sheet.columns import read_columns
 
 

@@ -8,7 +8,7 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.steps.operation_labels import label_step
 
 
 class SoFar(nn.Module):

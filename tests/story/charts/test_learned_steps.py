@@ -8,7 +8,7 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.charts.drawn_steps import meets_alone
+from xray.story.charts.steps.drawn_steps import meets_alone
 
 
 class Meets(nn.Module):

@@ -6,7 +6,7 @@ from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.anatomy.tree import EntrancePart
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sheet.columns import read_columns
 

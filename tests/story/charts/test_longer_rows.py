@@ -8,7 +8,7 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.attentions import Attention
 from xray.story.charts.sum_chart import describe_sizes
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
 PLACES = 9

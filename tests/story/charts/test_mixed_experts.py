@@ -10,7 +10,7 @@ from torch.nn import functional
 import xray
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.sentences.of_stations import describe_chosen
+from xray.story.sentences.stations.of_stations import describe_chosen
 from xray.story.sheet.columns import read_columns
 
 

@@ -10,7 +10,7 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
-from xray.story.branches.distinctions import list_other_scores
+from xray.story.branches.weighed import list_other_scores
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
 

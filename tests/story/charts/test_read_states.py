@@ -7,10 +7,10 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.branches.others import describe_recurrence
+from xray.story.branches.states import describe_recurrence
 from xray.story.recognition.between import list_reading_data
-from xray.story.sentences.of_stations import OF_BRANCHES
 from xray.story.sentences.sentence import say_first
+from xray.story.sentences.stations.of_stations import OF_BRANCHES
 
 WIDTH, HELD = 8, 5
 

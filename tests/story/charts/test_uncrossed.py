@@ -3,7 +3,7 @@
 import pytest
 
 from xray.story.charts.chart import Edge, Node, count_crossed, uncross
-from xray.story.charts.operations_chart import spread
+from xray.story.charts.steps.operations_chart import spread
 
 
 def make_rows(*rows):

@@ -3,20 +3,14 @@
 from dataclasses import replace
 
 from xray.story.anatomy.attentions import Attention, DeformableAttention
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.branches import (
     Experts,
     FeedForward,
     Routing,
     StateHeads,
 )
-from xray.story.anatomy.tree import (
-    Anatomy,
-    EntrancePart,
-    Group,
-    Norm,
-    Stage,
-    Tower,
-)
+from xray.story.anatomy.tree import Anatomy, Group, Norm, Stage, Tower
 
 SILENT = Attention(source="self", heads=None, kv_heads=None, d_k=None, d_v=None)
 """An attention of which nothing is known."""

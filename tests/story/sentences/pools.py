@@ -26,6 +26,7 @@ from story.sentences.makers import (
 )
 
 from xray.story.anatomy.attentions import Latent
+from xray.story.anatomy.beside_layers import Boxes, Bridge, Span
 from xray.story.anatomy.branches import (
     Convolution,
     FeedForward,
@@ -34,15 +35,7 @@ from xray.story.anatomy.branches import (
     Recurrence,
     Unknown,
 )
-from xray.story.anatomy.tree import (
-    Boxes,
-    Bridge,
-    Head,
-    Link,
-    Norm,
-    Span,
-    Untold,
-)
+from xray.story.anatomy.tree import Head, Link, Norm, Untold
 
 MODELS = {
     "norm": make_anatomy(FALSE, norm=Norm("rms", "before")),

@@ -5,6 +5,7 @@ from dataclasses import replace
 from story.sentences.makers import COLUMNS, EXPERTS, FALSE, GATED, PLAIN, ROUTING, SAMPLED, SILENT, make_tower
 
 from xray.story.anatomy.attentions import DeformableAttention, Latent
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
@@ -20,10 +21,7 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import (
-    EntrancePart,
-    Norm,
-)
+from xray.story.anatomy.tree import Norm
 
 ATTENTIONS = {
     "not known": SILENT,

@@ -5,29 +5,25 @@ from dataclasses import replace
 import pytest
 from story.sentences.makers import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower, number_blocks
 
+from xray.story.anatomy.beside_layers import Bridge, EntrancePart, Span
 from xray.story.anatomy.branches import Convolution, Recurrence, Unknown
-from xray.story.anatomy.tree import Bridge, EntrancePart, Group, Link, Span, Untold
-from xray.story.sentences.of_attentions import (
+from xray.story.anatomy.tree import Group, Link, Untold
+from xray.story.sentences.attentions.of_heads import describe_output_gate
+from xray.story.sentences.attentions.of_places import describe_no_places
+from xray.story.sentences.attentions.of_windows import (
     describe_chosen_keys,
     describe_kept_last,
-    describe_no_places,
     describe_none_chosen,
-    describe_output_gate,
     describe_set_window,
-    of_some,
 )
+from xray.story.sentences.of_layers import describe_bridges, describe_parallel, describe_shared_in_part
 from xray.story.sentences.of_links import describe_added_between, describe_earlier, describe_spans
-from xray.story.sentences.of_models import (
-    describe_bridges,
-    describe_parallel,
-    describe_shared_in_part,
-    describe_untold,
-    list_sentences,
-)
+from xray.story.sentences.of_models import describe_untold, list_sentences
 from xray.story.sentences.of_norms import (
     describe_inner_norm,
     describe_scale,
 )
+from xray.story.sentences.where import of_some
 
 
 def test_keys_that_some_attentions_choose_are_chosen_in_some():

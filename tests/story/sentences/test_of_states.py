@@ -9,8 +9,8 @@ from xray.story.anatomy.branch_words import describe_sizes, describe_traits
 from xray.story.anatomy.branches import Convolution, Recurrence, StateHeads
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sentences.of_states import describe_convolutions, describe_order, describe_state_heads
-from xray.story.sentences.of_stations import OF_BRANCHES
 from xray.story.sentences.sentence import say_first
+from xray.story.sentences.stations.of_stations import OF_BRANCHES
 
 SHARED = StateHeads(3, 6, 5, 5, by_length=True, corrects=True, in_order=True)
 

@@ -15,11 +15,12 @@ from story.sentences.pools_of_parts import TOWER
 from xray.renderers.fonts import text_width
 from xray.story.body.whole import anatomy
 from xray.story.poster import compose_poster
-from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_rows, of_runs, of_states, of_stations
+from xray.story.sentences import of_ends, of_masks, of_models, of_parts, of_rows, of_runs, of_states, of_ways_past
 from xray.story.sentences.catalogue import CATALOGUE
 from xray.story.sentences.of_ends import describe_entrance
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations import of_memories, of_stations
+from xray.story.sentences.stations.of_stations import describe_station
 
 REMARKS = [sentence for group in of_parts.REMARKS.values() for sentence in group]
 GROUPS = (
@@ -27,12 +28,12 @@ GROUPS = (
     (REMARKS, pools_of_parts.PARTS, pools_of_parts.OF_PARTS),
     ((of_stations.ASKS,), pools_of_parts.ASKING, {"asks": {"memory", "no source"}}),
     (of_parts.OF_LOADS, pools_of_runs.LOADS, pools_of_runs.OF_LOADS),
-    (of_parts.OF_PASTS, pools_of_runs.PASTS, pools_of_runs.OF_PASTS),
-    (of_parts.OF_ADDED, pools_of_runs.ADDED, pools_of_runs.OF_ADDED),
+    (of_ways_past.OF_PASTS, pools_of_runs.PASTS, pools_of_runs.OF_PASTS),
+    (of_ways_past.OF_ADDED, pools_of_runs.ADDED, pools_of_runs.OF_ADDED),
     (of_rows.OF_OTHERS, pools_of_runs.OTHER_ROWS, pools_of_runs.OF_OTHER_ROWS),
-    (of_parts.OF_SOURCES, pools_of_runs.SOURCES, pools_of_runs.OF_SOURCES),
-    (of_parts.OF_ELSEWHERE, pools_of_runs.ELSEWHERE, pools_of_runs.OF_ELSEWHERE),
-    (of_parts.OF_STAGES, pools_of_runs.SUMS, pools_of_runs.OF_STAGES),
+    (of_ways_past.OF_SOURCES, pools_of_runs.SOURCES, pools_of_runs.OF_SOURCES),
+    (of_ways_past.OF_ELSEWHERE, pools_of_runs.ELSEWHERE, pools_of_runs.OF_ELSEWHERE),
+    (of_ways_past.OF_STAGES, pools_of_runs.SUMS, pools_of_runs.OF_STAGES),
     (of_models.OF_GROUPS, pools_of_runs.GROUPS, pools_of_runs.OF_GROUPS),
     ((of_models.UNSAID,), pools_of_runs.LEFT, pools_of_runs.OF_LEFT),
     ((of_models.LEFT_OUT,), pools_of_runs.LEFT_OUT, pools_of_runs.OF_LEFT_OUT),
@@ -41,7 +42,7 @@ GROUPS = (
     (of_stations.OF_BRANCHES, pools_of_parts.BRANCHES, pools_of_parts.OF_BRANCHES),
     (of_stations.OF_FORWARDS, pools_of_parts.THINKING, pools_of_parts.OF_FORWARDS),
     (of_ends.OF_ENTRANCES, pools_of_parts.TOWERS, pools_of_parts.OF_ENTRANCES),
-    (of_stations.OF_MEMORIES, pools_of_parts.TOWERS, pools_of_parts.OF_MEMORIES),
+    (of_memories.OF_MEMORIES, pools_of_parts.TOWERS, pools_of_parts.OF_MEMORIES),
     (of_ends.OF_WORDS, pools_of_runs.READING, pools_of_runs.OF_WORDS),
     (of_ends.OF_EXITS, pools_of_runs.LEAVING, pools_of_runs.OF_EXITS),
     (of_ends.OF_LOOPS, pools_of_runs.LOOPS, pools_of_runs.OF_LOOPS),

@@ -6,7 +6,8 @@ import pytest
 from story.sentences.makers import EXPERTS, FALSE, PLAIN, make_tower
 
 from xray.story.anatomy.tree import Group, Stage
-from xray.story.sentences.of_stations import describe_stage, describe_station
+from xray.story.sentences.stations.of_stages import describe_stage
+from xray.story.sentences.stations.of_stations import describe_station
 
 
 def test_what_happens_several_times_in_a_row_is_told_once_with_its_number() -> None:

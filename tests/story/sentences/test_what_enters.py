@@ -10,7 +10,7 @@ from story.sentences.pools_of_parts import TOWERS
 from torch import nn
 
 import xray
-from xray.story.anatomy.tree import EntrancePart
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.sentences.of_ends import describe_entrance
 
 

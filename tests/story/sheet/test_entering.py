@@ -9,10 +9,11 @@ import xray
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import LEFT, RIGHT, Chart, Node
 from xray.story.layout import Box, Run
-from xray.story.regions.links import UNDER
+from xray.story.regions.ribbons.names import UNDER
+from xray.story.sheet.canvas.look import Look
+from xray.story.sheet.canvas.placing import Placed
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.panels import chart_input, enter
-from xray.story.sheet.placing import Look, Placed
 from xray.story.sheet.standing import fills_corner
 
 BELOW = Box("below", 60.0, 0.0, 80.0, 20.0, (), "panel")

@@ -12,8 +12,8 @@ from xray.story.canvas import Canvas
 from xray.story.charts.chart import Node
 from xray.story.layout import ASCENT, CAP, SHIFTED, Box, Run, baselines
 from xray.story.poster import compose_poster
+from xray.story.sheet.canvas.lines import add_below, break_label, op_line, room_in
 from xray.story.sheet.panels import spell_title
-from xray.story.sheet.placing import add_below, break_label, op_line, room_in
 from xray.story.type_sizes import DIGIT, SYMBOL, THREE_LINES
 
 

@@ -10,8 +10,9 @@ from xray.renderers.vision import contrast
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import BROAD, CENTRE, LEFT, LEFT_HALF, RIGHT, RIGHT_HALF, Chart, Edge, Node
 from xray.story.layout import Box
-from xray.story.sheet.placing import STREAM, Look, place_chart
-from xray.story.sheet.routing import (
+from xray.story.sheet.canvas.look import Look
+from xray.story.sheet.canvas.placing import STREAM, place_chart
+from xray.story.sheet.canvas.routing import (
     BESIDE,
     CLEAR,
     CORNER,

@@ -7,7 +7,7 @@ from torch import nn
 from torch.nn.functional import conv1d, linear
 
 import xray
-from xray.story.sheet.tooltip import describe
+from xray.story.sheet.canvas.tooltip import describe
 
 
 def test_a_tooltip_tells_all_that_is_known(training_trace):

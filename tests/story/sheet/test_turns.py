@@ -8,10 +8,10 @@ from xray.renderers.fonts import text_width
 from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.layout import Box
-from xray.story.regions.links import choose_lane, draw_turns
+from xray.story.regions.ribbons.links import choose_lane, draw_turns
+from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.frames import Drawn, draw_bridge
 from xray.story.sheet.panels import Lane
-from xray.story.sheet.placing import Look
 
 
 @pytest.mark.parametrize("rows", [(0, 0), (0, 1)])

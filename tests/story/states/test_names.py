@@ -8,7 +8,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.branches import Convolution, Recurrence
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.recognition.between import list_reading_data
 from xray.story.states.names import name_state_steps, tell_read
 

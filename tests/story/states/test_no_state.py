@@ -5,7 +5,7 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.branches.others import describe_recurrence
+from xray.story.branches.states import describe_recurrence
 
 WIDTH, HEADS, D_K, FEATURES, LENGTH = 15, 3, 5, 7, 11
 

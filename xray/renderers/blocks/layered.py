@@ -30,7 +30,7 @@ from xray.story.blocks.opening import Choice
 from xray.story.blocks.pass_groups import PassGroup, group_passes, read_sizes
 from xray.story.compare.marks import Marks
 from xray.story.layout import Line, Run, line_width
-from xray.story.sheet.tooltip import describe
+from xray.story.sheet.canvas.tooltip import describe
 
 EARLIER = re.compile(r"(forward|decode|encode|training)(\d*):(.*)", re.DOTALL)
 """How a tensor's source names the pass that it was made in, where several have a step of that id."""

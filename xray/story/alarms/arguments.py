@@ -11,7 +11,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass
 from xray.story.alarms.bench import read_cells, read_preview
-from xray.story.recognition.value_shapes import Values, number
+from xray.story.recognition.values.value_shapes import Values, number
 
 ENDINGS = (
     "attention_mask",

@@ -11,9 +11,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
-from xray.story.recognition.known_values import DEEPEST, MOST, apply
-from xray.story.recognition.value_rules import LOW, RULES, SCORE_RULES
-from xray.story.recognition.value_shapes import Values
+from xray.story.recognition.values.known_values import DEEPEST, MOST, apply
+from xray.story.recognition.values.value_rules import LOW, RULES, SCORE_RULES
+from xray.story.recognition.values.value_shapes import Values
 
 LOWEST = -50
 """The lower one of two numbers hides, if it is no higher than this (Swin takes -100)."""

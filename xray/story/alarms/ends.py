@@ -12,7 +12,7 @@ from xray.ir.trace import Step
 from xray.story.alarms.arguments import given_values
 from xray.story.alarms.bench import Bench, read_preview
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.recognition.value_shapes import Values
+from xray.story.recognition.values.value_shapes import Values
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from xray.story.alarms.arguments import given_values
 from xray.story.alarms.bench import Bench, mark_hidden, read_cells
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.squares import Square, joint
-from xray.story.recognition.value_shapes import Values
+from xray.story.recognition.values.value_shapes import Values
 
 FUSED = frozenset({"scaled_dot_product_attention"})
 

@@ -12,7 +12,7 @@ from xray.story.alarms.arguments import Mask, all_of, given_values
 from xray.story.alarms.bench import LOWEST, Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import fits, follow_mask, is_masked_by, list_side_makers, shape_of_path
-from xray.story.recognition.value_shapes import Values
+from xray.story.recognition.values.value_shapes import Values
 
 WEAKEST = -20.0
 """Scores are rarely farther apart; what is added must be lower to hide."""

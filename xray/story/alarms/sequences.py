@@ -12,9 +12,9 @@ from xray.story.alarms.bench import read_preview
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of
 from xray.story.alarms.squares import Square, joint
-from xray.story.branches.scores import find_window
-from xray.story.recognition.value_rules import LOW
-from xray.story.recognition.value_shapes import Values
+from xray.story.branches.scored.hiding import find_window
+from xray.story.recognition.values.value_rules import LOW
+from xray.story.recognition.values.value_shapes import Values
 
 CONFIGURED = "config.sliding_window"
 DOCUMENTS = ("document", "doc_id", "seq_idx", "sequence_id")

@@ -14,7 +14,7 @@ from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, list_joining, shape_of_path
-from xray.story.recognition.value_shapes import Values
+from xray.story.recognition.values.value_shapes import Values
 
 LONGEST_STEP = 2
 """A triangle that is off by more than this is meant."""

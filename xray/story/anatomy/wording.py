@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+from xray.story.anatomy.beside_layers import Bridge, EntrancePart
 from xray.story.anatomy.branch_words import NORMS, count, describe_part, describe_sizes, describe_traits, join
 from xray.story.anatomy.branches import Experts
-from xray.story.anatomy.tree import Anatomy, Bridge, EntrancePart, Group, Norm, Tower
+from xray.story.anatomy.tree import Anatomy, Group, Norm, Tower
 from xray.story.wording import spell_factor
 
 LINKS = {

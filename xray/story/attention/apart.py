@@ -10,22 +10,12 @@ from xray.ir.trace import Step
 from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.body.stages import Branching, Staging
 from xray.story.branches.rows import count_of_before, label_of_before
-from xray.story.charts.chart import (
-    BROAD,
-    LEFT_HALF,
-    MIDDLE,
-    RIGHT_HALF,
-    Chart,
-    Edge,
-    Node,
-    chart_alone,
-    describe_params,
-    steps_at,
-)
+from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, chart_alone, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.passages.ordered_rows import name_order, takes_in_order
 from xray.story.recognition.between import cut_region, strip_plain
 from xray.story.recognition.norms import Norm, name_norm
-from xray.story.recognition.value_shapes import numbers
+from xray.story.recognition.values.value_shapes import numbers
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken
 from xray.story.streams.shortcuts import find_any_norm

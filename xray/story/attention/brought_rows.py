@@ -9,12 +9,13 @@ from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import name_weights
 from xray.story.anatomy.attentions import Attention
-from xray.story.attention.lanes import Part, cut_way, lay_out, list_weights, order_rows
 from xray.story.attention.made_beside import list_own
-from xray.story.attention.part_names import label_part, name_part
+from xray.story.attention.ways.lanes import Part, cut_way, lay_out, list_weights, order_rows
+from xray.story.attention.ways.part_names import label_part, name_part
 from xray.story.body.stages import Branching, opening_norms
-from xray.story.charts.chart import Edge, Node, Place, describe_params, find_whole, steps_with_block
-from xray.story.charts.operations_chart import SAME_WEIGHTS
+from xray.story.charts.chart import Edge, Node, Place
+from xray.story.charts.counted_weights import describe_params, find_whole, steps_with_block
+from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
 from xray.story.sentences.of_parts import GIVEN_ROWS, LONGER

@@ -12,7 +12,6 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.attention.brought_rows import add_others, reads_longer, tell_given, tell_longer
 from xray.story.attention.end import draw_end, find_beside, name_convolution
 from xray.story.attention.factors import find_layer_of_both
-from xray.story.attention.lanes import Part, even_cuts, list_opening, order_rows
 from xray.story.attention.made_beside import (
     Beside,
     find_joined_values,
@@ -23,15 +22,17 @@ from xray.story.attention.made_beside import (
     tell_other_way,
 )
 from xray.story.attention.pairs import tell_turn
-from xray.story.attention.part_names import count_turned_rows, name_part, names_heads
-from xray.story.attention.shares import tell_shares
 from xray.story.attention.square import describe_own, draw_square
-from xray.story.attention.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
+from xray.story.attention.ways.lanes import Part, even_cuts, list_opening, order_rows
+from xray.story.attention.ways.part_names import count_turned_rows, name_part, names_heads
+from xray.story.attention.ways.shares import tell_shares
+from xray.story.attention.ways.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
 from xray.story.branches.joint import ANOTHER
-from xray.story.branches.operands import Side
-from xray.story.charts.chart import Chart, Edge, Node, describe_params, steps_at
+from xray.story.branches.operands.sides import Side
+from xray.story.charts.chart import Chart, Edge, Node, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, list_of_sines, name_addition
 from xray.story.recognition.between import list_reading_data

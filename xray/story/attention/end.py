@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import (
@@ -31,40 +31,32 @@ from xray.story.attention.factors import (
     list_unit_values,
     name_gate,
 )
-from xray.story.attention.lanes import Part, cut_way
-from xray.story.attention.part_names import CUT_SMALLER, label_cut, label_map
-from xray.story.attention.runs import pads
-from xray.story.attention.ways import MOST_ARROWS
+from xray.story.attention.twins import add_weights, find_twin, name_half, tell_repeated
+from xray.story.attention.ways.lanes import Part, cut_way
+from xray.story.attention.ways.part_names import CUT_SMALLER, label_cut, label_map
+from xray.story.attention.ways.runs import pads
+from xray.story.attention.ways.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
 from xray.story.branches.before_last import find_inner_norm, is_sink_share
-from xray.story.branches.caps import label_scale, list_number, takes_half_off
-from xray.story.branches.feed_forward import SPLITTERS
-from xray.story.branches.others import list_other_way
+from xray.story.branches.convolutions import list_other_way
 from xray.story.branches.rows import PICKS, cuts_across_places
+from xray.story.branches.scored.caps import label_scale, list_number, takes_half_off
 from xray.story.branches.sequences import SPREADING
-from xray.story.charts.chart import (
-    BROAD,
-    Edge,
-    Node,
-    describe_params,
-    draw_inner_norm,
-    steps_at,
-    steps_with_block,
-)
+from xray.story.charts.chart import BROAD, Edge, Node, steps_at
+from xray.story.charts.counted_weights import describe_params, steps_with_block
+from xray.story.charts.norm_chart import draw_inner_norm
 from xray.story.charts.norms_apart import CUT_ANEW
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.experts.chosen_heads import find_gathering
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.turning import is_cut, is_rotary
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 PADDING_OFF = "PADDING CUT OFF"
-WHOLE = CARRYING - SPLITTERS - PICKS
-"""What moves rows and leaves none of them away."""
 
 
 def draw_end(
@@ -207,54 +199,6 @@ def find_drawn(flow: Flow, node: int | None, drawn: Collection[int]) -> int | No
 def gives(flow: Flow, box: Node, node: int) -> bool:
     """Whether a step's numbers are those that its box gives, be they moved since."""
     return flow.carried_from(node) == flow.carried_from(flow.places.get(box.steps[0].id))
-
-
-def find_twin(flow: Flow, site: Site, part: Part) -> Site | None:
-    """The attention of the same queries, keys and mask, but of other values, that a part puts beside the heads."""
-    read = {flow.carried_from(maker) for node in part.nodes for maker in flow.makers[node]}
-    own = list_behind_weights(flow, site)
-    others = (one for one in list_sites(flow) if one is not site and one.weighted_sum in read)
-    return next((one for one in others if own is not None and list_behind_weights(flow, one) == own), None)
-
-
-def list_behind_weights(flow: Flow, site: Site) -> tuple[list[str], set[int | None]] | None:
-    """What a site does from the product of queries and keys to the softmax, and all that is made of outside of it.
-
-    None where this is one of several parts that a step gives: which of them is not known (Qwen's eye).
-    """
-    makers = {flow.carried_from(maker, WHOLE) for node in site.scored for maker in flow.makers[node]}
-    if any(maker is not None and flow.op(maker) in SPLITTERS for maker in makers):
-        return None
-    return [flow.op(node) for node in site.scored], makers - set(site.scored)
-
-
-def add_weights(flow: Flow, twin: Site, node: Node) -> Node:
-    """A box of an attention's chart; that of its weights stands for those of its twin too."""
-    return replace(node, steps=(*node.steps, *steps_at(flow, twin.softmax))) if node.key == "softmax" else node
-
-
-def list_values(flow: Flow, twin: Site) -> list[int]:
-    """The steps that move values, cut and repeat them, before such an attention weighs them; the last one first."""
-    found, here = list[int](), flow.makers[twin.weighted_sum][-1]
-    while here is not None and flow.op(here) in CARRYING | REPEATS and flow.makers[here]:
-        found.append(here)
-        here = flow.makers[here][0]
-    return found
-
-
-def name_half(flow: Flow, twin: Site) -> str:
-    """What such an attention weighs: other values, or another half of them, where they alone are cut (DiffLlama)."""
-    cuts = [node for node in list_values(flow, twin) if flow.op(node) in SPLITTERS]
-    is_half = len(cuts) == 1 and len(flow.steps[cuts[0]].outputs) == 2 and cuts[0] not in twin.key.nodes
-    return "HALF OF V" if is_half else "V"
-
-
-def tell_repeated(flow: Flow, twin: Site) -> tuple[str, ...]:
-    """How often what such an attention weighs is repeated before, if it is."""
-    repeats = [node for node in list_values(flow, twin) if flow.op(node) in REPEATS]
-    before = prod(flow.steps[repeats[-1]].inputs[0].shape) if repeats else 0
-    times = prod(flow.output(repeats[0]).shape) // before if before else 1
-    return (f"the other {name_half(flow, twin).lower().replace('v', 'V')} is repeated ×{times} before",) * (times > 1)
 
 
 def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:

@@ -9,12 +9,13 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DIVISION
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.branches.before_last import name_gate_curve
-from xray.story.charts.chart import Node, Place, describe_params, steps_at
+from xray.story.charts.chart import Node, Place, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.passages.learned_steps import are_fixed
 from xray.story.recognition.between import is_linear, works_on_weights
-from xray.story.recognition.known_values import values_of
 from xray.story.recognition.lengths import divides_by_length
-from xray.story.recognition.scored_parts import Scored
+from xray.story.recognition.score_operands import Scored
+from xray.story.recognition.values.known_values import values_of
 from xray.story.wording import spell_factor
 
 MOST_BEHIND = 300

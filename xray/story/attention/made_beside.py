@@ -9,15 +9,16 @@ from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SI
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.attention.factors import name_factors
-from xray.story.attention.lanes import list_opening
+from xray.story.attention.ways.lanes import list_opening
 from xray.story.body.stages import Branching
 from xray.story.branches.feed_forward import SPLITTERS
-from xray.story.charts.chart import Edge, Node, describe_params
-from xray.story.charts.operations_chart import SAME_WEIGHTS
+from xray.story.charts.chart import Edge, Node
+from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.entrance.inputs import name_argument
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import Region, is_linear, list_reading_data
-from xray.story.recognition.scored_parts import Scored
+from xray.story.recognition.score_operands import Scored
 from xray.story.sentences.of_parts import COUNTED_PLACES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400

@@ -7,28 +7,15 @@ from itertools import pairwise
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SIDE_BY_SIDE, SUMS
 from xray.story.anatomy.attentions import DeformableAttention
-from xray.story.attention.lanes import Part, cut_way, lay_out, list_opening
-from xray.story.attention.part_names import name_part
 from xray.story.attention.square import label_softmax
-from xray.story.attention.ways import MOST_ARROWS, Lane, lane_node
+from xray.story.attention.ways.lanes import Part, cut_way, lay_out, list_opening
+from xray.story.attention.ways.part_names import name_part
+from xray.story.attention.ways.ways import MOST_ARROWS, Lane, lane_node
 from xray.story.body.stages import Branching
-from xray.story.branches.operands import Side
+from xray.story.branches.operands.sides import Side
 from xray.story.branches.sampled import Sampling
-from xray.story.charts.chart import (
-    BROAD,
-    CENTRE,
-    LEFT,
-    RIGHT,
-    RIGHT_TWO,
-    WHOLE,
-    Chart,
-    Edge,
-    Node,
-    Place,
-    describe_params,
-    steps_at,
-    steps_with_block,
-)
+from xray.story.charts.chart import BROAD, CENTRE, LEFT, RIGHT, RIGHT_TWO, WHOLE, Chart, Edge, Node, Place, steps_at
+from xray.story.charts.counted_weights import describe_params, steps_with_block
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.passages.added_places import list_of_sines, name_addition
 from xray.story.sentences.of_parts import FROM_BOX

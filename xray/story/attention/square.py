@@ -6,12 +6,11 @@ from math import prod
 
 from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import SCALINGS, SHAPING
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import HIGHEST, SQUARE, factor_node, is_factor, name_factors, read_alpha
-from xray.story.attention.lanes import Part
 from xray.story.attention.made_beside import (
     Beside,
     Origin,
@@ -27,22 +26,19 @@ from xray.story.attention.made_beside import (
     meets_query,
     name_table_factor,
 )
-from xray.story.attention.shares import draw_mixed, mix_node
+from xray.story.attention.ways.lanes import Part
+from xray.story.attention.ways.shares import draw_mixed, mix_node
+from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.branches.caps import list_cap
-from xray.story.branches.distinctions import list_other_scores
-from xray.story.branches.visible import find_choice
-from xray.story.charts.chart import (
-    WHOLE,
-    Edge,
-    Node,
-    Place,
-    count_given,
-    describe_params,
-    steps_at,
-)
+from xray.story.branches.scored.caps import list_cap
+from xray.story.branches.scored.visible import find_choice
+from xray.story.branches.weighed import list_other_scores
+from xray.story.charts.chart import WHOLE, Edge, Node, Place, steps_at
+from xray.story.charts.counted_weights import count_given, describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
-from xray.story.recognition.scored_parts import FILLS, Scored, list_behind, read_scored, takes_one_of_two
+from xray.story.recognition.addends import list_behind, takes_one_of_two
+from xray.story.recognition.score_operands import Scored
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import (
     HELD_CAP,
     OF_SINES,
@@ -58,7 +54,6 @@ from xray.story.wording import plural
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask", "kept", "mix", "mixed_mask")
-ZEROED = "0 WHERE HIDDEN"
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 OTHER_SCORES = {
     None: "+ SCORES OF ANOTHER ATTENTION",
@@ -348,34 +343,6 @@ def is_broadcast(shape: tuple[int, ...], whole: tuple[int, ...]) -> bool:
     """Whether a tensor of one shape is repeated along some axes to be as large as another."""
     pairs = zip(reversed(shape), reversed(whole), strict=False)
     return shape != whole and len(shape) <= len(whole) and all(one in (1, size) for one, size in pairs)
-
-
-def find_zeroing(flow: Flow, site: Site) -> int | None:
-    """The step behind the softmax that makes what hidden keys got 0; None where none does (CPM-Ant)."""
-    here = next(iter(flow.makers[site.weighted_sum]), None)
-    while here is not None and here != site.softmax:
-        if fills_zeros(flow, here):
-            return here if flow.carried_from(flow.makers[here][0]) == site.softmax else None
-        here = flow.makers[here][0] if flow.op(here) in CARRYING | DROPOUTS | LAYING and flow.makers[here] else None
-    return None
-
-
-def fills_zeros(flow: Flow, node: int) -> bool:
-    """Whether a step fills in 0 where a mask says so: as a number, or as a tensor of one."""
-    if flow.op(node) not in FILLS or len(flow.steps[node].inputs) < 2:
-        return False
-    filled = flow.makers[node][-1] if len(flow.makers[node]) > 2 else None
-    settings = flow.steps[node].settings if filled is None else flow.steps[filled].settings
-    return settings.get("value" if filled is None else "input") == 0
-
-
-def zeroing_node(flow: Flow, zeroing: int, row: int) -> Node:
-    """What hidden keys got is made 0, as in a row that may see nothing at all."""
-    mask, out = flow.steps[zeroing].inputs[1], flow.output(zeroing)
-    steps = (*steps_at(flow, zeroing), *list_dropouts(flow, zeroing))
-    told = "broadcast" if mask.shape != out.shape else ""
-    extra = ", ".join(filter(None, (told, describe_dropout(flow, steps[1:]))))
-    return Node("zeroed", ZEROED, row, SQUARE, steps, out, extra, surface="mask", beside=mask)
 
 
 def label_scores(flow: Flow, site: Site, scales: Sequence[Scored]) -> str:

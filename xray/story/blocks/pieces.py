@@ -14,7 +14,7 @@ from xray.ir.trace import Pass
 from xray.story.blocks.dataless import find_turns, list_uses
 from xray.story.blocks.tree import Tree
 from xray.story.recognition.norms import STRIPPED, Norm, find_norm, name_norm
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 PieceKind = Literal["norm", "rotation", "mask", "angles", "picks", "numbers"]
 WORDS: dict[PieceKind, str] = {

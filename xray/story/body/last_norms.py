@@ -1,15 +1,20 @@
 """The norm behind the last layer of a tower."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SUMS
+from xray.story.anatomy.tree import Norm
+from xray.story.body.layers import Layer
+from xray.story.body.stages import Staging
 from xray.story.recognition.between import is_linear, strip_plain
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.norms import Norm as FoundNorm
+from xray.story.recognition.norms import name_norm
 from xray.story.streams.chains import Chain
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -145,3 +150,48 @@ def strip_pools(flow: Flow, place: int) -> int | None:
     while here is not None and flow.op(here) in POOLINGS and flow.makers[here]:
         here = strip_plain(flow, flow.makers[here][0])
     return here
+
+
+def is_end_of_layer(layers: Sequence[Layer]) -> bool:
+    """Whether the norm behind the last layer ends that: one stands behind the same sublayer of each other (Conformer).
+
+    What comes behind that in one layer alone changes nothing.
+    """
+    last = layers[-1][-1].stage
+    kinds = [branch.part for branch in last.branches]
+    ends = [
+        any(one.stage.norm.is_behind_sum and kinds == [branch.part for branch in one.stage.branches] for one in layer)
+        for layer in layers[:-1]
+    ]
+    return bool(ends) and all(ends) and not last.norm.is_behind_sum
+
+
+def ends_as_another(flow: Flow, chain: Chain, layers: Sequence[Layer], norm: FoundNorm) -> bool:
+    """Whether the block of the last layer holds the norm behind it, and another layer ends with one (Fun-ASR's ear)."""
+    last = layers[-1][-1].stage.norm
+    others = (layer[-1].stage.norm.is_behind_sum for layer in layers[:-1])
+    return not last.is_behind_sum and any(others) and is_of_last_block(flow, chain, norm)
+
+
+def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:
+    """Whether a block that holds the last sum of a chain, and not its first, holds the norm of that too (Fun-ASR).
+
+    One that reads some rows alone, cut off the others, is none of the sum: it is of what works on these (GroupViT).
+    """
+    if prod(flow.output(norm.end).shape) != prod(flow.output(chain.end).shape):
+        return False
+    ends, begins = set(flow.parents(chain.end)), set(flow.parents(chain.joints[0].add))
+    return any(block in ends - begins for block in flow.parents(norm.end))
+
+
+def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:
+    """A stage with the norm that stands behind its sum."""
+    own = staging.stage.norm
+    kind = name_norm(flow, norm)
+    found = Norm(
+        kind if own.place == "none" or kind == own.kind else None,
+        "after" if own.place in ("none", "after") else "both",
+        "both" if own.on == "branch" else "stream",
+        own.adaptive or False,
+    )
+    return replace(staging, stage=replace(staging.stage, norm=found), norms=(*staging.norms, norm))

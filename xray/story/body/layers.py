@@ -16,7 +16,7 @@ from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
 from xray.story.body.widths import list_works, shape_of, width_of
-from xray.story.branches.operands import read_sides
+from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
 

@@ -11,8 +11,9 @@ from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.branches import Recurrence
-from xray.story.anatomy.tree import Boxes, Group, Tower
+from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.passages.bridges import end_of

@@ -6,10 +6,11 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS, SIDE_BY_SIDE
-from xray.story.branches.caps import find_cap, read_factor
+from xray.story.branches.scored.caps import find_cap, read_factor
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.norms import find_norm, is_of_weights
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.norms import find_norm
+from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.scaled_streams import is_by_weights
 
 MOST_MOVES = 12

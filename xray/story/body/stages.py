@@ -21,6 +21,7 @@ from xray.story.anatomy.tree import Norm, Stage
 from xray.story.body.merged import describe_half, split_merged
 from xray.story.body.scale import find_bend_behind, name_scale
 from xray.story.branches.attention import describe_attention
+from xray.story.branches.convolutions import describe_convolution
 from xray.story.branches.distinctions import (
     describe_channels,
     describe_context,
@@ -31,12 +32,12 @@ from xray.story.branches.distinctions import (
     describe_projection,
     is_across_channels,
     multiplies_rows,
-    weighs_no_values,
 )
-from xray.story.branches.others import describe_convolution, describe_recurrence
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
+from xray.story.branches.states import describe_recurrence
 from xray.story.branches.unlearned import describe_fourier, describe_pool
+from xray.story.branches.weighed import weighs_no_values
 from xray.story.experts.experts import describe_experts
 from xray.story.passages.modulation import is_modulated
 from xray.story.recognition.added_rows import AddedRows, find_added_rows
@@ -49,7 +50,8 @@ from xray.story.recognition.between import (
     strip_plain,
 )
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.norms import is_of_weights, name_norm
+from xray.story.recognition.norms import name_norm
+from xray.story.recognition.statistics import is_of_weights
 from xray.story.streams.joints import Joint
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.scaled_streams import list_learned_past, name_factors_past

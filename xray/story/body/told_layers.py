@@ -15,8 +15,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.regrouping import MAP, MOVES, are_spread, follow, list_moves
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.beside_layers import Span
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
-from xray.story.anatomy.tree import Group, Span
+from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.branches.feed_forward import SPLITTERS

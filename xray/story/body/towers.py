@@ -2,15 +2,26 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.tree import EntrancePart, Group, Norm, Tower
-from xray.story.body.last_norms import goes_past, is_of_keys, is_of_way_on, is_used, last_norm, norm_within_skip
+from xray.story.anatomy.beside_layers import EntrancePart
+from xray.story.anatomy.tree import Group, Tower
+from xray.story.body.last_norms import (
+    ends_as_another,
+    goes_past,
+    is_end_of_layer,
+    is_of_keys,
+    is_of_last_block,
+    is_of_way_on,
+    is_used,
+    last_norm,
+    norm_within_skip,
+    take_norm,
+)
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
 from xray.story.body.numbered import read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
@@ -268,51 +279,6 @@ def list_breaks(flow: Flow, bridges: Sequence[Bridging], layers: Sequence[Layer]
     if len(places) == 1 < len(layers) - 1:
         return places
     return [place for place in places if shape_of(flow, layers[place - 1]) != shape_of(flow, layers[place])]
-
-
-def is_end_of_layer(layers: Sequence[Layer]) -> bool:
-    """Whether the norm behind the last layer ends that: one stands behind the same sublayer of each other (Conformer).
-
-    What comes behind that in one layer alone changes nothing.
-    """
-    last = layers[-1][-1].stage
-    kinds = [branch.part for branch in last.branches]
-    ends = [
-        any(one.stage.norm.is_behind_sum and kinds == [branch.part for branch in one.stage.branches] for one in layer)
-        for layer in layers[:-1]
-    ]
-    return bool(ends) and all(ends) and not last.norm.is_behind_sum
-
-
-def ends_as_another(flow: Flow, chain: Chain, layers: Sequence[Layer], norm: FoundNorm) -> bool:
-    """Whether the block of the last layer holds the norm behind it, and another layer ends with one (Fun-ASR's ear)."""
-    last = layers[-1][-1].stage.norm
-    others = (layer[-1].stage.norm.is_behind_sum for layer in layers[:-1])
-    return not last.is_behind_sum and any(others) and is_of_last_block(flow, chain, norm)
-
-
-def is_of_last_block(flow: Flow, chain: Chain, norm: FoundNorm) -> bool:
-    """Whether a block that holds the last sum of a chain, and not its first, holds the norm of that too (Fun-ASR).
-
-    One that reads some rows alone, cut off the others, is none of the sum: it is of what works on these (GroupViT).
-    """
-    if prod(flow.output(norm.end).shape) != prod(flow.output(chain.end).shape):
-        return False
-    ends, begins = set(flow.parents(chain.end)), set(flow.parents(chain.joints[0].add))
-    return any(block in ends - begins for block in flow.parents(norm.end))
-
-
-def take_norm(flow: Flow, staging: Staging, norm: FoundNorm) -> Staging:
-    """A stage with the norm that stands behind its sum."""
-    own = staging.stage.norm
-    kind = name_norm(flow, norm)
-    found = Norm(
-        kind if own.place == "none" or kind == own.kind else None,
-        "after" if own.place in ("none", "after") else "both",
-        "both" if own.on == "branch" else "stream",
-        own.adaptive or False,
-    )
-    return replace(staging, stage=replace(staging.stage, norm=found), norms=(*staging.norms, norm))
 
 
 def is_opening(stagings: Sequence[Staging]) -> bool:

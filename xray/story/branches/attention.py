@@ -4,21 +4,20 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
+from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
+from xray.ir.flow.operation_kinds import SHAPING
 from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
-from xray.story.branches.caps import (
-    are_unscaled,
-    count_sloped,
-    name_mixed_heads,
-    name_mixed_norm,
-    name_taken_off,
-    read_added_of_values,
+from xray.story.branches.convolutions import (
+    count_before,
+    count_convolved,
+    count_mixed_anew,
+    count_mixed_before,
+    list_mixed_back,
 )
-from xray.story.branches.distinctions import are_twins, count_apart, name_earlier_scores
+from xray.story.branches.heads import count_d_k, count_heads, count_key_heads, is_weighed_last
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_aside,
@@ -36,27 +35,16 @@ from xray.story.branches.lengths import (
     read_set_window,
     read_unfolded,
 )
-from xray.story.branches.operands import (
+from xray.story.branches.operands.sides import (
     Side,
-    count_turned,
     find_norm_of,
-    is_narrowed,
     is_plain,
     name_kind,
     name_normed,
-    name_turned_pairs,
     read_latent,
-    read_rotary,
     read_sides,
-    read_turn_length,
 )
-from xray.story.branches.others import (
-    count_before,
-    count_convolved,
-    count_mixed_anew,
-    count_mixed_before,
-    list_mixed_back,
-)
+from xray.story.branches.operands.turned import count_turned, name_turned_pairs, read_rotary, read_turn_length
 from xray.story.branches.rows import (
     count_of_first,
     count_shifted,
@@ -67,8 +55,16 @@ from xray.story.branches.rows import (
     rolls_places,
     swaps_places,
 )
-from xray.story.branches.scores import read_own_future, read_scores
-from xray.story.branches.visible import (
+from xray.story.branches.scored.caps import (
+    are_unscaled,
+    count_sloped,
+    name_mixed_heads,
+    name_mixed_norm,
+    name_taken_off,
+    read_added_of_values,
+)
+from xray.story.branches.scored.scores import read_own_future, read_scores
+from xray.story.branches.scored.visible import (
     chooses_all,
     chooses_none,
     count_kept_for,
@@ -77,10 +73,11 @@ from xray.story.branches.visible import (
     find_choice,
     read_most_chosen,
 )
+from xray.story.branches.weighed import are_twins, count_apart, name_earlier_scores
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
-from xray.story.recognition.between import Region, follow_turned, is_linear, width_in, width_out
+from xray.story.recognition.between import Region, follow_turned, is_linear
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import (
     find_learned_turns,
@@ -259,107 +256,6 @@ def chooses_queries(flow: Flow, query: Side) -> bool:
     """Whether of all queries some alone ask, because they scored best: the other places look at none (Informer)."""
     given = ((flow.steps[node].inputs[0].shape, node) for node in query.nodes if picks_best(flow, node))
     return any(prod(flow.output(node).shape) < prod(shape) for shape, node in given)
-
-
-def is_weighed_last(flow: Flow, site: Site) -> bool:
-    """Whether values stand before the weights in the product, so that their width is not the last axis of it."""
-    makers = flow.makers[site.weighted_sum]
-    weights = {site.softmax, *site.weighed}
-    if flow.op(site.weighted_sum) == "einsum" or len(makers) < 2:
-        return False
-    return flow.carried_from(makers[1], CARRYING | DROPOUTS) in weights
-
-
-def count_d_k(flow: Flow, site: Site) -> int | None:
-    """How many numbers of a query meet as many of a key: those of the axis that the product sums over."""
-    query, key = site.query.end.shape, site.key.end.shape
-    if flow.op(site.scores) == "einsum":
-        return query[-1] if query[-1] == key[-1] else None
-    return query[-2 if has_keys_first(flow, site) else -1]
-
-
-def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
-    """How many heads there are: as many as their outputs, laid side by side, are wide; else as the scores have."""
-    scores = flow.output(site.scores).shape
-    if site.output is not None and d_v:
-        width = width_in(flow, site.output) or 0
-        if (
-            width % d_v == 0
-            and width // d_v
-            and any(
-                prod(scores[first:last]) == width // d_v or width == d_v
-                for first in range(len(scores) - 2)
-                for last in range(first + 1, len(scores) - 1)
-            )
-        ):
-            return width // d_v
-        if width % d_v == 0 and len(scores) == 3 and scores[0] % (width // d_v) == 0:
-            return width // d_v
-        if width % d_v == 0 and is_cut_into(flow, site, width // d_v, d_v):
-            return width // d_v
-    if len(scores) == 4:
-        return scores[1]
-    if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
-        return None
-    return 1 if site.output is not None else count_cut_queries(flow, site)
-
-
-def count_cut_queries(flow: Flow, site: Site) -> int | None:
-    """How many heads queries were cut into before those of all sequences became one axis (VITS); None of no such."""
-    rows, end = flow.steps[site.query.nodes[0]].inputs[0].shape if site.query.nodes else (), site.query.end.shape
-    heads, rest = divmod(end[0], rows[0] if len(rows) == len(("batch", "rows", "width")) else end[0])
-    laid = {flow.output(node).shape for node in site.query.nodes}
-    return heads if heads > 1 and not rest and (end[0] // heads, heads, *end[1:]) in laid else None
-
-
-def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:
-    """Whether what the heads found lay in so many rows of that width beside each other, before it was one (Longformer).
-
-    So it does where heads of all sequences are one axis of the scores, and pieces of their rows another one.
-    """
-    laid = (flow.output(node).shape for node in site.concat if flow.op(node) in CARRYING)
-    first = flow.output(site.scores).shape[0]
-    return first > heads > 1 and first % heads == 0 and any(one[-1:] == (d_v,) and heads in one[:-1] for one in laid)
-
-
-def count_key_heads(
-    flow: Flow, site: Site, query: Side, key: Side, value: Side, heads: int | None, d_k: int | None, d_v: int
-) -> int | None:
-    """How many heads of keys and values there are: as many as their own linear layer is wide enough for."""
-    if heads is None or d_k is None:
-        return None
-    if len(key.projections) > 1 and is_narrowed(flow, key):
-        return heads
-    repeated = count_repeats(flow, key)
-    if repeated is not None and repeated > 1:
-        return heads // repeated if heads % repeated == 0 else None
-    if key.last is None:
-        return key.end.shape[1] if len(key.end.shape) == 4 and heads % max(key.end.shape[1], 1) == 0 else None
-    width = width_out(flow, key.last)
-    if query.last == key.last != value.last:
-        return width // d_k - heads if width % d_k == 0 and width > heads * d_k else None
-    if query.last == key.last == value.last:
-        rest = width - heads * d_k
-        return rest // (d_k + d_v) if rest % (d_k + d_v) == 0 and rest > 0 else None
-    if key.last == value.last:
-        return width // (d_k + d_v) if width % (d_k + d_v) == 0 else None
-    if repeated is None and len(key.end.shape) == 4 and key.end.shape[1] == heads:
-        return heads  # keys may be laid together of several layers (Conditional DETR)
-    return width // d_k if width % d_k == 0 and width >= d_k else None
-
-
-def count_repeats(flow: Flow, side: Side) -> int | None:
-    """By how much keys are repeated for the queries that share them; None if they are not.
-
-    What is repeated before the linear layer that makes keys are rows, as for several streams.
-    """
-    for node in side.nodes if side.last is None else [one for one in side.nodes if one > side.last]:
-        step = flow.steps[node]
-        if step.op in REPEATS and step.inputs and step.outputs and node not in side.projections:
-            before, after = prod(step.inputs[0].shape), prod(step.outputs[0].shape)
-            if before and after > before and len(step.inputs[0].shape) >= 4:
-                return after // before
-    return None
 
 
 def has_sinks(flow: Flow, site: Site) -> bool:

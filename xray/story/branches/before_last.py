@@ -8,10 +8,10 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import NormKind
-from xray.story.branches.caps import name_bend
+from xray.story.branches.scored.caps import name_bend
+from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import Region, is_linear
 from xray.story.recognition.norms import Norm, find_norm, name_norm
-from xray.story.recognition.scored_parts import list_behind
 
 
 def find_gate(flow: Flow, site: Site, region: Region) -> int | None:

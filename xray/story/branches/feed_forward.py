@@ -20,8 +20,8 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import data_input, is_product
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
-from xray.story.branches.caps import name_bend
-from xray.story.branches.others import count_groups
+from xray.story.branches.convolutions import count_groups
+from xray.story.branches.scored.caps import name_bend
 from xray.story.experts.held_gates import find_held
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places

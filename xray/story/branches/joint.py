@@ -6,7 +6,7 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
-from xray.story.branches.operands import Side
+from xray.story.branches.operands.sides import Side
 from xray.story.recognition.between import Region, is_linear
 from xray.story.recognition.turning import is_rotary
 

@@ -15,14 +15,15 @@ from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import VISIBLE
 from xray.ir.turns import swaps_last_two
-from xray.story.branches.operands import Side
-from xray.story.branches.scores import Cells, mark_hidden, read_squares
+from xray.story.branches.operands.sides import Side
+from xray.story.branches.scored.hiding import Cells
+from xray.story.branches.scored.scores import mark_hidden, read_squares
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
-from xray.story.recognition.known_values import keep_hiding
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.recognition.value_rules import LOW
-from xray.story.recognition.value_shapes import number, numbers, read_slices
+from xray.story.recognition.values.known_values import keep_hiding
+from xray.story.recognition.values.value_rules import LOW
+from xray.story.recognition.values.value_shapes import number, numbers, read_slices
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""

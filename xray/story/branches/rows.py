@@ -14,14 +14,14 @@ from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
-from xray.story.branches.operands import Side
+from xray.story.branches.operands.sides import Side
 from xray.story.entrance.inputs import name_argument
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, list_reading_data
-from xray.story.recognition.known_values import values_of
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.recognition.value_shapes import numbers
+from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.values.value_shapes import numbers
 
 SWAPS = frozenset({"flip", "roll"})
 PICKS = frozenset({"index", "select", "index_select", "narrow", "slice"})

@@ -10,8 +10,9 @@ from xray.story.anatomy.branches import FourierMixing, PoolMixing
 from xray.story.passages.channels import OVER_CHANNELS, find_channels, find_channels_ahead, follow, step_back
 from xray.story.passages.pools import name_way, read_kernel, read_setting
 from xray.story.recognition.between import Region
-from xray.story.recognition.norms import find_norm, is_of_weights
-from xray.story.recognition.value_shapes import numbers
+from xray.story.recognition.norms import find_norm
+from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.values.value_shapes import numbers
 
 FOURIER = {"fft_fft": 1, "fft_fft2": 2, "fft_fftn": None}
 """Fourier transforms, each with how many of the last axes it goes along where it is not told: None for all."""

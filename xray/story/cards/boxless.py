@@ -25,7 +25,8 @@ from xray.story.passages.bridges import list_between
 from xray.story.regions.past_boxes import list_drawn, list_leaving
 from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
-from xray.story.sheet.planning import Panel, list_around_layers
+from xray.story.sheet.layer_blocks import list_around_layers
+from xray.story.sheet.planning import Panel
 
 Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 """Steps that stand in no box, with the part that they belong to and their pass."""

@@ -8,7 +8,7 @@ from xray.story.facts.masks import read_cells
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.sentences.of_masks import list_letters
 from xray.story.shapes import hue
-from xray.story.sheet.placing import CONDITION
+from xray.story.sheet.canvas.look import CONDITION
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import fit_text
 

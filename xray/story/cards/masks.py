@@ -10,8 +10,8 @@ from xray.story.cards.told import Told
 from xray.story.charts.chart import Node
 from xray.story.charts.stage_names import name_branch
 from xray.story.shapes import read_shape
-from xray.story.sheet.placing import Look
-from xray.story.sheet.tooltip import describe
+from xray.story.sheet.canvas.look import Look
+from xray.story.sheet.canvas.tooltip import describe
 
 
 def draw_mask_cards(told: Told, canvas: Canvas, top: float) -> float:

@@ -2,7 +2,7 @@
 
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told
-from xray.story.sheet.placing import draw_station
+from xray.story.sheet.canvas.placing import draw_station
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import wrap
 

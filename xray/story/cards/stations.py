@@ -18,7 +18,7 @@ from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import read_sizes
 from xray.story.regions.flanked import is_flanked, what_loops
 from xray.story.sentences.of_ends import Leaving, describe_again, describe_entrance, describe_exit
-from xray.story.sentences.of_stations import describe_stage
+from xray.story.sentences.stations.of_stages import describe_stage
 from xray.story.sheet.columns import Column, list_links
 from xray.story.sheet.planning import Panel
 

@@ -8,7 +8,7 @@ from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.canvas import Canvas, words
 from xray.story.charts.chart import Node
-from xray.story.sheet.placing import Look
+from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.planning import Frame
 from xray.story.type_sizes import LABEL, NOTE
 from xray.story.wording import wrap

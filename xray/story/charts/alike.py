@@ -8,9 +8,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, name_weights
 from xray.story.body.stages import Staging
-from xray.story.branches.caps import read_factor
-from xray.story.charts.chart import Chart, Node, describe_params
-from xray.story.charts.operation_labels import label_step
+from xray.story.branches.scored.caps import read_factor
+from xray.story.charts.chart import Chart, Node
+from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import describe_own_beside

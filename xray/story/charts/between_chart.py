@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, LOOKUPS, REPEATS
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Stage
 from xray.story.body.stages import Branching, Staging
-from xray.story.branches.caps import label_scale, read_factor
+from xray.story.branches.scored.caps import label_scale, read_factor
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -21,22 +21,23 @@ from xray.story.charts.chart import (
     Node,
     add_above,
     chart_alone,
-    describe_params,
     join_beside,
     name_learned,
     stack_charts,
     steps_at,
 )
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.stage_names import name_branch
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.passages.added_places import ADDED_UP, learned_source
 from xray.story.passages.joined_rows import label_joined_rows, label_learned_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.norms import name_norm
-from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND, describe_elsewhere, describe_source
+from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND
 from xray.story.sentences.of_rows import OtherRows, describe_others
+from xray.story.sentences.of_ways_past import describe_elsewhere, describe_source
 from xray.story.streams.put_beside import RowsBeside
 from xray.story.streams.rejoined_rows import RejoinedRows
 from xray.story.streams.shortcuts import find_any_norm

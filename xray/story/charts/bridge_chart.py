@@ -7,10 +7,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
 from xray.story.body.towers import Towering
-from xray.story.branches.others import looks_back
+from xray.story.branches.convolutions import looks_back
 from xray.story.charts.between_chart import chart_added, chart_put_beside, name_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import find_cut as find_cut_axis
 from xray.story.entrance.cut_rows import label_cut_rows, label_longer, label_padded

@@ -7,11 +7,11 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SIDE_BY_SIDE, WAVES
 from xray.ir.records import TensorRecord
-from xray.story.branches.caps import name_times, read_factor
+from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Edge, Node
-from xray.story.charts.drawn_steps import is_substance
-from xray.story.charts.operation_labels import label_step
-from xray.story.charts.operations_chart import chart_operations, spread
+from xray.story.charts.steps.drawn_steps import is_substance
+from xray.story.charts.steps.operation_labels import label_step
+from xray.story.charts.steps.operations_chart import chart_operations, spread
 from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.conditions import Conditioning, list_given, name_source
 

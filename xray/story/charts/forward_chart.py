@@ -20,20 +20,20 @@ from xray.story.charts.chart import (
     Node,
     add_above,
     chart_alone,
-    describe_params,
-    draw_inner_norm,
     stack_charts,
     steps_at,
 )
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.norm_chart import draw_inner_norm
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
-from xray.story.passages.bridges import ROWS_BESIDE
+from xray.story.passages.joined_rows import ROWS_BESIDE
 from xray.story.passages.learned_steps import list_bias
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import ends_turns, find_any_norm
 
 AXES_SWAPPED = "AXES SWAPPED"

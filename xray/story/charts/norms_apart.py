@@ -12,8 +12,9 @@ from xray.ir.flow.projections import data_input
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.branches.joint import ANOTHER
-from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, chart_alone, describe_params, steps_at
-from xray.story.charts.operations_chart import spread
+from xray.story.charts.chart import BROAD, MIDDLE, Chart, Edge, Node, chart_alone, steps_at
+from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.steps.operations_chart import spread
 from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.ordered_rows import RESHAPES
 from xray.story.recognition.between import is_linear

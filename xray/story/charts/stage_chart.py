@@ -1,11 +1,10 @@
 """The chart of a stage: its norms, its branches, one above or beside the other, and the sum that ends it."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, SIDE_BY_SIDE, SUMS, TURNS
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import (
@@ -18,7 +17,6 @@ from xray.story.anatomy.branches import (
     PoolMixing,
     Unknown,
 )
-from xray.story.anatomy.tree import Norm as NormFacts
 from xray.story.attention.apart import (
     chart_copied,
     chart_of_before,
@@ -31,51 +29,46 @@ from xray.story.attention.apart import (
 )
 from xray.story.attention.chart import chart_attention
 from xray.story.attention.curved import name_curved_steps, tell_mask
-from xray.story.attention.lanes import list_opening
-from xray.story.attention.part_names import AND_MORE, ONE_LINEAR, PLACES_MIXED
 from xray.story.attention.sampled import chart_sampling
+from xray.story.attention.ways.lanes import list_opening
+from xray.story.attention.ways.part_names import AND_MORE, ONE_LINEAR, PLACES_MIXED
 from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_ending
-from xray.story.branches.caps import label_scale
 from xray.story.branches.lengths import read_mixing
-from xray.story.branches.rows import count_of_before
+from xray.story.branches.scored.caps import label_scale
 from xray.story.charts.between_chart import chart_beside, fill_between, lead_past, lead_pieces, spell_lengths
 from xray.story.charts.chart import (
     BROAD,
-    MIDDLE,
     Chart,
     Edge,
     Node,
     chart_alone,
-    describe_params,
     join_beside,
     stack_charts,
     steps_at,
     with_remarks,
 )
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.forward_chart import AXES_SWAPPED, chart_forward, put_on_turn
-from xray.story.charts.norms_apart import chart_joined, find_joined_tower, hold_moves, lead_norms
-from xray.story.charts.operation_labels import WEIGHED_FIRST, label_step, name_factors, tell_groups
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.norm_chart import chart_gate, chart_norm, chart_own_gate, is_opening, join_norms, list_begun_norm
+from xray.story.charts.norms_apart import chart_joined, hold_moves, lead_norms
+from xray.story.charts.rows_chart import chart_added, chart_gather, chart_since, chart_spread
+from xray.story.charts.steps.operation_labels import label_step
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.charts.sum_chart import add_sum, chart_picked
 from xray.story.entrance.cut_rows import label_cut_rows
-from xray.story.exits.handed_rows import name_rows
 from xray.story.experts.experts_chart import chart_experts
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.modulation import find_beside_gate, list_modulation
-from xray.story.passages.norm_factors import list_own_gate
-from xray.story.recognition.added_rows import AddedRows
-from xray.story.recognition.between import is_linear, list_reading_data, projections_in, strip_plain
-from xray.story.recognition.mixed_streams import Mixing, Weighing
-from xray.story.recognition.norms import Norm, find_norm, is_learned_gate, is_parted, is_weighed_twice, name_norm
-from xray.story.sentences.of_parts import BY_ATTENTION, LED_IN, MADE_OF, describe_box
+from xray.story.recognition.between import is_linear, list_reading_data, projections_in
+from xray.story.recognition.mixed_streams import Weighing
+from xray.story.recognition.norms import Norm, is_learned_gate
+from xray.story.sentences.of_parts import LED_IN
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
-from xray.story.streams.joints import Joint
 from xray.story.streams.put_beside import lie_end_to_end
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
-from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 
@@ -204,55 +197,6 @@ def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
 def lead_by_gates(chart: Chart, made: Sequence[str]) -> Chart:
     """The chart in which gates are made of the stream too, and what a branch made goes by them to the sum."""
     return replace(chart, edges=(*chart.edges, *(Edge(one, "add") for one in made)), feet=(*chart.feet, "gates"))
-
-
-def chart_gather(flow: Flow, mixing: Mixing) -> Chart:
-    """Several streams weighed and added up to the one row that a branch works on, as a chart of its own."""
-    label, extra = f"{mixing.count} STREAMS INTO ONE", describe_params(flow, *mixing.weights, mixing.gather)
-    places = (mixing.gather, *mixing.weights, mixing.gather)
-    node = Node("gather", label, 0, BROAD, steps_at(flow, *places), flow.output(mixing.gather), extra)
-    return chart_alone(node)
-
-
-def chart_spread(flow: Flow, mixing: Mixing) -> Chart:
-    """One row given back to every stream as a chart of its own."""
-    label = f"ONE INTO {mixing.count} STREAMS"
-    node = Node("spread", label, 0, BROAD, steps_at(flow, mixing.spread), flow.output(mixing.spread))
-    return chart_alone(node)
-
-
-def chart_since(flow: Flow, joint: Joint) -> Chart:
-    """What a branch reads that began before other sums, as a chart of its own: the stream, or what a norm made."""
-    start = joint.region.start or 0  # it is a sum, or a norm behind one
-    norm = find_any_norm(flow, start) if joint.normed else None
-    kind = None if norm is None else name_norm(flow, norm)
-    what = "STREAM" if norm is None else f"{kind.upper()} NORM" if kind else "NORM"
-    label = f"{what} BEFORE THE LAST {joint.since} SUMS"
-    places = (start,) if norm is None else (start, *(node for node in norm.nodes if node != start))
-    remark = describe_box("since", None)
-    return chart_alone(Node("since", label, 0, BROAD, steps_at(flow, *places), flow.output(start), remark=remark))
-
-
-def chart_added(flow: Flow, added: AddedRows) -> Chart:
-    """Rows worked out of the stream and put beside it, as a chart of its own."""
-    label = "WITH ONE MORE ROW" if added.count == 1 else f"WITH {added.count:,} MORE ROWS"
-    extra = describe_params(flow, *(node for node in added.nodes if flow.is_leaf(node)))
-    places = (added.join, *sorted(added.nodes - {added.join}))
-    told = tuple(tell_added(flow, added))
-    node = Node("added", label, 0, BROAD, steps_at(flow, *places), flow.output(added.join), extra, told=told)
-    return chart_alone(node)
-
-
-def tell_added(flow: Flow, added: AddedRows) -> Iterator[str]:
-    """Which row of each sequence rows beside a stream are made of, and how many of them look at each other (X-CLIP)."""
-    read = {name_rows(flow, node) for node in added.nodes if flow.is_leaf(node)} - {""}
-    if len(read) == 1:
-        yield MADE_OF.format(row=read.pop().lower())
-    looking = [flow.output(site.softmax).shape for site in list_sites(flow) if site.softmax in added.nodes]
-    if looking:
-        sequences, *_, queries, keys = looking[0]
-        are_all = len(looking) == 1 and sequences * keys == flow.output(added.join).shape[0] * added.count
-        yield BY_ATTENTION + f": {keys:,} look at each other" * (are_all and queries == keys > 1)
 
 
 def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
@@ -398,72 +342,3 @@ def stands_for(chart: Chart, flow: Flow, node: int | None) -> bool:
     """Whether a box of a chart stands for a step; not the norm to which a factor behind it seems to belong."""
     boxes = (box for box in chart.nodes if box.key != "closing")
     return node is not None and any(step is flow.steps[node] for box in boxes for step in box.steps)
-
-
-def list_begun_norm(flow: Flow, found: Branching) -> set[int]:
-    """The last steps of a norm in which a branch begins: the stream before it ends with the norm, and shows it."""
-    norms = (find_norm(flow, node) for node in found.region.inner)
-    return {node for norm in norms if norm is not None and found.region.start in norm.nodes for node in norm.nodes}
-
-
-def chart_gate(flow: Flow, gate: int) -> Chart:
-    """A gate at the end of a branch as a chart of its own."""
-    node = Node("gated", "× GATE", 0, BROAD, steps_at(flow, gate), flow.output(gate))
-    return chart_alone(node)
-
-
-def is_opening(flow: Flow, norm: Norm, staging: Staging) -> bool:
-    """Whether a norm stands at the beginning of the branches."""
-    start = staging.joints[0].stream
-    inside = any(norm.end in joint.region.inner for joint in staging.joints)
-    origin = strip_plain(flow, norm.origin)
-    if not inside or origin == start or origin is None or origin not in staging.joints[0].region.inner:
-        return inside
-    return count_of_before(flow, origin) > 0 or find_joined_tower(flow, staging, norm) is not None
-
-
-def join_norms(norms: list[Norm]) -> list[Norm]:
-    """One norm for several that are the same up to where each branch multiplies it by a number (Falcon-H1)."""
-    common = set[int].intersection(*(set(norm.nodes) for norm in norms)) if len(norms) > 1 else set[int]()
-    return [replace(norms[0], end=max(common), nodes=tuple(sorted(common)))] if common else norms
-
-
-def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
-    """A norm as a chart of its own."""
-    extra = describe_params(flow, norm.end, *norm.nodes)
-    kind = name_norm(flow, norm)
-    groups = tell_groups(flow, norm) if kind else ""
-    label = f"{WEIGHED_FIRST * norm.weighs_first}{kind.upper()} NORM{groups}" if kind else "NORM"
-    label += " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
-    label += name_factors(flow, norm) if key == "opening" else ""  # behind a branch it has a box of its own
-    label = f"{label}, ITS OWN FOR EACH OF TWO KINDS OF ROWS" if is_parted(flow, norm) else label
-    modulation = list_modulation(flow, norm)
-    if modulation:
-        label = f"{label}, {name_modulation(flow, modulation)}"
-    clamped = [norm.origin] if key == "opening" and norm.origin is not None and flow.op(norm.origin) in CLAMPS else []
-    node = Node(
-        key,
-        f"CLAMP + {label}" if clamped else label,
-        0,
-        (0.5, 0.4) if wide else BROAD if modulation else MIDDLE,
-        steps_at(flow, *reversed(modulation), norm.end, *(node for node in norm.nodes if node != norm.end), *clamped),
-        flow.output(modulation[-1] if modulation else norm.end),
-        extra,
-        describe_box("norm", NormFacts(kind, None, adaptive=bool(modulation))),
-    )
-    return chart_alone(node)
-
-
-def chart_own_gate(flow: Flow, staging: Staging, norm: Norm, chart: Chart) -> Chart:
-    """The chart above the gate by which what its norm makes is multiplied, where there is one."""
-    gate = list_own_gate(flow, norm, staging.joints[-1].region.inner)
-    if not gate or not all(isinstance(one.branch, Looking | Experts) for one in staging.branches):
-        return chart
-    below = chart_operations(flow, gate, gate[-1], {gate[-1]: "× GATE"}, "own", begins=[norm.end])
-    return chart if below is None else stack_charts(below, chart)
-
-
-def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
-    """What is done to what a norm makes, by what stands beside it."""
-    told = ["SHIFTED" if flow.op(node) in SUMS else "SCALED" for node in modulation]
-    return " AND ".join(dict.fromkeys(told))

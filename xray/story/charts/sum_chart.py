@@ -12,21 +12,14 @@ from xray.story.anatomy.branches import Convolution, Experts, FeedForward, PoolM
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_own_bend
 from xray.story.body.towers import Towering
-from xray.story.branches.caps import SCALE, label_scale
+from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.alike import list_convolutions
 from xray.story.charts.between_chart import name_parted
-from xray.story.charts.chart import (
-    BROAD,
-    Chart,
-    Edge,
-    Node,
-    chart_alone,
-    describe_params,
-    steps_at,
-)
+from xray.story.charts.chart import BROAD, Chart, Edge, Node, chart_alone, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
-from xray.story.charts.operation_labels import label_step
 from xray.story.charts.stage_names import name_stage
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.entrance.tables import table_rows
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.held_factors import list_shift
@@ -41,11 +34,9 @@ from xray.story.sentences.of_parts import (
     LOOKED_UP,
     OF_EARLIER,
     OF_LONGER,
-    describe_added,
     describe_box,
-    describe_past,
-    describe_taken,
 )
+from xray.story.sentences.of_ways_past import describe_added, describe_past, describe_taken
 from xray.story.streams.joints import Joint
 from xray.story.streams.put_back import find_put_back
 from xray.story.streams.scaled_streams import (

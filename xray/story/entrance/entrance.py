@@ -20,7 +20,8 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import EntrancePart, Reads
+from xray.story.anatomy.beside_layers import EntrancePart
+from xray.story.anatomy.tree import Reads
 from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
 from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
@@ -47,7 +48,7 @@ from xray.story.recognition.between import is_linear, is_scale, list_reading_dat
 from xray.story.recognition.chosen_rows import list_choice
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import Resampler, find_resamplers
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.joints import find_longest_part
 from xray.story.streams.shortcuts import find_any_norm
 

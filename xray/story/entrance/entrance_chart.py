@@ -8,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
 from xray.ir.flow.regrouping import LAYING, find_patches, find_stacked
 from xray.story.body.towers import Towering
-from xray.story.branches.caps import name_times, read_factor
+from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import (
     MIDDLE,
     Chart,
@@ -18,13 +18,13 @@ from xray.story.charts.chart import (
     chart_alone,
     chart_learned,
     chart_rows,
-    describe_params,
     steps_at,
 )
-from xray.story.charts.drawn_steps import is_substance
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, tell_dropped
-from xray.story.charts.operation_labels import label_step
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.drawn_steps import is_substance
+from xray.story.charts.steps.operation_labels import label_step
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
 from xray.story.entrance.entry_labels import (
     CLEARED,
@@ -58,7 +58,7 @@ from xray.story.passages.ordered_rows import (
 from xray.story.recognition.between import is_scale, list_reading_data
 from xray.story.recognition.chosen_rows import list_by_highest, list_one_of_two
 from xray.story.recognition.resamplers import Resampler
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.shortcuts import find_any_norm
 

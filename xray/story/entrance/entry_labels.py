@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
-from xray.story.branches.caps import read_factor
+from xray.story.branches.scored.caps import read_factor
 from xray.story.entrance.columns import label_channel, label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
     RESHAPES,
@@ -46,10 +46,10 @@ from xray.story.passages.channels import MASKED, find_channels, find_channels_ah
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
 from xray.story.passages.pools import label_neighbours, lays_neighbours
+from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
 from xray.story.recognition.chosen_rows import ask_id, list_one_of_two, name_row_of_id
-from xray.story.recognition.norms import is_of_weights
-from xray.story.recognition.scored_parts import is_given
+from xray.story.recognition.statistics import is_of_weights
 from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 

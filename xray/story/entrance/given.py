@@ -21,17 +21,9 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.anatomy.tree import Reads
 from xray.story.body.towers import Towering
-from xray.story.branches.others import looks_back
-from xray.story.charts.chart import (
-    LEFT_HALF,
-    MIDDLE,
-    RIGHT_HALF,
-    Chart,
-    Edge,
-    Node,
-    count_given,
-    name_learned,
-)
+from xray.story.branches.convolutions import looks_back
+from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned
+from xray.story.charts.counted_weights import count_given
 from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
 from xray.story.entrance.inputs import count_arguments, is_held_inside, list_worked_out, may_be_same, name_own
 from xray.story.entrance.shared_ids import find_shared_ids

@@ -19,13 +19,13 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.regrouping import LAYING, MAP, find_patches
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
-from xray.story.branches.visible import FILLED
+from xray.story.branches.scored.visible import FILLED
 from xray.story.entrance.tables import MOVING, looks_up_places
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import lays_neighbours
 from xray.story.recognition.between import ONES, is_linear
 from xray.story.recognition.chosen_rows import is_drawn
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
 PICTURED = frozenset({"height", "width"})

@@ -19,11 +19,12 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.charts.chart import Chart, Node, count_own
+from xray.story.charts.chart import Chart, Node
+from xray.story.charts.counted_weights import count_own
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
 from xray.story.recognition.chosen_rows import STANDING, is_of_ids
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.wording import plural
 
 Table = tuple[str, tuple[int, ...]]

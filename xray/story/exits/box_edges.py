@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DIFFERENCES, SUMS
-from xray.story.branches.caps import read_factor
+from xray.story.branches.scored.caps import read_factor
 
 EDGES = "EDGES OF BOXES: ± HALF THEIR SIZE"
 SIDES = 4

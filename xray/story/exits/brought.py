@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.body.towers import Towering
 from xray.story.charts.chart import Chart, Edge, Node
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.entrance.entry_labels import label_entry
 from xray.story.entrance.given import INPUTS
 from xray.story.recognition.between import Region, is_linear, list_reading_data

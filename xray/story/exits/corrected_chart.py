@@ -7,8 +7,9 @@ from itertools import pairwise
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SUMS, WAVES
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import Chart, Edge, Node, Place, describe_params, steps_at
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.chart import Chart, Edge, Node, Place, steps_at
+from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.passages.added_places import OF_SINES
 from xray.story.recognition.between import is_linear
 from xray.story.streams.corrected import SIDES, Correction, adds_to_boxes, is_boxes

@@ -12,44 +12,38 @@ from xray.ir.trace import SAME_WEIGHTS, Step
 from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
-from xray.story.branches.caps import name_cap, name_times, read_factor
-from xray.story.charts.chart import (
-    BROAD,
-    Chart,
-    Edge,
-    Node,
-    add_above,
-    count_given,
-    describe_params,
-    steps_at,
-)
-from xray.story.charts.drawn_steps import MOST_AT_ALL
-from xray.story.charts.operation_labels import find_laid, label_step
-from xray.story.charts.operations_chart import chart_operations
-from xray.story.charts.stage_chart import name_modulation
+from xray.story.branches.scored.caps import name_cap, name_times, read_factor
+from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
+from xray.story.charts.counted_weights import count_given, describe_params
+from xray.story.charts.norm_chart import name_modulation
+from xray.story.charts.steps.drawn_steps import MOST_AT_ALL
+from xray.story.charts.steps.operation_labels import find_laid, label_step
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import cuts_rows, label_cut_of_pieces, label_cut_rows, label_padded
 from xray.story.entrance.entrance_chart import label_resampler
 from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
-from xray.story.exits.box_edges import EDGES, find_edges
-from xray.story.exits.brought import label_begun, label_brought, lead_brought, list_brought
-from xray.story.exits.corrected_chart import OF_THESE, find_last_boxes, label_last
-from xray.story.exits.handed_out import chart_levels
-from xray.story.exits.handed_rows import hold_twins, label_pieces, tell_pooled
-from xray.story.exits.last_steps import (
+from xray.story.exits.behind.last_steps import (
     MASKED_DOWN,
-    adds_earlier,
     find_last,
     find_maker_in,
     find_sum,
     is_last_norm,
     is_normed_again,
+    list_beside_each_other,
+)
+from xray.story.exits.behind.worked_behind import (
+    adds_earlier,
     label_behind,
     list_begun,
-    list_beside_each_other,
     list_worked_behind,
     read_written,
 )
+from xray.story.exits.box_edges import EDGES, find_edges
+from xray.story.exits.brought import label_begun, label_brought, lead_brought, list_brought
+from xray.story.exits.corrected_chart import OF_THESE, find_last_boxes, label_last
+from xray.story.exits.handed_out import chart_levels
+from xray.story.exits.handed_rows import hold_twins, label_pieces, tell_pooled
 from xray.story.exits.looking import fold_scales, label_looking, lead_in, list_looking
 from xray.story.exits.loss_chart import add_loss, find_predicted, is_loss, list_loss, list_picks, name_loss, name_pick
 from xray.story.exits.nearest_codes import find_nearest, label_codes
@@ -57,15 +51,14 @@ from xray.story.exits.other_ways import find_ways, label_ways, lead_beside, lead
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.exits.waves import list_waves
 from xray.story.passages.added_places import label_places
-from xray.story.passages.bridges import label_earlier
-from xray.story.passages.joined_rows import label_joined_rows
+from xray.story.passages.joined_rows import label_earlier, label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.ordered_rows import label_every
+from xray.story.recognition.addends import FILLS, NO_WEIGHT
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
-from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
 from xray.story.sentences.of_parts import SAME_AS_WORDS, describe_own_beside
 from xray.story.streams.put_back import list_put_back
 

@@ -9,26 +9,17 @@ from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, TURNS
 from xray.story.anatomy.branch_words import times
 from xray.story.body.towers import Towering
 from xray.story.charts.alike import tell_chart
-from xray.story.charts.chart import (
-    BROAD,
-    LEFT_HALF,
-    RIGHT_HALF,
-    Chart,
-    Edge,
-    Node,
-    chart_alone,
-    stack_charts,
-    steps_at,
-)
-from xray.story.charts.drawn_steps import MOST_AT_ALL
-from xray.story.charts.operations_chart import SAME_WEIGHTS, chart_operations
+from xray.story.charts.chart import BROAD, LEFT_HALF, RIGHT_HALF, Chart, Edge, Node, chart_alone, stack_charts, steps_at
+from xray.story.charts.steps.drawn_steps import MOST_AT_ALL
+from xray.story.charts.steps.operations_chart import chart_operations
+from xray.story.charts.steps.same_weights import SAME_WEIGHTS
+from xray.story.exits.behind.last_steps import reach_behind
 from xray.story.exits.handed_rows import tell_pooled
-from xray.story.exits.last_steps import reach_behind
 from xray.story.exits.loss_chart import PICKS, is_loss
 from xray.story.exits.several_heads import place_heads, stack_lane
 from xray.story.passages.joined_rows import label_joined_rows
 from xray.story.recognition.between import list_reading_data
-from xray.story.sentences.of_parts import describe_elsewhere
+from xray.story.sentences.of_ways_past import describe_elsewhere
 from xray.story.streams.taps import Tap
 
 MOST_LEVELS, MOST_PARTS = 4, 3

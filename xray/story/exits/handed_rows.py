@@ -10,9 +10,9 @@ from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SIDE_BY_SID
 from xray.story.body.last_norms import POOLINGS
 from xray.story.body.naming import list_branchings
 from xray.story.body.towers import Towering
-from xray.story.branches.operands import find_normed_before, read_sides
+from xray.story.branches.operands.sides import find_normed_before, read_sides
 from xray.story.charts.chart import Chart, Node, steps_at
-from xray.story.charts.operations_chart import are_alike
+from xray.story.charts.steps.operations_chart import are_alike
 from xray.story.entrance.cut_rows import label_cut_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import TAKING

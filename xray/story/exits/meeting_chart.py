@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, SCALINGS, SUMS
 from xray.story.body.links import Meetings
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
-from xray.story.charts.operations_chart import spread
+from xray.story.charts.steps.operations_chart import spread
 from xray.story.exits.handed_rows import name_rows
 from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH, list_unit_lengths
 

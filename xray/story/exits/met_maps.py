@@ -11,7 +11,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SIDE_BY_S
 from xray.ir.trace import Step
 from xray.story.body.towers import Towering, list_results
 from xray.story.charts.chart import Chart
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.homes import read_leading
 from xray.story.passages.joined_rows import label_joined_rows

@@ -8,7 +8,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, LOOKUPS, PRODUCT
 from xray.ir.records import TensorRecord
 from xray.story.entrance.tables import table_rows
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 MOST_BEHIND, MOST_STEPS, MOST_IDS, MOST_TERMS = 14, 40, 400, 400
 NORMALIZE, CDIST = "normalize", "cdist"

@@ -22,11 +22,12 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.story.body.ends import is_convolved, list_cuts
 from xray.story.body.towers import Towering
-from xray.story.branches.caps import name_times, read_factor
+from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import Chart, Node, Place
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.steps.operation_labels import label_step
+from xray.story.exits.behind.last_steps import reach_behind
+from xray.story.exits.behind.worked_behind import changes_all, label_behind, list_begun, list_worked_behind
 from xray.story.exits.handed_rows import find_row
-from xray.story.exits.last_steps import changes_all, label_behind, list_begun, list_worked_behind, reach_behind
 from xray.story.recognition.between import find_region, is_linear, list_reading_data, width_out
 
 GOING_ON = CARRYING | CLAMPS | CURVES | DIFFERENCES | DROPOUTS | MASKINGS | PLACING | SCALINGS | SUMS | {"sum"}

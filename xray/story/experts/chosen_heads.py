@@ -6,8 +6,9 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SOFTMAXES
 from xray.ir.records import TensorRecord
-from xray.story.branches.operands import Side
-from xray.story.charts.chart import Chart, Edge, Node, describe_params, steps_at
+from xray.story.branches.operands.sides import Side
+from xray.story.charts.chart import Chart, Edge, Node, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.experts.choice import count_chosen, find_choice
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import Region, is_linear, width_out

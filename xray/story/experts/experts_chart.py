@@ -11,8 +11,8 @@ from xray.ir.trace import Step
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import Experts
 from xray.story.body.stages import Branching
-from xray.story.branches.caps import read_factor
 from xray.story.branches.feed_forward import list_bending, steps_behind
+from xray.story.branches.scored.caps import read_factor
 from xray.story.charts.chart import (
     BROAD,
     MIDDLE,
@@ -21,13 +21,12 @@ from xray.story.charts.chart import (
     Node,
     Place,
     chart_alone,
-    count_params,
-    describe_params,
     join_beside,
     stack_charts,
     steps_at,
 )
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.counted_weights import count_params, describe_params
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.experts.choice import find_choice, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
 from xray.story.experts.held_gates import find_held

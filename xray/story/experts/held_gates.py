@@ -7,7 +7,7 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, SCALINGS, SUMS
 from xray.story.anatomy.branches import Held
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.wording import spell_held
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CLAMPS, DIFFERENCES, DIVISIONS, SIDE_BY_SIDE, SOFTMAXES
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 FILLED = frozenset({"masked_fill", "masked_fill_"})
 STRUCK = frozenset({"scatter", "scatter_"})

@@ -6,7 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.story.body.scale import find_scale
 from xray.story.body.stages import opening_norms
-from xray.story.branches.caps import read_factor
+from xray.story.branches.scored.caps import read_factor
 from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import Norm, name_norm
 from xray.story.streams.shortcuts import find_any_norm

@@ -3,7 +3,7 @@
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.kinds import PADDINGS
-from xray.story.branches.others import lets_neighbours_in, looks_back
+from xray.story.branches.convolutions import lets_neighbours_in, looks_back
 from xray.story.experts.choice import find_choice
 from xray.story.recognition.between import Region
 

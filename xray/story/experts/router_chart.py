@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.story.body.stages import opening_norms
 from xray.story.branches.feed_forward import steps_behind
 from xray.story.charts.chart import WHOLE, Chart, Edge, Node, Place
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.experts.earlier_router import HandedOn, find_handed_on
 from xray.story.recognition.between import Region
 

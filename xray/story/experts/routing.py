@@ -8,12 +8,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, PRODUCTS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.kinds import only_moves
 from xray.story.anatomy.branches import Routing
-from xray.story.branches.caps import name_bend, read_factor
+from xray.story.branches.scored.caps import name_bend, read_factor
 from xray.story.experts.choice import STACKED
 from xray.story.experts.in_turn import read_nearness
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import is_one_learned
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 BENDS = frozenset({"softmax", "sigmoid", "softplus", "sqrt", "tanh", "relu", "log_sigmoid"})
 LOGARITHM = "log_sigmoid"

@@ -4,7 +4,8 @@ from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SCALINGS
-from xray.story.charts.chart import Node, Place, describe_params, steps_at
+from xray.story.charts.chart import Node, Place, steps_at
+from xray.story.charts.counted_weights import describe_params
 from xray.story.experts.choice import list_stacks
 from xray.story.experts.experts import count_shared
 

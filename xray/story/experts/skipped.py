@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, MASKINGS
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 EQUAL = frozenset({"eq", "equal"})
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from xray.ir.trace import Setting, Trace
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 SUFFIX = "_placement"
 NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")

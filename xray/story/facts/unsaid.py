@@ -14,7 +14,7 @@ from xray.ir.trace import Step
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_apart
 from xray.story.branches.before_last import is_learned
-from xray.story.charts.operation_labels import COMPARED, list_flags
+from xray.story.charts.steps.written_out import COMPARED, list_flags
 from xray.story.facts.totals import paths_above
 from xray.story.recognition.between import (
     is_linear,
@@ -24,7 +24,7 @@ from xray.story.recognition.between import (
     puts_around,
     works_on_weights,
 )
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 
 def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:

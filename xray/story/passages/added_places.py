@@ -21,12 +21,12 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
-from xray.story.anatomy.tree import EntrancePart
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.entrance.tables import COUNTING, MOST, MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels
+from xray.story.recognition.addends import FILLINGS
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
-from xray.story.recognition.known_values import values_of
-from xray.story.recognition.scored_parts import FILLINGS
+from xray.story.recognition.values.known_values import values_of
 
 ADDED_UP = "ADDED UP"
 """What a sum is called of which nothing more is known; where more is, these words make room for it."""

@@ -18,8 +18,8 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.regrouping import Piece, lay_out
 from xray.ir.turns import read_turn
+from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.scored_parts import is_given
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30

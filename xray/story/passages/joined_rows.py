@@ -4,15 +4,32 @@ from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, LOOKUPS, NORMS, REPEATS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    FINDINGS,
+    LOOKUPS,
+    NORMS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+)
 from xray.ir.flow.regrouping import Axes, Piece, move_axes, spread
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import learned_source
-from xray.story.passages.bridges import describe_joining
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import is_linear
+from xray.story.passages.ordered_rows import (
+    label_first_row,
+)
+from xray.story.recognition.between import (
+    is_linear,
+    list_reading_data,
+)
 
 BESIDE = "SIDE BY SIDE"
+EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
+EARLIER_STACKED = "STACKED WITH WHAT CAME BEFORE"
+ROWS_BESIDE = "× ROWS FROM BESIDE"
 
 
 def label_joined_rows(flow: Flow, nodes: Collection[int], begins: Collection[int] = ()) -> dict[int, str]:
@@ -197,3 +214,67 @@ def find_begun_rows(flow: Flow, nodes: Collection[int]) -> tuple[TensorRecord, i
     while working is not None and flow.op(working) in CARRYING:
         working = next((one for one in flow.readers.get(working, ()) if one in nodes), None)
     return None if working is None else (*found[0], working)
+
+
+def label_earlier(flow: Flow, node: int, nodes: Collection[int]) -> str:
+    """What a step is called that brings together what a part makes with rows made before the part; "" for any other."""
+    if in_front := label_first_row(flow, node, nodes):
+        return in_front
+    if lays_earlier_beside(flow, node, nodes):
+        return EARLIER_BESIDE
+    if stacks_earlier(flow, node, nodes):
+        return EARLIER_STACKED
+    return ROWS_BESIDE if multiplies_earlier(flow, node, nodes) else ""
+
+
+def multiplies_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step multiplies rows of a part by as many that data made before it (the table of Gemma 3n)."""
+    given, made = list(flow.given(node)), flow.output(node)
+    if flow.op(node) not in SCALINGS or len(given) != 2 or len(made.shape) < len(("batch", "places", "width")):
+        return False
+    inside = [maker for _, maker in given if maker in nodes]
+    before = [maker for _, maker in given if maker is not None and maker not in nodes]
+    are_rows = all(record.shape == made.shape and record.role == "activation" for record, _ in given)
+    return are_rows and len(inside) == len(before) == 1 and list_reading_data(flow).issuperset((*inside, *before))
+
+
+def stacks_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step stacks what a part makes with what was made of data before it, as by each layer (LW-DETR)."""
+    makers = flow.makers[node] if flow.op(node) == "stack" else ()
+    before = [maker for maker in makers if maker is not None and maker not in nodes]
+    return len(makers) == len(before) + 1 > 1 and list_reading_data(flow).issuperset(makers)
+
+
+def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether a step lays beside the numbers of rows or maps those of others made before a part (MobileViT, CANINE)."""
+    given = list(flow.given(node)) if flow.op(node) in SIDE_BY_SIDE else []
+    made = flow.output(node).shape
+    if len(given) != 2 or len(made) not in (3, 4):
+        return False
+    wide = 1 if len(made) == 4 else 2
+    if any(record.shape[:wide] + record.shape[wide + 1 :] != made[:wide] + made[wide + 1 :] for record, _ in given):
+        return False
+    before = [maker for _, maker in given if maker is not None and maker not in nodes]
+    return len(before) == 1 and flow.output(before[0]).is_float and bool(flow.makers[before[0]])
+
+
+def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
+    """How many rows moves lay side by side in one, and whether they are neighbours of a grid."""
+    grid = find_grid(flow, nodes)
+    are_near = grid is not None and prod(grid) == joined
+    return f"{'×'.join(map(str, grid or ()))} NEIGHBOURS SIDE BY SIDE" if are_near else f"{joined} PLACES SIDE BY SIDE"
+
+
+def find_grid(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """How many neighbours across and down come side by side: the grid is cut so, or every so manieth row is taken."""
+    for node in sorted(nodes):
+        before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+        if before and flow.op(node) in ("view", "reshape") and len(before[0].shape) == 4 and len(after) == 6:
+            height, width = before[0].shape[1:3]
+            if after[1] * after[2] == height and after[3] * after[4] == width:
+                return after[2], after[4]
+        steps = [one.partition("::")[2] for one in str(flow.steps[node].settings.get("index", "")).split(", ")]
+        sizes = [int(one) for one in steps if one.isdecimal()]
+        if flow.op(node) in ("index", "slice") and len(sizes) == 2:
+            return sizes[0], sizes[1]
+    return None

@@ -6,11 +6,11 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, FINDINGS, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.remembering import once, once_each
-from xray.story.branches.caps import find_cap, name_bend, name_times, read_factor
+from xray.story.branches.scored.caps import find_cap, name_bend, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.norms import is_of_weights
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.values.value_shapes import number
 from xray.story.wording import spell_factor
 
 LEARNED, FIXED = "LEARNED NUMBERS", "FIXED NUMBERS"

@@ -2,9 +2,9 @@
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
-from xray.story.recognition.scored_parts import list_behind
 
 MOST, MOST_BEHIND, MOST_STEPS = 4, 60, 2000
 

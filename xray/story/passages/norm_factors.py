@@ -6,7 +6,8 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CURVES, NORMS, SCALINGS
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.norms import Norm, is_measure, is_of_weights
+from xray.story.recognition.norms import Norm
+from xray.story.recognition.statistics import is_measure, is_of_weights
 
 
 def list_from_one(flow: Flow, norm: Norm) -> Iterator[bool | None]:

@@ -23,7 +23,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import does_mix, find_region, list_reading_data
-from xray.story.recognition.value_shapes import number, read_index
+from xray.story.recognition.values.value_shapes import number, read_index
 
 TAKING = frozenset({"index", "index_select"})
 RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})

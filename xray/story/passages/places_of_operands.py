@@ -6,7 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
-from xray.story.branches.operands import Side, list_normed
+from xray.story.branches.operands.sides import Side, list_normed
 from xray.story.passages.added_places import describe_sum, learned_source
 from xray.story.recognition.between import Region, width_out
 

@@ -7,8 +7,9 @@ from xray.ir.flow.operation_kinds import LENGTHS, SCALINGS
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import list_reading_data, read_sizes
 from xray.story.recognition.lengths import is_of_squares
-from xray.story.recognition.norms import MAP, find_norm
-from xray.story.recognition.value_shapes import numbers
+from xray.story.recognition.norms import find_norm
+from xray.story.recognition.statistics import MAP
+from xray.story.recognition.values.value_shapes import numbers
 from xray.story.wording import spell_steps
 
 HALF = 0.5

@@ -3,8 +3,8 @@
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CHANCE, COPIES, LOOKUPS, REPEATS, SUMS, TIMES
 from xray.ir.records import TensorRecord
-from xray.story.recognition.scored_parts import NEGATIONS
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.addends import NEGATIONS
+from xray.story.recognition.values.value_shapes import number
 
 NEAR_BEHIND, FAR_BEHIND = 8, 32
 DRAWS = CHANCE | {"multinomial"}

@@ -15,7 +15,7 @@ from xray.ir.flow.operand_ways import Way, find_way
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DROPOUTS, MASKINGS, SCALINGS, SUMS, TIMES
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
-from xray.story.recognition.known_values import values_of
+from xray.story.recognition.values.known_values import values_of
 
 BENDS = CURVES | frozenset(["acos", "arccos", "exp", "pow", "pow_", "cos", "softplus"])
 STEPS = CARRYING | DROPOUTS | SCALINGS | SUMS | DIFFERENCES | MASKINGS | BENDS | {"rsub", "neg", "clamp", "clamp_"}

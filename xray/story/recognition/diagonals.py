@@ -17,8 +17,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, COPIES, DROPOUTS, MASKINGS, SCALINGS, WRITES
 from xray.ir.trace import Step
 from xray.ir.turns import TURNED, read_turn
-from xray.story.recognition.scored_parts import Scored, list_behind, read_scored, spreads_mask
-from xray.story.recognition.value_shapes import numbers, read_slices
+from xray.story.recognition.addends import list_behind, spreads_mask
+from xray.story.recognition.score_operands import Scored
+from xray.story.recognition.scored_parts import read_scored
+from xray.story.recognition.values.value_shapes import numbers, read_slices
 
 MOST = 1 << 24
 """Weights are not followed where there are more of them than this in one head."""

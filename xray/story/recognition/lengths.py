@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, LENGTHS, SUMS, TIMES
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 BY_LENGTH = "÷ ITS LENGTH"
 ITS_LENGTH = f"EACH ROW {BY_LENGTH}"

@@ -14,7 +14,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CURVES, DIVISIONS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import Region, find_region, is_linear, strip_plain, width_out
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 Way = tuple[tuple[str, float | None], ...]
 """What is done to rows step by step: what bends or leads them, and a number that goes with it."""

@@ -20,8 +20,8 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.powers import read_base_of
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_times_one
-from xray.story.recognition.known_values import values_of
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.values.value_shapes import number
 
 Pairs = Literal["neighbours", "halves"]
 """Which two numbers of a head are turned together."""

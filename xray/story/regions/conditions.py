@@ -9,11 +9,12 @@ from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import INPUT
 from xray.story.layout import Box, Measure, Point, line_width
 from xray.story.passages.modulation import list_modulation
+from xray.story.sheet.canvas.lines import break_label, op_line
+from xray.story.sheet.canvas.placing import Placed
+from xray.story.sheet.canvas.routing import is_free
 from xray.story.sheet.columns import WIDE_DETAIL, Column
 from xray.story.sheet.frames import Drawn
 from xray.story.sheet.panels import Lane
-from xray.story.sheet.placing import Placed, break_label, op_line
-from xray.story.sheet.routing import is_free
 from xray.story.type_sizes import LABEL, PANEL_PAD, SYMBOL
 
 BESIDE, LIFT, RADIUS = 4.0, 13.0, 8.0

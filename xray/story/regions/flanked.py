@@ -35,9 +35,9 @@ from xray.story.regions.long_ways import (
 from xray.story.regions.next_word import draw_said
 from xray.story.sentences.of_ends import Again
 from xray.story.sentences.of_runs import list_appending
-from xray.story.sentences.of_stations import describe_memory
+from xray.story.sentences.stations.of_memories import describe_memory
+from xray.story.sheet.canvas.placing import draw_station
 from xray.story.sheet.columns import Column
-from xray.story.sheet.placing import draw_station
 from xray.story.sheet.standing import Standing, common_floor, count_gaps, stand, stand_height
 from xray.story.type_sizes import MARGIN, NOTE, PAGE_RATIO, TALLEST
 

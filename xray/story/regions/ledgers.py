@@ -7,9 +7,10 @@ from xray.story.canvas import Canvas, polygon, words
 from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Box, Line, Panel, Point, Run, block_height, line_width
 from xray.story.shapes import ShapeText, digits
+from xray.story.sheet.canvas.look import Look
+from xray.story.sheet.canvas.placing import Placed
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn
-from xray.story.sheet.placing import Look, Placed
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
 HEAD_HEIGHT, WING = 74.0, 13.0

@@ -8,13 +8,14 @@ from xray.ir.flow.operation_kinds import DROPOUTS, SCALINGS, TURNS
 from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import name_factor, name_number, read_alpha
-from xray.story.attention.lanes import Part
-from xray.story.attention.shares import group_weighed
-from xray.story.attention.ways import read_attention_lanes
+from xray.story.attention.ways.lanes import Part
+from xray.story.attention.ways.shares import group_weighed
+from xray.story.attention.ways.ways import read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import find_inner_norm
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.scored_parts import Scored, read_scored
+from xray.story.recognition.score_operands import Scored
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.roles.giving import Given
 
 OPERANDS = {"q": "queries", "k": "keys", "v": "values", "qkv": "queries, keys and values", "kv": "keys and values"}

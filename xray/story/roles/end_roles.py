@@ -15,7 +15,7 @@ from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.loss_chart import is_loss
 from xray.story.passages.added_places import source_beside
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.roles.giving import Given
 from xray.story.roles.layer_roles import list_opening
 

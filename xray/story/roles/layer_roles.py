@@ -10,7 +10,7 @@ from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.body.towers import Towering
 from xray.story.branches.feed_forward import is_gate
 from xray.story.branches.sampled import Sampling
-from xray.story.charts.operations_chart import chart_operations
+from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.experts.choice import find_choice
 from xray.story.experts.experts import count_places
 from xray.story.recognition.between import PLAIN, projections_in, strip_plain, width_out

@@ -7,9 +7,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS, SHAPING
 from xray.ir.flow.remembering import once
 from xray.ir.records import MaskFacts
-from xray.story.branches.scores import counts_within_a_kind, hides_future
+from xray.story.branches.scored.biases import counts_within_a_kind
+from xray.story.branches.scored.hiding import hides_future
 from xray.story.facts.mask_names import ALONG, BACK, BLOCKWISE, BOTH_SIDES, ITSELF, name_mask
-from xray.story.recognition.scored_parts import Operand, condition_of, read_scored
+from xray.story.recognition.addends import condition_of
+from xray.story.recognition.score_operands import Operand
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.roles.giving import Given
 
 WORDS = {

@@ -5,7 +5,7 @@ from typing import Any
 from xray.story.sentences.of_ends import OF_ENTRANCES, OF_EXITS, OF_LOOPS, OF_WORDS
 from xray.story.sentences.of_masks import OF_MASKS, OF_PICTURES
 from xray.story.sentences.of_models import LEFT_OUT, OF_GROUPS, OF_MODELS, UNSAID
-from xray.story.sentences.of_parts import OF_ADDED, OF_ELSEWHERE, OF_LOADS, OF_PASTS, OF_SOURCES, OF_STAGES, REMARKS
+from xray.story.sentences.of_parts import OF_LOADS, REMARKS
 from xray.story.sentences.of_rows import OF_OTHERS
 from xray.story.sentences.of_runs import (
     COPIED,
@@ -21,8 +21,10 @@ from xray.story.sentences.of_runs import (
     SAID,
 )
 from xray.story.sentences.of_states import SOLVED
-from xray.story.sentences.of_stations import ASKS, OF_BRANCHES, OF_FORWARDS, OF_MEMORIES
+from xray.story.sentences.of_ways_past import OF_ADDED, OF_ELSEWHERE, OF_PASTS, OF_SOURCES, OF_STAGES
 from xray.story.sentences.sentence import Sentence
+from xray.story.sentences.stations.of_memories import OF_MEMORIES
+from xray.story.sentences.stations.of_stations import ASKS, OF_BRANCHES, OF_FORWARDS
 
 CATALOGUE: tuple[Sentence[Any], ...] = (
     *OF_MODELS,

@@ -6,8 +6,9 @@ from itertools import takewhile
 
 from xray.config import EOS, SPECIAL_TOKENS
 from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.branches import FeedForward
-from xray.story.anatomy.tree import Anatomy, EntrancePart, Head, Tower
+from xray.story.anatomy.tree import Anatomy, Head, Tower
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.sheet.words import Words
 from xray.story.wording import join_words, plural

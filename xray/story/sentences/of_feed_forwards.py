@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from xray.story.anatomy.branch_words import ACTIVATIONS, describe_choice, describe_weights
 from xray.story.anatomy.branches import Experts, FeedForward, Held
 from xray.story.anatomy.tree import Anatomy, Group
-from xray.story.sentences.of_attentions import branches, of_some_layers
+from xray.story.sentences.where import branches, of_some_layers
 from xray.story.wording import join_words, spell_held, spell_layers
 
 

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from xray.story.anatomy.tree import Anatomy, Boxes, Tower
+from xray.story.anatomy.beside_layers import Boxes
+from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.wording import join_words
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}

@@ -3,50 +3,54 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import Convolution, StreamMixing, Unknown
-from xray.story.anatomy.tree import Anatomy, Group, Stage, Tower
-from xray.story.sentences.of_attentions import (
-    attentions,
-    branches,
-    describe_added,
+from xray.story.anatomy.branches import StreamMixing, Unknown
+from xray.story.anatomy.tree import Anatomy, Group, Tower
+from xray.story.sentences.attentions.of_heads import (
     describe_added_of_values,
-    describe_alibi,
     describe_beside,
-    describe_cap,
     describe_chosen_heads,
-    describe_chosen_keys,
-    describe_coarse,
     describe_convolved,
-    describe_earlier_scores,
     describe_fused,
-    describe_gathered,
     describe_head_norm,
     describe_heads,
-    describe_kept_last,
-    describe_kept_scores,
-    describe_kernel,
     describe_latent,
     describe_mixed_anew,
-    describe_mixed_scores,
-    describe_mixed_weights,
-    describe_no_places,
-    describe_none_chosen,
     describe_other_rows,
     describe_output_gate,
-    describe_place_numbers,
-    describe_pooled,
-    describe_relative,
-    describe_rolled,
-    describe_rotary,
-    describe_sampled,
-    describe_set_window,
-    describe_sinks,
-    describe_spread_windows,
     describe_taken_off,
+)
+from xray.story.sentences.attentions.of_places import (
+    describe_added,
+    describe_alibi,
+    describe_no_places,
+    describe_place_numbers,
+    describe_relative,
+    describe_rotary,
     describe_turned,
     describe_turned_by_head,
-    describe_unscaled,
     describe_waves,
+)
+from xray.story.sentences.attentions.of_scores import (
+    describe_cap,
+    describe_earlier_scores,
+    describe_kept_scores,
+    describe_kernel,
+    describe_mixed_scores,
+    describe_mixed_weights,
+    describe_sinks,
+    describe_unscaled,
+)
+from xray.story.sentences.attentions.of_windows import (
+    describe_chosen_keys,
+    describe_coarse,
+    describe_gathered,
+    describe_kept_last,
+    describe_none_chosen,
+    describe_pooled,
+    describe_rolled,
+    describe_sampled,
+    describe_set_window,
+    describe_spread_windows,
     describe_window,
 )
 from xray.story.sentences.of_ends import describe_columns
@@ -58,6 +62,16 @@ from xray.story.sentences.of_feed_forwards import (
     describe_routing,
     describe_threshold,
     gates_beside,
+)
+from xray.story.sentences.of_layers import (
+    describe_again,
+    describe_bridges,
+    describe_drop_paths,
+    describe_dropouts,
+    describe_parallel,
+    describe_shared,
+    describe_shared_in_part,
+    describe_weight_sets,
 )
 from xray.story.sentences.of_links import (
     describe_added_between,
@@ -104,60 +118,18 @@ from xray.story.sentences.of_states import (
     describe_pool,
 )
 from xray.story.sentences.sentence import Sentence, fixed
+from xray.story.sentences.where import attentions, branches
 from xray.story.wording import join_words, plural, spell_factor
 
 MOST_UNSAID = 3
 EARLIER, OF_NO_DATA = "behind earlier layers", "handed out, of nothing that comes in"
 """What works on what a tower's earlier layers give, and is worked out when the tower is; what no data makes."""
-ADDED_TOGETHER = "are added together"
-MERGED = "one linear layer leads what they give, laid end to end, back to it"
-"""What becomes of what sublayers side by side give."""
 
 
 def list_sentences(anatomy: Anatomy) -> list[str]:
     """All that can be said of a model, in the order in which it is printed."""
     told = (sentence.tell(anatomy) for sentence in OF_MODELS)
     return list(dict.fromkeys(text for text in told if text))
-
-
-def describe_bridges(anatomy: Anatomy) -> str:
-    for tower in anatomy.towers:
-        joined = {bridge.joined for bridge in tower.bridges if not bridge.beside}
-        if len(joined) == 1 and (times := joined.pop()) is not None:
-            rows = list_widths(tower)
-            wider = f", and rows are {', '.join(map(str, rows))} numbers wide" if len(rows) > 1 else ""
-            return f"Stages: between them {times} places become one{wider}."
-    return ""
-
-
-def list_widths(tower: Tower) -> tuple[int | None, ...]:
-    """How wide the rows of a tower are, from its first stage on; sublayers may make them wider, too (Emu3)."""
-    bridges = dict.fromkeys([tower.bridges[0].d_in, *(bridge.d_out for bridge in tower.bridges)])
-    groups = dict.fromkeys(one.d_model for one in sorted(tower.groups, key=lambda one: one.layers) if one.d_model)
-    return tuple(bridges if bridges.keys() >= groups.keys() else groups)
-
-
-def describe_shared(anatomy: Anatomy) -> str:
-    groups = [group for tower in anatomy.towers for group in tower.groups]
-    alone = len(groups) == 1 and groups[0].shared  # those of two towers have a set each
-    return "All layers use one and the same set of weights." if alone else ""
-
-
-def describe_shared_in_part(anatomy: Anatomy) -> str:
-    several = len(anatomy.towers) > 1
-    groups = [(tower, group) for tower in anatomy.towers for group in tower.groups if group.shared_in_part]
-    told = [
-        f"{group.count} layers{f' of the {tower.name} tower' if several else ''} share {spell_sets(group)}"
-        for tower, group in groups
-    ]
-    return f"{'; '.join(told)}." if told else ""
-
-
-def spell_sets(group: Group) -> str:
-    """How many sets of weights layers share of which each has others of its own."""
-    if group.shared_sets == 1:
-        return "one set of weights, and each has others of its own beside it"
-    return f"{group.shared_sets or 'several'} sets of weights, and each has others of its own beside one of these"
 
 
 def describe_streams(anatomy: Anatomy) -> str:
@@ -254,17 +226,6 @@ def describe_ops(ops: Counter[str]) -> str:
     return ", ".join([*told, *([f"{more} more"] if more else [])])
 
 
-def describe_weight_sets(group: Group) -> str:
-    return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
-
-
-def describe_again(group: Group) -> str:
-    if not group.weights_of:
-        return ""
-    first, last = group.weights_of[0] + 1, group.weights_of[-1] + 1
-    return f"the weights of layers {first}–{last}"
-
-
 def describe_turns(anatomy: Anatomy) -> str:
     told = []
     for tower in (tower for tower in anatomy.towers if tower.turns):
@@ -274,36 +235,6 @@ def describe_turns(anatomy: Anatomy) -> str:
         stacks, order = plural(max(tower.turns), "stack"), ", ".join(map(str, tower.turns))
         told.append(f"{stacks}{of}{own} run in the order {order}; before each turn rows that were kept are added.")
     return " ".join(told)
-
-
-def describe_dropouts(group: Group) -> str:
-    return describe_spread("dropout", group.dropouts)
-
-
-def describe_drop_paths(group: Group) -> str:
-    return describe_spread("drop path", group.drop_paths)
-
-
-def describe_spread(what: str, shares: tuple[float, float] | None) -> str:
-    if shares is None:
-        return ""
-    low, high = shares
-    return f"{what} {low:.3g} to {high:.3g}" if low < high else f"{what} not alike"
-
-
-def describe_parallel(anatomy: Anatomy) -> str:
-    found = [reads_one_point(stage) for stage in stages(anatomy)]
-    merged = [stage.merged is True for stage in stages(anatomy) if reads_one_point(stage)]
-    layers = [group.stages for tower in anatomy.towers for group in tower.groups]
-    some = "Some sublayers" if all(any(map(reads_one_point, own)) for own in layers) else "In some layers sublayers"
-    where = "Sublayers side by side" if all(found) else f"{some} stand side by side"
-    ends = ", or ".join([ADDED_TOGETHER] * (not all(merged)) + [MERGED] * any(merged))
-    return f"{where}: they read the same point of the stream, and {ends}." if any(found) else ""
-
-
-def reads_one_point(stage: Stage) -> bool:
-    """Whether sublayers side by side are known to read one point: a convolution may read an attention's values."""
-    return stage.parallel and not any(isinstance(branch, Convolution) for branch in stage.branches)
 
 
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (

@@ -6,9 +6,9 @@ from itertools import chain
 from xray.story.anatomy.branch_words import ACTIVATIONS
 from xray.story.anatomy.branches import FeedForward
 from xray.story.anatomy.tree import Anatomy, Norm, Stage, Tower
-from xray.story.sentences.of_attentions import attentions, of_some
 from xray.story.sentences.of_feed_forwards import forwards
 from xray.story.sentences.of_links import spell_numbers
+from xray.story.sentences.where import attentions, of_some
 from xray.story.wording import join_words
 
 WHERE = {"sublayer": "around sublayers", "entrance": "before the first layer", "last": "behind the last layer"}

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy
-from xray.story.sentences.of_attentions import attentions, branches, of_some, tell_counts
 from xray.story.sentences.sentence import Sentence, say_first
+from xray.story.sentences.where import attentions, branches, of_some, tell_counts
 from xray.story.wording import join_words, plural
 
 ONE = {"feed-forward": "a feed-forward", "convolution": "a convolution", "linear": "a linear layer"}

@@ -19,8 +19,8 @@ from xray.story.anatomy.branches import (
     StateHeads,
 )
 from xray.story.anatomy.tree import Anatomy, Tower
-from xray.story.sentences.of_attentions import branches, of_some_layers
 from xray.story.sentences.sentence import Sentence, fixed
+from xray.story.sentences.where import branches, of_some_layers
 from xray.story.states.operands import SOLVES
 
 WRITES = {"sigmoid": "a sigmoid", "exp": "an exponential"}

@@ -1,6 +1,7 @@
 """Where in a model something holds of its attentions: in all of them, in those of a tower or of a kind, or in some."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, Recurrence, Unknown
@@ -11,6 +12,7 @@ PARTS = frozenset({"encoder", "decoder", "stack"})
 """Towers that are called by what they are, and not by what they read."""
 Spot = tuple[str, str | None]
 """An attention by its tower and its kind, which is None where it is neither of the two that have a name."""
+Value = TypeVar("Value", int, float, str)
 
 
 def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | None:
@@ -86,3 +88,54 @@ def name_tower(tower: str) -> str:
     if tower.split(" ")[0] not in PARTS:
         return f"the {tower} tower"
     return tower if " " in tower else f"the {tower}"  # "encoder 2"
+
+
+def branches(anatomy: Anatomy) -> Iterator[Branch]:
+    """Every kind of branch in it."""
+    return (branch for tower in anatomy.towers for branch in tower.branches)
+
+
+def attentions(anatomy: Anatomy) -> Iterator[Attention]:
+    """Every kind of attention in it."""
+    return (branch for branch in branches(anatomy) if isinstance(branch, Attention))
+
+
+def of_some_layers(anatomy: Anatomy, holds: Callable[[Branch], object]) -> str:
+    """Empty where every layer has a branch of a kind, else in which: " in the text tower", " in some layers"."""
+    found = {
+        tower.name: {any(holds(one) for stage in group.stages for one in stage.branches) for group in tower.groups}
+        for tower in anatomy.towers
+    }
+    if set().union(*found.values()) <= {True}:
+        return ""
+    own = [name for name, has in found.items() if True in has]
+    if len(own) != 1 or len(found) == 1:
+        return " in some layers"
+    return f" in {'' if found[own[0]] == {True} else 'some layers of '}{name_tower(own[0])}"
+
+
+def find_one(values: Iterable[Value | None]) -> Value | None:
+    """The one value that all of some have."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else None
+
+
+def of_some(anatomy: Anatomy, holds: Callable[[Attention], object], words: str, start: str = "") -> str:
+    """Words that are true of attentions, said of some where they are not true of all.
+
+    A layer may have several attentions, of which one is such: so nothing is said of layers.
+    """
+    where = tell_where(anatomy, holds)
+    if where is None:
+        return ""
+    if not where:
+        return start + (words if start else words[0].upper() + words[1:])
+    place = where.strip()
+    return f"{start.rstrip(': ')}{where}: there {words}" if start else f"{place[0].upper()}{place[1:]}, {words}"
+
+
+def tell_counts(anatomy: Anatomy, read: Callable[[Attention], int | None]) -> tuple[str, str]:
+    """What attentions have of something, "64 or 128", and in which where others have none of it."""
+    counts = [read(branch) for branch in attentions(anatomy)]
+    told = " or ".join(f"{count:,}" for count in sorted({count for count in counts if count}))
+    return told, tell_where(anatomy, read) or ""

@@ -3,12 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from xray.ir.flow.remembering import once, once_for
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Link
-from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading, read_passes
 from xray.story.body.stages import Staging
 from xray.story.body.together import has_substance
@@ -18,7 +16,7 @@ from xray.story.charts.chart import Chart
 from xray.story.charts.condition_chart import chart_condition
 from xray.story.charts.dropouts import tell_dropped_above
 from xray.story.charts.narrow import align_rows, narrow_chart
-from xray.story.charts.operations_chart import SAME_WEIGHTS
+from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.entrance.also_given import name_in_common
 from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
@@ -26,15 +24,13 @@ from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.handed_out import add_given, add_tapped, show_handed
-from xray.story.exits.handed_rows import list_normed_before
-from xray.story.exits.last_steps import find_last
 from xray.story.exits.meeting_chart import add_comparisons
-from xray.story.exits.met_maps import MetMaps, chart_met_maps, list_met_maps
-from xray.story.exits.other_ways import list_led_across
+from xray.story.exits.met_maps import chart_met_maps
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
+from xray.story.sheet.behind_towers import ends_with_later, list_last_meetings, list_others, read_met_maps
+from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.counting import count_in
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
-from xray.story.sheet.placing import Look
 from xray.story.sheet.planning import Frame, plan_frames
 from xray.story.sheet.words import Words, find_words
 from xray.story.type_sizes import PANEL_PAD
@@ -374,53 +370,6 @@ def make_column(
         (single or words is not None) and not wide,
         words=words,
     )
-
-
-@once
-def read_met_maps(reading: Reading) -> dict[int, MetMaps]:
-    """The finer maps that are met behind the layers of towers behind which nothing else is drawn, by their ends."""
-    flow, ends = reading.flow, {one.end: one for one in reading.towers}
-    met = [(ends[end], maps) for end, maps in list_met_maps(flow, reading.towers).items()]
-    return {
-        one.end: maps
-        for one, maps in met
-        if ends_with_later(reading, one) or chart_exit(flow, one, list_others(reading, one)) is None
-    }
-
-
-def list_last_meetings(reading: Reading) -> dict[tuple[str, str], int]:
-    """Where rows of two towers meet behind both, but what chooses the rows of another tower: that draws it (OmDet)."""
-    begins = frozenset[int]().union(*(one.entrance for one in reading.towers))
-    return {pair: place for pair, place in list_meetings(reading).items() if place not in begins}
-
-
-@once_for
-def list_others(reading: Reading, towering: Towering) -> frozenset[int]:
-    """The steps of all other towers, and those that are drawn behind a later one, where they lead."""
-    lent = (steps for end, steps in read_lent(reading).items() if end > towering.end)
-    return list_of_others(reading, towering).union(*lent)
-
-
-@once_for
-def list_of_others(reading: Reading, towering: Towering) -> frozenset[int]:
-    """The steps of all other towers, but norms of what this one gives that stand before all layers that read it."""
-    others = frozenset(node for other in reading.towers if other.end != towering.end for node in other.nodes)
-    return others.difference(list_normed_before(reading.flow, reading.towers))
-
-
-@once
-def read_lent(reading: Reading) -> dict[int, frozenset[int]]:
-    """The steps that are worked out of one tower for a sum behind another one alone, by the end of that."""
-    flow, towers = reading.flow, reading.towers if len(reading.towers) > 1 else ()
-    leaving = {one.end: chart_exit(flow, one, list_of_others(reading, one)) for one in towers}
-    return {end: list_led_across(flow, chart) for end, chart in leaving.items()}
-
-
-def ends_with_later(reading: Reading, towering: Towering) -> bool:
-    """Whether what stands behind a tower last stands last behind a later one too: it is drawn there alone (CaiT)."""
-    last = find_last(reading.flow, towering, list_others(reading, towering))
-    later = (one for one in reading.towers if one.end > towering.end)
-    return last is not None and any(find_last(reading.flow, one, list_others(reading, one)) == last for one in later)
 
 
 def find_twin(reading: Reading, towering: Towering, readings: Sequence[Reading]) -> tuple[Reading, Towering] | None:

@@ -32,16 +32,17 @@ from xray.story.passages.added_places import list_layouts
 from xray.story.regions.conditions import widen
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
-from xray.story.regions.links import draw_links
 from xray.story.regions.long_ways import list_gradient_lines
 from xray.story.regions.past_boxes import list_drawn, tell_boxless
 from xray.story.regions.past_frames import draw_past_frames
+from xray.story.regions.ribbons.links import draw_links
 from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
+from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
-from xray.story.sheet.planning import Frame, list_around_layers
+from xray.story.sheet.planning import Frame
 from xray.story.sheet.shares import count_undrawn, list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height

@@ -8,10 +8,10 @@ from xray.story.charts.bridge_chart import Adding
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Point, Run, line_width
 from xray.story.sentences.of_models import OF_GROUPS
+from xray.story.sheet.canvas.placing import Placed, place_chart
+from xray.story.sheet.canvas.routing import CLEAR, join
 from xray.story.sheet.panels import TITLE_ROW, Lane, Shown, draw_panel, enter, find_result, place_charts
-from xray.story.sheet.placing import Placed, place_chart
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.routing import CLEAR, join
 from xray.story.sheet.single_rows import draw_compact, draw_pair
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import spell_layers, wrap_evenly

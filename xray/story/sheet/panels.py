@@ -12,10 +12,11 @@ from xray.story.charts.narrow import narrow_chart
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import LEADING, Box, Point
 from xray.story.sentences.of_parts import describe_box
+from xray.story.sheet.canvas.look import Look
+from xray.story.sheet.canvas.placing import STREAM, SUMS, Placed, draw_station, place_chart, rows_of
+from xray.story.sheet.canvas.routing import Way, between, join
 from xray.story.sheet.parts import find_read
-from xray.story.sheet.placing import STREAM, SUMS, Look, Placed, draw_station, place_chart, rows_of
 from xray.story.sheet.planning import Panel
-from xray.story.sheet.routing import Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 from xray.story.wording import plural, wrap, wrap_evenly
 

@@ -12,8 +12,8 @@ from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.body.stages import Branching, Staging
 from xray.story.body.towers import Towering
-from xray.story.branches.operands import read_sides
-from xray.story.branches.others import list_other_way
+from xray.story.branches.convolutions import list_other_way
+from xray.story.branches.operands.sides import read_sides
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_branch
 from xray.story.passages.learned_steps import holds_learned

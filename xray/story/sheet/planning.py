@@ -1,17 +1,13 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
 import re
-from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from math import prod
 from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
-from xray.ir.flow.remembering import once, once_for
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
@@ -32,6 +28,7 @@ from xray.story.exits.corrected_chart import chart_correction
 from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
 from xray.story.sheet.counting import Count
+from xray.story.sheet.layer_blocks import Layer, find_block, list_around_layers
 from xray.story.sheet.parts import find_entering, list_learned_for_many, list_parts
 from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import list_placing
@@ -41,9 +38,6 @@ PLACES = "+ PLACES"
 PLACED = re.compile(rf"{ADDED_UP}|\+ [\w ]+ {OF_SINES}")
 MOST_FRAMES = 8
 """So many frames a tower may have."""
-
-Layer = Sequence[Staging]
-UNCHANGING = CARRYING | DROPOUTS
 
 
 @dataclass(frozen=True)
@@ -322,108 +316,9 @@ def list_serving_several(flow: Flow, layers: Sequence[Layer], beside: frozenset[
     return frozenset(node for node, count in times.items() if count > 1)
 
 
-@once_for
-def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
-    """The steps outside of the blocks of layers that run again in no layer, or serve others too; those behind them.
-
-    So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
-    the first layer's alone (SAM 3). So would a table that all layers read (RoFormer), be it that what it gives is cut
-    anew in between (LightGlue). What a stream goes through on its way past a branch is the layer's.
-    """
-    layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
-    blocks = [find_block(flow, layer) for layer in towering.layers]
-    places = [flow.places[block.id] for block in blocks if block is not None]
-    inside = {node for place in places for node in range(place, flow.ends[place])}
-    inside |= frozenset[int]().union(*(joint.past for staging in towering.stagings for joint in staging.joints))
-    outsides = [set[int]() if block is None else nodes - inside for nodes, block in zip(layers, blocks, strict=True)]
-    times = Counter(node for nodes in layers for node in nodes)
-    learned = {node for node, step in enumerate(flow.steps) if is_learned(step)}
-    running = [(node, step.path) for node, step in enumerate(flow.steps) if step.params]
-    found: set[int] = set()
-    for nodes, outside in zip(layers, outsides, strict=True):
-        if not outside:
-            continue
-        apart = frozenset[int]().union(*(other for other in outsides if other is not outside))
-        again = {path for node, path in running if node not in times or node in apart}
-        others = {node for node in times if times[node] > (node in nodes)}
-        makers = {maker for node in others for maker in flow.makers[node]}
-        free = set(range(len(flow.steps))).difference(learned, nodes)
-        ways = {*flow.behind(*makers, within=free.__contains__)}
-        read = {maker for node in others | ways for maker in flow.makers[node]}
-        met = [node for node in outside if flow.steps[node].path in again or node in read]
-        found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
-    return frozenset(found)
-
-
 def name_kind(node: Node) -> str:
     """What a node is, whatever its sizes are; moves that only lay rows out anew are all of one kind."""
     is_move = node.key.startswith(("heads", "tail", "cut")) or (
         node.key.startswith("bend") and "CONVOLUTION" in node.label
     )
     return f"{node.key.rstrip('0123456789')} {'' if is_move else node.label.rstrip('0123456789')}"
-
-
-def find_block(flow: Flow, layer: Layer) -> Step | None:
-    """The block that holds a whole layer and nothing else, and reads the stream first; None where there is none.
-
-    A layer may join other rows to those of the stream before its first sum (OmDet); what only moves the stream may
-    stand before the first (CPM-Ant), and what the first sum reads of it too stands before them all (Gemma's factor).
-    """
-    nodes = set().union(*(staging.nodes for staging in layer))
-    first = layer[0].joints[0]
-    shared = (node for node in flow.makers[first.add] if node in first.region.inner and node != first.region.end)
-    begun = next(shared, None) or -1
-    every = (node for staging in layer for one in staging.branches for node in one.region.inner if node > begun)
-    inner = [node for node in every if flow.op(node) not in CARRYING]
-    shape = flow.output(first.add).shape
-    before = shape if first.stream is None else flow.output(first.stream).shape
-    found: int | None = None
-    for here in flow.parents(min(inner)):
-        if does_more(flow, here, nodes):
-            break
-        given = next((record.shape for record in flow.steps[here].inputs), None)
-        is_stream = given == before or is_moved(flow, here, first.stream)
-        found = here if given == shape or (is_stream and first.add < flow.ends[here]) else found
-    is_whole = found is not None and all(found < node < flow.ends[found] for node in inner)
-    return flow.steps[found] if found is not None and is_whole else None
-
-
-def is_moved(flow: Flow, block: int, stream: int | None) -> bool:
-    """Whether a block is given a stream laid out in more or fewer axes: pairs, say; not one whose axes are swapped."""
-    maker = next(iter(flow.makers[block]), None)
-    if stream is None or maker is None or flow.carried_from(maker) != stream:
-        return False
-    given, whole = flow.steps[block].inputs[0].shape, flow.output(stream).shape
-    return len(given) != len(whole) and prod(given) == prod(whole)
-
-
-def does_more(flow: Flow, block: int, nodes: Collection[int]) -> bool:
-    """Whether a block learned more than some steps did, or works out more, for itself or for what is outside of it."""
-    learned, end = list_learned(flow), flow.ends[block]
-    if any(node not in nodes for node in learned[bisect_right(learned, block) : bisect_left(learned, end)]):
-        return True
-    inside = {node for node in range(block + 1, end) if node not in nodes and flow.is_leaf(node)}
-    return not all(flow.op(node) in UNCHANGING or is_aside(flow, node, nodes, inside) for node in inside)
-
-
-def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[int]) -> bool:
-    """Whether a step that learned nothing leads nowhere but to others `apart`, or stands between two of a layer.
-
-    So sizes are checked (DEIMv2), and a stream is kept within bounds before a norm (D-FINE). Nor does one that stacks
-    what the layer made of the halves of a pair (EfficientLoFTR).
-    """
-    between = all(one in nodes for one in (*flow.makers[node], *flow.readers.get(node, (None,))))
-    between |= flow.op(node) == "stack" and all(one in nodes for one in flow.makers[node])
-    return between or all(one in apart for one in flow.ahead(node))
-
-
-@once
-def list_learned(flow: Flow) -> list[int]:
-    """The innermost steps that learned more than to hand numbers on, in order."""
-    leaves = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and flow.op(node) not in UNCHANGING)
-    return [node for node in leaves if is_learned(flow.steps[node])]
-
-
-def is_learned(step: Step) -> bool:
-    """Whether a step has parameters or reads one."""
-    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)

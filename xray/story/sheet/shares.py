@@ -11,7 +11,7 @@ from xray.story.anatomy.tree import Untold
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
-from xray.story.charts.chart import count_read
+from xray.story.charts.counted_weights import count_read
 from xray.story.exits.several_heads import list_added_head
 from xray.story.facts.totals import paths_above
 from xray.story.facts.unused import join_alike, name_kind
@@ -21,8 +21,8 @@ from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN, SOME_IN_COMMON
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Count, count_in
+from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts, reads_weights
-from xray.story.sheet.planning import list_around_layers
 
 MOST_UNUSED = 3
 EXIT = "exit"

@@ -7,8 +7,9 @@ from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.layout import Box, Line, Run
+from xray.story.sheet.canvas.lines import fit_digits, fit_op
+from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.panels import Lane
-from xray.story.sheet.placing import Look, fit_digits, fit_op
 from xray.story.sheet.planning import Frame, Panel
 from xray.story.type_sizes import DIGIT, LABEL, NOTE, PANEL_PAD
 

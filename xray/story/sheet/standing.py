@@ -8,12 +8,12 @@ from xray.story.canvas import Canvas
 from xray.story.charts.chart import Chart
 from xray.story.layout import Box, Measure, Run, baselines, block_width
 from xray.story.regions.conditions import draw_condition, lane_beside, list_passing, make_room
+from xray.story.sheet.canvas.placing import Placed, draw_station, place_chart
+from xray.story.sheet.canvas.routing import CLEAR, Way, between, join
 from xray.story.sheet.columns import Column
 from xray.story.sheet.frames import Drawn, draw_frames
 from xray.story.sheet.panels import SKIP, Lane, place_charts
-from xray.story.sheet.placing import Placed, draw_station, place_chart
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.routing import CLEAR, Way, between, join
 from xray.story.type_sizes import LABEL, NOTE, PANEL_PAD
 
 CAPTION, RISE, EXIT, PASSING, KNEE = 34.0, 26.0, 44.0, 17.0, 7.0

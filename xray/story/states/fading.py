@@ -7,7 +7,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, REPEATS, SCALING
 from xray.ir.records import TensorRecord
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import list_reading_data
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 
 MOVING = CARRYING | REPEATS | {"index"}
 KEEPING = MOVING | {"cumsum", "sum", "mean", "pad"}

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.story.charts.chart import RIGHT_HALF, Chart, Place
-from xray.story.charts.operations_chart import cut_row, spread
+from xray.story.charts.steps.operations_chart import cut_row, spread
 
 
 def lay_lanes(flow: Flow, chart: Chart, lanes: Mapping[int, Place]) -> Chart:

@@ -9,10 +9,10 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SC
 from xray.ir.flow.projections import is_product
 from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.branches import Branch, Recurrence
-from xray.story.branches.others import longest_chain
+from xray.story.branches.states import longest_chain
 from xray.story.charts.chart import Chart, Node, Place
-from xray.story.charts.drawn_steps import MOST_NODES
-from xray.story.charts.operation_labels import label_step
+from xray.story.charts.steps.drawn_steps import MOST_NODES
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.norms import find_norm
 from xray.story.sentences.of_states import SOLVED

@@ -7,7 +7,7 @@ from math import isclose, sqrt
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, TURNS
 from xray.ir.flow.projections import is_product
-from xray.story.branches.caps import name_times, read_factor
+from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT, Place
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import BY_LENGTH, list_unit_lengths

@@ -22,7 +22,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import is_product
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.values.value_shapes import number
 from xray.story.states.fading import MAXIMA, scales_heads, weakens_first
 from xray.story.streams.asides import list_carried_readers
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, NORMS, PRODUCTS, REPEATS, SCALINGS, SUMS
 from xray.ir.flow.remembering import once_each
-from xray.story.branches.others import longest_chain
+from xray.story.branches.states import longest_chain
 from xray.story.recognition.between import is_linear
 from xray.story.states.operands import PASSING
 from xray.story.states.scans import find_scan

@@ -7,8 +7,8 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.story.recognition.between import is_scale, is_shift
-from xray.story.recognition.norms import is_of_weights
-from xray.story.recognition.value_shapes import number
+from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.joints import Joint
 from xray.story.streams.shortcuts import before_mask
 

@@ -11,7 +11,7 @@ from xray.ir.trace import Pass, Step
 from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import FeedForward
-from xray.story.attention.ways import read_attention_lanes
+from xray.story.attention.ways.ways import read_attention_lanes
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.stages import Branching, Staging
 from xray.story.body.towers import Towering

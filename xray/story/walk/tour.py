@@ -16,7 +16,7 @@ from xray.story.charts.stage_names import name_stage
 from xray.story.roles.attention_roles import is_scaled_by_root
 from xray.story.sentences.of_ends import describe_entrance, describe_exit
 from xray.story.sentences.of_models import list_sentences
-from xray.story.sentences.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import Column, read_columns
 from xray.story.walk.chapters import Answer, Chapter, Text
 from xray.story.walk.facts import TOOLS

@@ -9,10 +9,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.records import VISIBLE, Preview
 from xray.ir.trace import Pass, Trace
 from xray.story.body.reading import read_pass
-from xray.story.branches.scores import mark_hidden, read_squares
-from xray.story.recognition.known_values import keep_hiding
+from xray.story.branches.scored.scores import mark_hidden, read_squares
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.recognition.value_rules import LOW
+from xray.story.recognition.values.known_values import keep_hiding
+from xray.story.recognition.values.value_rules import LOW
 from xray.story.roles.mask_roles import collect_facts, settle
 from xray.story.weights.axis_words import name_axes
 from xray.story.weights.found import FoundAttention, list_attentions

@@ -1,0 +1,364 @@
+"""What the parts of a way of queries, keys or values are called, by what their steps do."""
+
+from collections.abc import Collection
+from math import prod
+
+from xray.ir.flow.attention_sites import list_sites
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    COPIES,
+    FINDINGS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+    TURNS,
+    WRITES,
+)
+from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.branch_words import label_activation
+from xray.story.attention.ways.lanes import OF_HEADS, Part, takes_rows_of_heads
+from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads
+from xray.story.body.scale import multiplies_by_learned
+from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.lengths import read_mixing
+from xray.story.branches.operands.sides import is_kept
+from xray.story.branches.rows import count_of_before, label_of_before, rolls_places
+from xray.story.branches.scored.caps import name_bend
+from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
+from xray.story.charts.steps.operation_labels import label_step
+from xray.story.experts.chosen_heads import MAKING, find_stack
+from xray.story.passages.added_places import ADDED_UP
+from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_held, name_worked_out
+from xray.story.passages.pools import is_pool
+from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
+from xray.story.recognition.turning import is_rotary
+
+PLACES_MIXED = "PLACES MIXED"
+CUT_SMALLER = "CUT SMALLER"
+ONE_LINEAR, AND_MORE = "ONE LINEAR FOR", " AND MORE"
+
+
+def name_part(flow: Flow, part: Part, letters: str) -> str:
+    """The key of a part's node: its kind, which of that kind it is, and whose way it is on."""
+    kind: str = part.kind
+    if mixes_places(flow, part):
+        kind = "places"
+    elif kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
+        kind = "apart"
+    elif len(letters) > 1 and any(is_kept(flow, node) for node in part.nodes):
+        kind = "kept"
+    elif kind == "cache" and any(flow.op(node) in WRITES for node in part.nodes):
+        kind = "store"  # what stands there at other places is not known: it may be room for later ones (gpt-fast)
+    elif kind == "heads" and name_taken_rows(flow, part):
+        kind = "taken"
+    elif len(letters) == 1 and (keeps_rows(flow, part) or keeps_one_head(flow, part)):
+        kind = "cut"
+    elif moves_heads(flow, part):
+        kind = "first" if is_turned(flow, part) else "cut"
+    return f"{kind}{part.number}_{letters}"
+
+
+def mixes_places(flow: Flow, part: Part) -> bool:
+    """Whether a part mixes rows with each other by learned numbers, and leaves the numbers of each apart."""
+    return any(read_mixing(flow, node) is not None for node in part.nodes)
+
+
+def keeps_rows(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts no heads: rows are as wide as before, and have no more axes (torch flattens the batch)."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = given[0].shape if given else (), part.record.shape
+    is_all = bool(after) and prod(before) == prod(after)
+    return part.kind == "heads" and is_all and before[-1:] == after[-1:] and len(after) < len(before)
+
+
+def keeps_one_head(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts no heads: all numbers of a row stay side by side, as one head or as channels (SAM 2)."""
+    given = flow.steps[part.nodes[0]].inputs if part.kind == "heads" else ()
+    before = given[0].shape if given else ()
+    named = dict(zip(part.record.axes, part.record.shape, strict=False))
+    if not before or names_heads(part.record) or named.get("kv_heads", 1) > 1 or moves_heads(flow, part):
+        return False
+    joined = prod(before[-2:]) if len(before) == OF_HEADS else 0
+    if part.record.shape.count(joined) > before.count(joined):
+        return True
+    is_one = part.record.shape[1:2] == (1,) and before[-1:] == flow.output(part.nodes[0]).shape[-1:]
+    return is_one or part.record.shape.count(before[-1]) >= before.count(before[-1])
+
+
+def moves_heads(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts no heads, since they were cut before: it only lays them out in another way."""
+    given = flow.steps[part.nodes[0]].inputs
+    if part.kind != "heads" or not given or (part.number == 0 and not reads_heads(flow, part)):
+        return False
+    before, after = given[0].shape, part.record.shape
+    only_turns = sorted(before) == sorted(after) and all(flow.op(node) in TURNS | COPIES for node in part.nodes)
+    return only_turns or before[-1:] == after[-1:]
+
+
+def reads_heads(flow: Flow, part: Part) -> bool:
+    """Whether the first thing that a part reads was worked out head by head, as by a turn before it (Qwen's eye)."""
+    record, maker = next(flow.given(part.nodes[0]))
+    made = flow.carried_from(maker)
+    return names_heads(record) and made is not None and not is_linear(flow, made)
+
+
+def is_turned(flow: Flow, part: Part) -> bool:
+    """Whether a move changes the order of axes."""
+    return any(flow.op(node) in TURNS for node in part.nodes)
+
+
+def count_layers_reading(flow: Flow, part: Part) -> int:
+    """How many linear layers read what a part makes: it is of none of them then, if there are several."""
+    return sum(is_linear(flow, reader) for reader in flow.readers.get(part.nodes[-1], ()))
+
+
+def goes_into_linear(flow: Flow, node: int) -> bool:
+    """Whether a linear layer reads what a step makes, be it moved before: queries, keys and values come behind it."""
+    moved = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING)
+    return any(is_linear(flow, reader) for one in moved for reader in flow.leaf_readers(one))
+
+
+def weighs_rows(flow: Flow, linear: int) -> bool:
+    """Whether what a linear layer gives weighs rows before others make queries or keys of them, and is none itself."""
+    readers = flow.readers.get(linear, ())
+    ways = {*flow.ahead(*readers, within=lambda one: flow.is_leaf(one) and not is_linear(flow, one))}
+    return any(is_product(flow, one) for one in ways) and not any(flow.op(one) in SOFTMAXES for one in ways)
+
+
+def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
+    """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
+    if mixes_places(flow, part):
+        return f"{PLACES_MIXED} {letters}"
+    if part.kind == "linear":
+        linears = [node for node in part.nodes if is_linear(flow, node)]
+        if sum(find_stack(flow, node) is not None for node in linears) > 1:
+            return f"{MAKING} {letters}"
+        step = flow.steps[linears[0]]
+        wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
+        if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
+            return f"DOWN TO A WAIST FOR {letters}"
+        if not narrow and weighs_rows(flow, linears[-1]):
+            return "LINEAR"
+        is_up = part.number > 0 and widens(flow, linears[-1])
+        if narrow:
+            return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
+        return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
+    if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
+        return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
+    if not narrow and part.kind in ("heads", "bend"):
+        if any(is_kept(flow, node) for node in part.nodes):
+            return "KEPT IN THE CACHE"
+        if any(rolls_places(flow, node) for node in part.nodes):
+            return "PLACES ROLLED"
+        ops = [
+            "PAD" if pads(flow, node) else "ROLL" for node in part.nodes if flow.op(node) == "roll" or pads(flow, node)
+        ]
+        if part.kind == "heads" and not ops and is_cut_into_heads(flow, part):
+            return f"HEADS OF {letters}"
+        bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
+        return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
+    if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
+        mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
+        beside = {node for node in part.nodes if is_linear(flow, node)}
+        if all(flow.op(node) in FINDINGS for node in beside):
+            return f"{name_convolutions(flow, part)} {letters}"
+        adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
+        return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
+    if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
+        return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
+    if part.kind == "beside" and joins_layers(flow, part):
+        return f"LINEAR BESIDE {letters}"
+    if part.kind == "beside" and not narrow and count_layers_reading(flow, part) > 1:
+        return label_of_before(count_of_before(flow, part.nodes[-1]))
+    if part.kind == "lay":
+        return f"{label_rows(flow, part)} {letters}"
+    if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
+        return f"{taken} {letters}"
+    if keeps_rows(flow, part):
+        return f"CUT ANEW {letters}"
+    if narrow and keeps_one_head(flow, part):
+        is_head = part.record.axes[-1:] == ("d_k",) and len(part.record.shape) == OF_HEADS
+        return f"{'ONE HEAD' if is_head else 'CUT ANEW'} {letters}"
+    if narrow and moves_heads(flow, part):
+        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
+    if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
+        done = {flow.op(node) for node in part.nodes}
+        told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
+        joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
+        return ADDED_UP if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
+    if part.kind == "norm":
+        where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
+        return f"NORM {where}{letters}"
+    if part.kind == "bend" and pads(flow, part.nodes[-1]):
+        return f"PAD {letters}" if len(part.record.shape) >= OF_HEADS else "PAD"  # rows that all read (PEGASUS-X)
+    if part.kind == "bend":
+        kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
+        if kernel:
+            return f"CONV {'×'.join(map(str, kernel))} {letters}"
+        if is_pool(flow, part.nodes[-1]):
+            return f"{label_step(flow, part.nodes[-1])} {letters}"
+        shared = count_layers_reading(flow, part) > 1
+        return f"{label_activation(name_bend(flow.steps[part.nodes[-1]]))} {'' if shared else letters}".strip()
+    words = {
+        "heads": "HEADS",
+        "rotate": "ROTATE",
+        "choose": "CHOSEN",
+        "cache": "CACHE",
+        "kept": "CACHE",
+        "earlier": "EARLIER",
+        "join": "JOIN",
+        "beside": "SIDE BY SIDE",
+        "repeat": "REPEAT",
+        "scale": "SCALE",
+    }
+    changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
+    if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
+        is_one = all(min(prod(one.shape) for one in flow.steps[node].inputs) == 1 for node in changing)
+        held = [one for node in changing for one in list_held(flow, node)]
+        told = name_worked_out(flow, flow.behind(*held), WORKED_OUT) if held else "{}"
+        what = told.format("A LEARNED NUMBER" if is_one else LEARNED)
+        return f"{letters} × {what}" if narrow else f"× {what}"
+    if part.kind == "heads" and letters == "K" and part.record.axes[-2:-1] == ("d_k",):
+        return "HEADS K^T"  # laid on their side at once, as before they are scaled (DeBERTa)
+    if part.kind == "repeat":
+        parts = count_parts(flow, part)
+        times = repeat_times(flow, part) * parts
+        what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
+        return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
+    return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def name_convolutions(flow: Flow, part: Part) -> str:
+    """The convolutions of a part, in the order of its steps."""
+    told = [label_step(flow, node) for node in sorted(part.nodes) if flow.op(node) in FINDINGS]
+    return ", ".join(told).replace("CONVOLUTION", "CONV")
+
+
+def joins_layers(flow: Flow, part: Part) -> bool:
+    """Whether a part puts beside its rows all that other linear layers give (Conditional DETR's queries)."""
+    joins = [node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE]
+    made = [(record, flow.carried_from(maker)) for node in joins[:1] for record, maker in flow.given(node)]
+    layers = [
+        one
+        for record, one in made[1:]
+        if one is not None and one != made[0][1] and is_linear(flow, one)
+        if prod(flow.output(one).shape) == prod(record.shape)  # none of what a waist gives (DeepSeek)
+    ]
+    return len(layers) == len(made[1:]) > 0
+
+
+def name_taken_rows(flow: Flow, part: Part) -> str:
+    """How many rows of each head a part takes of how many, if it does nothing else: they are no heads (EVA's first)."""
+    if not takes_rows_of_heads(flow, part.nodes):
+        return ""
+    return f"{flow.output(part.nodes[-1]).shape[2]:,} OF {flow.steps[part.nodes[0]].inputs[0].shape[2]:,} ROWS"
+
+
+def is_cut_into_heads(flow: Flow, part: Part) -> bool:
+    """Whether a part cuts rows into heads, be it of all three ways at once (GPT-NeoX)."""
+    before = flow.steps[part.nodes[0]].inputs[0]
+    is_cut = names_heads(part.record) and not names_heads(before)
+    return is_cut and prod(before.shape) >= prod(part.record.shape)
+
+
+def names_heads(record: TensorRecord) -> bool:
+    """Whether an axis is of heads, be it of those of all sequences at once (ViTDet)."""
+    return any(axis in ("heads", "batch*heads") for axis in record.axes)
+
+
+def widens(flow: Flow, linear: int) -> bool:
+    """Whether a linear layer makes more numbers of each row than it is given."""
+    return width_out(flow, linear) > (width_in(flow, linear) or 0)
+
+
+def narrows(flow: Flow, part: Part) -> bool:
+    """Whether the linear layers of a part make fewer numbers of each row than they are given."""
+    linears = [node for node in part.nodes if is_linear(flow, node)]
+    return bool(linears) and width_out(flow, linears[-1]) < (width_in(flow, linears[0]) or 0)
+
+
+def label_cut(flow: Flow, part: Part) -> str:
+    """What a move is called that gives rows another shape: with how many numbers of each row go on, if not all do."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = (given[0].shape if given else ()), part.record.shape
+    is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
+    if is_less:
+        return f"CUT: {after[-1]:,} OF {before[-1]:,}"
+    if cuts_smaller(flow, part):
+        return CUT_SMALLER
+    if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
+        return AXES_SWAPPED
+    if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
+        return "CUT INTO TWO HALVES"
+    if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
+        return CUT_ANEW
+    if (len(before), len(after)) == (3, 4):
+        return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
+    return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else CUT_ANEW
+
+
+def cuts_smaller(flow: Flow, part: Part) -> bool:
+    """Whether a part takes a piece of what it is given, and does nothing else."""
+    given = [flow.steps[node].inputs for node in part.nodes if flow.op(node) == "index"]
+    is_alone = all(flow.op(node) in COPIES | {"index"} for node in part.nodes)
+    is_cut = bool(given) and all(len(one) == 1 for one in given)
+    return is_alone and is_cut and len(given[0][0].shape) == len(part.record.shape)
+
+
+def label_map(before: TensorRecord, after: TensorRecord) -> str:
+    """What a move is called that lays places, their channels first, out in a map; empty for any other."""
+    is_laid = len(before.shape) == 3 and before.axes[1] in ("d_k", "d_v") and before.shape[:2] == after.shape[:-2]
+    return f"LAID OUT AS A MAP OF {after.shape[2]:,}×{after.shape[3]:,}" if is_laid else ""
+
+
+def label_rows(flow: Flow, part: Part) -> str:
+    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out.
+
+    Rows of which it only takes an axis of 1 off lay there as they are (Funnel's, which were pooled).
+    """
+    before, after = flow.steps[part.nodes[0]].inputs[0].shape, part.record.shape
+    if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
+        return "AN AXIS OF 1 TAKEN OFF"
+    taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
+    return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT FOR"
+
+
+def count_parts(flow: Flow, part: Part) -> int:
+    """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is."""
+    cuts = [node for node in part.nodes if flow.op(node) in SPLITTERS]
+    is_fused = any(set(cuts) & set(site.key.nodes) & set(site.value.nodes) for site in list_sites(flow))
+    return 1 if is_fused or not cuts else len(flow.steps[cuts[0]].outputs)
+
+
+def repeat_times(flow: Flow, part: Part) -> int:
+    """By how much a part repeats what it reads."""
+    first = flow.steps[part.nodes[0]]
+    before = prod(first.inputs[0].shape) if first.inputs else 0
+    return prod(part.record.shape) // before if before else 0
+
+
+def adds_alike(flow: Flow, node: int) -> bool:
+    """Whether a step adds two tensors of one shape, and no learned row to each of a stream's."""
+    shapes = [record.shape for record in flow.steps[node].inputs]
+    return len(shapes) == len(("one", "other")) and shapes[0] == shapes[1]
+
+
+def count_turned_rows(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """How many of how many rows are turned, where they are laid behind or before rows that are not (DINOv3).
+
+    None where all are.
+    """
+    for node in sorted(nodes, reverse=True):
+        given = [(record.shape, maker) for record, maker in flow.given(node) if 0 not in record.shape]
+        made = flow.output(node).shape
+        grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape, _ in given)]
+        if flow.op(node) not in SIDE_BY_SIDE or len(given) < 2 or len(grown) != 1 or grown[0] == len(made) - 1:
+            continue
+        own = [set(flow.behind(maker, within=nodes.__contains__)) for _, maker in given]
+        turned = [shape[grown[0]] for (shape, _), within in zip(given, own, strict=True) if is_rotary(flow, within)]
+        if 0 < len(turned) < len(given):
+            return sum(turned), made[grown[0]]
+    return None

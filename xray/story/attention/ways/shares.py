@@ -1,0 +1,109 @@
+"""What is said in boxes that hold more than their way, or a share of it: the gate made with the queries, one piece.
+
+And the boxes of weights that are mixed across heads.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import ORDER, OVER_HEADS, follow_axes, read_mixing
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SHAPING, SUMS
+from xray.ir.flow.projections import is_projection
+from xray.ir.trace import Step
+from xray.story.anatomy.attentions import Attention
+from xray.story.attention.factors import SQUARE
+from xray.story.branches.scored.caps import label_scale
+from xray.story.charts.chart import Edge, Node, steps_at
+from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.dropouts import describe_dropout, list_dropouts
+from xray.story.recognition.norms import find_norm, name_norm
+
+
+def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
+    """The boxes of an attention, with words in those that cut a packed row, and in one that makes the gate too."""
+    gates = {step.id for node in nodes if node.key == "gate" for step in node.steps if makes_rows(flow, step)}
+    asking = list_queries_elsewhere(flow, site)
+    found = []
+    for node in nodes:
+        told: tuple[str, ...] = ()
+        if node.key.startswith("linear") and any(step.id in gates for step in node.steps):
+            told = ("and the gate",)
+        if node.key.startswith("linear") and any(step.id in asking for step in node.steps):
+            told = (*told, "the other Q")
+        if branch.pieces and any(cuts_pieces(flow, site, step, branch.pieces) for step in node.steps):
+            told = (f"1 of {branch.pieces:,} pieces",)
+        found.append(replace(node, told=(*node.told, *told)) if told else node)
+    return found
+
+
+def mix_node(flow: Flow, nodes: Sequence[int], what: str, key: str, row: int) -> Node:
+    """What heads have at each pair of places, mixed by a learned table, be it added to what it was."""
+    mixing, dropped = [node for node in nodes if read_mixing(flow, node) is not None], list_dropouts(flow, *nodes)
+    told = (describe_params(flow, *mixing), describe_dropout(flow, dropped))
+    steps = (*steps_at(flow, *reversed(nodes)), *dropped)
+    are_added = any(flow.op(node) in SUMS for node in nodes)
+    label = f"{'+ ' * are_added}MIX HEADS' {what}"
+    return Node(key, label, row, SQUARE, steps, flow.output(nodes[-1]), ", ".join(filter(None, told)))
+
+
+def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], edges: list[Edge]) -> tuple[str, int]:
+    """The weights mixed across heads, scaled and normalised behind softmax, as the steps do it."""
+    for number, (kind, steps) in enumerate(group_weighed(flow, site)):
+        key = f"{kind}_weights{number}"
+        if kind == "mixed":
+            nodes.append(mix_node(flow, steps, "WEIGHTS", key, row))
+        else:
+            label = f"WEIGHTS {label_scale(flow, *steps)}" if kind == "scaled" else label_norm(flow, steps)
+            record, extra = flow.output(steps[-1]), describe_params(flow, *steps)
+            nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *reversed(steps)), record, extra))
+        edges.append(Edge(last, key))
+        last, row = key, row + 1
+    return last, row
+
+
+def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
+    """What is done to weights that are mixed, each with its steps: what lays axes anew before goes with it, too."""
+    groups, opening = list[tuple[str, list[int]]](), list[int]()
+    if site.mixed[-1:] < (site.softmax,):
+        return groups
+    lies = follow_axes(flow, site.softmax, site.weighed, site.scores, is_weighed=True)
+    for node in site.weighed:
+        kind = "mixed" if node in site.mixed or flow.op(node) in SUMS else ""
+        kind = "normed" if flow.op(node) in OVER_HEADS else "scaled" if flow.op(node) in SCALINGS else kind
+        is_open = bool(groups) and lies[groups[-1][1][-1]] != ORDER
+        if kind and (not groups or groups[-1][0] != kind):
+            groups.append((kind, [*opening, node]))
+        elif kind or is_open:
+            groups[-1][1].extend([*opening, node])
+        opening = [*opening, node] * (not kind and not is_open and flow.op(node) in SHAPING)
+    return groups
+
+
+def label_norm(flow: Flow, steps: Sequence[int]) -> str:
+    """What a norm of weights that were mixed is called: over the numbers of all heads, or of each head by itself."""
+    norm = next(find_norm(flow, node) for node in steps if flow.op(node) in OVER_HEADS)
+    kind = None if norm is None else name_norm(flow, norm)
+    return f"{(kind or '').upper()} NORM {'OF EACH HEAD' if kind == 'batch' else 'OVER HEADS'}".strip()
+
+
+def list_queries_elsewhere(flow: Flow, site: Site) -> set[str]:
+    """The steps that make the keys of an attention, and the queries of one the other way round (Grounding DINO)."""
+    asks, offers = set(site.query.nodes), set(site.key.nodes)
+    turned = (one for one in list_sites(flow) if one != site and asks.intersection(one.key.nodes))
+    return {flow.steps[node].id for one in turned for node in offers.intersection(one.query.nodes) - asks}
+
+
+def makes_rows(flow: Flow, step: Step) -> bool:
+    """Whether a step is a linear layer."""
+    return is_projection(flow, flow.places[step.id])
+
+
+def cuts_pieces(flow: Flow, site: Site, step: Step, pieces: int) -> bool:
+    """Whether a step cuts places into so many pieces, of which the first are those that ask."""
+    if flow.op(flow.places[step.id]) not in CARRYING or len(step.outputs) != pieces or len(step.inputs) != 1:
+        return False
+    before, after = step.inputs[0].shape, step.outputs[0].shape
+    cut = [size for size, whole in zip(after, before, strict=False) if size != whole]
+    return len(before) == len(after) and before[-1:] == after[-1:] and cut == [flow.output(site.scores).shape[-2]]

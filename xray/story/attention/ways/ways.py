@@ -1,0 +1,267 @@
+"""The three ways up to an attention: queries, keys and values, what they share, and what each part is called."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from math import prod
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS
+from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
+from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
+from xray.story.attention.ways.lanes import (
+    Part,
+    cut_way,
+    ends_norm,
+    lay_out,
+    list_laid_out,
+    list_opening,
+    list_weights,
+    take_turn,
+)
+from xray.story.attention.ways.part_names import ONE_LINEAR, label_part, name_part, narrows
+from xray.story.body.stages import Branching
+from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
+from xray.story.charts.chart import CENTRE, LEFT, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
+from xray.story.charts.counted_weights import describe_params, steps_with_block
+from xray.story.charts.norms_apart import CUT_ANEW
+from xray.story.experts.chosen_heads import count_chosen_in
+from xray.story.recognition.between import is_linear, is_scale, is_times_one
+from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.norms import find_norm, name_norm
+from xray.story.recognition.turning import is_by_place
+from xray.story.sentences.of_parts import CHOSEN
+from xray.story.streams.asides import list_carried_readers
+
+MOST_ARROWS = 8
+
+
+@dataclass(frozen=True)
+class Lane:
+    """One of the three ways up: its letter, where it stands, its operand, its own parts."""
+
+    letter: str
+    place: Place
+    side: Side
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True)
+class Lanes:
+    """The ways of queries, keys and values: their operands, the parts that several share, each one's own, the turn."""
+
+    sides: tuple[Side, Side, Side]
+    own: tuple[Lane, ...]
+    shared: tuple[list[Part], list[Part]]
+    turn: Part | None
+
+
+def read_attention_lanes(flow: Flow, found: Branching) -> Lanes:
+    """The ways of an attention's queries, keys and values, the norm that it begins with left out."""
+    if found.site is None:
+        raise ValueError("only an attention has lanes")
+    query, key, value = read_sides(flow, found.site, found.region)
+    apart = list_opening(flow, found) | list_weights(flow, query.nodes | key.nodes | value.nodes)
+    apart |= {node for node in query.nodes | key.nodes | value.nodes if ends_norm(flow, node, found.region)}
+    if isinstance(found.branch, Attention) and found.branch.source == ANOTHER_ROW:
+        apart |= list_laid_out(flow, (query, key, value))
+    apart |= list_of_stream(flow, found, query.nodes & key.nodes & value.nodes)
+    apart |= {node for node in query.nodes | key.nodes | value.nodes if is_times_one(flow, node)}  # Falcon-H1's keys
+    query, key, value = (replace(side, nodes=side.nodes - apart) for side in (query, key, value))
+    query = replace(query, nodes=query.nodes - list_chosen_by(flow, query, key.nodes - value.nodes))
+    key, value = (replace(one, nodes=list_later(flow, one)) for one in (key, value))
+    return Lanes((query, key, value), *read_lanes(flow, (query, key, value)))
+
+
+def list_of_stream(flow: Flow, found: Branching, shared: Collection[int]) -> set[int]:
+    """The steps that scale what all three begin with and the stream that goes by them too: none of theirs (LXMERT)."""
+    inner, scales = found.region.inner, [node for node in shared if is_scale(flow, node)]
+    read = {node: [one for one in list_carried_readers(flow, node) if flow.is_leaf(one)] for node in scales}
+    return {node for node, readers in read.items() if not inner.issuperset(readers)}
+
+
+def list_chosen_by(flow: Flow, query: Side, keys: frozenset[int]) -> frozenset[int]:
+    """The steps of the keys by which queries are chosen: they are none of the queries' own, which have others."""
+    is_chosen = any(picks_best(flow, node) for node in query.nodes)
+    has_own = any(is_linear(flow, node) for node in query.nodes - keys)
+    return query.nodes & keys if is_chosen and has_own else frozenset()
+
+
+def list_later(flow: Flow, side: Side) -> frozenset[int]:
+    """The steps of a way behind what an earlier layer made."""
+    first = min(side.nodes, default=len(flow.steps))
+    return side.nodes.difference(flow.behind(side.earlier, within=lambda here: here >= first))
+
+
+def is_brought(node: Node, lanes: tuple[Lane, ...]) -> bool:
+    """Whether a node holds keys or values that another tower made."""
+    foreign = {lane.letter for lane in lanes if not lane.side.is_own}
+    letters = node.key.rpartition("_")[2]
+    return bool(foreign) and bool(letters) and all(letter in foreign for letter in letters)
+
+
+def read_lanes(
+    flow: Flow, sides: tuple[Side, Side, Side]
+) -> tuple[tuple[Lane, ...], tuple[list[Part], list[Part]], Part | None]:
+    """The three lanes with the parts that are theirs alone; the parts that all share, those that keys and values share.
+
+    Last the turn of the keys, if there is one.
+    """
+    query, key, value = sides
+    common = query.nodes & key.nodes & value.nodes
+    pair = (key.nodes & value.nodes) - common
+    all_three = cut_way(flow, common, None)
+    both = cut_way(flow, pair, None) if any(flow.op(node) not in CARRYING | DROPOUTS for node in pair) else []
+    if not both:
+        pair = frozenset()
+    lanes = []
+    turn = None
+    for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
+        parts = lay_out(flow, cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end))
+        if letter == "k":
+            parts, turn = take_turn(flow, parts, side.nodes)
+        if side.earlier is not None:
+            parts = [Part("earlier", (side.earlier,), flow.output(side.earlier)), *parts]
+        lanes.append(Lane(letter, place, side, tuple(parts)))
+    cuts_apart = any(part.kind == "heads" for lane in lanes for part in lane.parts)
+    if cuts_apart and any(node in common for node in query.projections):
+        all_three = trim(all_three)
+    return tuple(lanes), (all_three, trim(both)), turn
+
+
+def trim(parts: list[Part]) -> list[Part]:
+    """Shared parts without the moves at their end: the cut that follows is each lane's own to show."""
+    while parts and parts[-1].kind == "heads":
+        parts = parts[:-1]
+    return parts
+
+
+def draw_shared(
+    flow: Flow,
+    ways: Lanes,
+    nodes: list[Node],
+    edges: list[Edge],
+    feet: list[str],
+    memory: list[str],
+    branch: Attention,
+) -> tuple[int, dict[str, str]]:
+    """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node.
+
+    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net), nor does a norm
+    normalise them then (CrossViT).
+    """
+    tops: dict[str, str] = {}
+    row, sides = 0, ways.sides
+    all_three, both = ways.shared
+    common = {node for part in all_three for node in part.nodes}
+    own = {lane.letter for lane in ways.own if any(part.kind == "linear" for part in lane.parts)}
+    for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
+        last: str | None = None
+        start = row if letters == "kv" else 0
+        behind = own | set("kv" if letters == "qkv" and any(part.kind == "linear" for part in both) else "")
+        cuts = [part for part in parts if branch.window and cuts_windows(flow, part, branch.window)]
+        for number, part in enumerate(parts):
+            key = name_part(flow, part, letters)
+            is_waist = any(is_narrowed(flow, side) for side in sides[3 - len(letters) :])
+            label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
+            if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
+                label = f"CUT INTO WINDOWS OF {branch.window}"
+            elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
+                label = f"HEADS OF {', '.join(letters.upper())}"
+            elif label.startswith(ONE_LINEAR) and behind.issuperset(letters):
+                label = f"LINEAR BEFORE {', '.join(letters.upper())}"
+            elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
+                label = label_norm_before(flow, part, label)
+            elif factor := name_scaling(flow, part):
+                label = f"{', '.join(letters.upper())} {factor}"
+            extra = describe_params(flow, *part.nodes)
+            nodes.append(
+                Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
+            )
+            if last is None and letters == "kv" and reads_any(flow, part, common):
+                last = tops["k"]
+            if last is None:
+                (feet if is_own else memory).append(key)
+            else:
+                edges.append(Edge(last, key))
+            last = key
+        if last is not None:
+            tops |= dict.fromkeys(letters, last)
+            row = start + len(parts)
+    return row, tops
+
+
+def label_norm_before(flow: Flow, part: Part, label: str) -> str:
+    """What the norm of a part is called before linear layers that make queries, keys and values: its kind alone."""
+    norm = next((one for node in reversed(part.nodes) if (one := find_norm(flow, node)) is not None), None)
+    kind = None if norm is None else name_norm(flow, norm)
+    return f"{kind.upper()} NORM" if kind in ("layer", "rms") else label
+
+
+def reads_any(flow: Flow, part: Part, nodes: Collection[int]) -> bool:
+    """Whether a part works on what some steps made."""
+    return any(maker in nodes for node in part.nodes for maker in flow.makers[node])
+
+
+def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
+    """Whether a move makes a row of its own of every so many places of a longer one."""
+    given = flow.steps[part.nodes[0]].inputs
+    before, after = (given[0].shape if given else ()), part.record.shape
+    if part.kind != "heads" or len(after) < 3 or prod(before) != prod(after) or before[-1:] != after[-1:]:
+        return False
+    return after[-2] == window or (after[0] > before[0] and prod(after[1:-1]) == window)
+
+
+def cuts_all_heads(flow: Flow, part: Part, branch: Attention) -> bool:
+    """Whether moves make rows of one head of wide ones, as many as the attention has heads (Hiera)."""
+    given, after = flow.steps[part.nodes[0]].inputs, part.record.shape
+    if not given or not branch.heads or not branch.d_k or branch.heads == 1 or part.kind != "heads":
+        return False
+    is_whole = given[0].shape[-1] % (branch.heads * branch.d_k) == 0
+    return is_whole and after[-1:] == (branch.d_k,) and branch.heads in after[:-1]
+
+
+def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool, width: int = 0) -> Node:
+    """A part of one lane as a node; `width` is that of a head, by the root of which rows may be divided."""
+    letter = lane.letter.upper()
+    by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
+    factor = name_scaling(flow, part, width)
+    chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
+    return Node(
+        key,
+        f"DOWN {letter}"
+        if is_waist and part.key == ("linear", 0) and narrows(flow, part)
+        else f"{letter} · f(place)"
+        if by_place
+        else f"{letter} {factor}"
+        if factor
+        else label_part(flow, part, letter, narrow=True),
+        row,
+        lane.place,
+        steps_with_block(flow, *reversed(part.nodes)),
+        part.record,
+        "" if chosen is None else describe_params(flow, *part.nodes),
+        told=() if chosen is None else (CHOSEN.format(chosen=chosen[0], experts=chosen[1]),),
+    )
+
+
+def name_scaling(flow: Flow, part: Part, width: int = 0) -> str:
+    """By what a part multiplies, where that is one number and is known; what joins to nothing changes nothing."""
+    changing = [node for node in part.nodes if flow.op(node) not in CARRYING and not joins_nothing(flow, node)]
+    factors = {name_factor(flow, node, width) for node in changing} if part.kind == "scale" else set()
+    factor = factors.pop() if len(factors) == 1 else ""
+    return "" if factor == UNKNOWN_FACTOR else factor
+
+
+def joins_nothing(flow: Flow, node: int) -> bool:
+    """Whether a step lays rows behind none, as those of the first words behind an empty cache."""
+    given = [record for record in flow.steps[node].inputs if 0 not in record.shape]
+    return flow.op(node) in JOINS and len(given) == 1 < len(flow.steps[node].inputs)
+
+
+def fan_of(part: Part, branch: Attention, letter: str) -> int:
+    """How many arrows lead to a part: one for each head behind the cut."""
+    is_one = part.kind != "repeat" and len(part.record.shape) > 3 and part.record.shape[1:2] == (1,)
+    if part.kind in ("lay", "linear", "norm") or part.record.axes[1:2] == ("1",) or is_one:
+        return 1
+    heads = branch.heads if letter == "q" or part.kind == "repeat" else branch.kv_heads
+    return min(heads or 1, MOST_ARROWS)

@@ -1,0 +1,105 @@
+"""How queries and keys are turned by places: how many of their numbers, by which angles, and how long they get."""
+
+from collections.abc import Iterator, Sequence
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    SIDE_BY_SIDE,
+)
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+from xray.story.branches.operands.sides import MOST_BEHIND, Side
+from xray.story.recognition.turning import (
+    Pairs,
+    is_rotary,
+    list_products,
+    list_turned,
+    list_worked_out,
+    name_pairs,
+    read_height,
+)
+
+MOST_TO_ANGLES = 24
+"""So many steps lie at most between a turn and the frequencies of its angles."""
+
+
+def count_turned(flow: Flow, query: Side, key: Side) -> int | None:
+    """How many numbers of each head are turned, where others stand beside them that are not; None where all are.
+
+    Keys may be written into a tensor that is there (DeepSeek-V3); they are turned as the queries are that meet them.
+    """
+    sides = (query, key)
+    found = {count for side in sides if (count := count_turned_beside(flow, side)) is not None}
+    found = found or {count for side in sides if (count := count_turned_at_all(flow, side)) is not None}
+    return found.pop() if len(found) == 1 else None
+
+
+def count_turned_at_all(flow: Flow, side: Side) -> int | None:
+    """How many numbers of a row are turned by an angle that is not 0 at all places (Gemma 4); None where all are."""
+    for table, step in list_angles(flow, side):
+        still, counts = step.settings.get("zeros"), {one.shape[0] for one in step.inputs if len(one.shape) == 1}
+        times = {table.shape[-1] // count for count in counts if table.shape[-1] in (count, 2 * count)}
+        if type(still) is int and len(times) == 1:
+            return table.shape[-1] - still * times.pop()
+    return None
+
+
+def read_rotary(flow: Flow, query: Side, key: Side, setting: str) -> float | None:
+    """A setting of the angles by which queries and keys are turned; None where there are several, or none is known.
+
+    A base may follow from the steps that make the angles (frequencies that are worked out while the model runs).
+    """
+    steps = [step for side in (query, key) for _, step in list_made(flow, side, list_products(flow, side.nodes))]
+    told = (step.settings.get(setting) for step in steps)
+    found: set[float | None] = {float(value) for value in told if isinstance(value, int | float)}
+    if setting == "base":
+        found.update(list_worked_out(flow, {flow.places[step.id] for step in steps}))
+    return found.pop() if len(found) == 1 else None
+
+
+def read_turn_length(flow: Flow, query: Side, key: Side) -> float | None:
+    """How many times as long turning makes queries and keys, by a number that multiplies all cosines and sines (YaRN).
+
+    None where they stay as long, or it is not known.
+    """
+    found = {
+        None if maker is None else read_height(flow, maker)
+        for side in (query, key)
+        for node in list_turned(flow, side.nodes)
+        for maker in flow.makers[node]
+        if maker not in side.nodes
+    }
+    (height,) = found if len(found) == 1 else (None,)
+    return None if height == 1 else height
+
+
+def name_turned_pairs(flow: Flow, query: Side, key: Side) -> Pairs | None:
+    """Which two numbers are turned together, of queries as of keys."""
+    found = {name_pairs(flow, side.nodes) for side in (query, key)}
+    return found.pop() if len(found) == 1 else None
+
+
+def list_angles(flow: Flow, side: Side) -> Iterator[tuple[TensorRecord, Step]]:
+    """The tables by which a side's rows are turned, each with every step that it was made in."""
+    yield from list_made(flow, side, list_turned(flow, side.nodes))
+
+
+def list_made(flow: Flow, side: Side, turned: Sequence[int]) -> Iterator[tuple[TensorRecord, Step]]:
+    """The tables with which some steps multiply a side's rows, each with every step that it was made in."""
+    for node in turned:
+        for table, maker in flow.given(node):
+            behind = () if maker is None or maker in side.nodes else flow.behind(maker, most=MOST_TO_ANGLES)
+            yield from ((table, flow.steps[one]) for one in behind)
+
+
+def count_turned_beside(flow: Flow, side: Side) -> int | None:
+    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are."""
+    for node in sorted(side.nodes, reverse=True):
+        given = [(record, maker) for record, maker in flow.given(node) if 0 not in record.shape]
+        if flow.op(node) not in SIDE_BY_SIDE or not given or flow.output(node).shape[-1] == given[0][0].shape[-1]:
+            continue
+        own = [set(flow.behind(maker, most=MOST_BEHIND, within=side.nodes.__contains__)) for _, maker in given]
+        turned = [record.shape[-1] for (record, _), nodes in zip(given, own, strict=True) if is_rotary(flow, nodes)]
+        if 0 < len(turned) < len(given):
+            return sum(turned)
+    return None

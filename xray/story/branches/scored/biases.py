@@ -1,0 +1,142 @@
+"""What is added to scores that hides nothing: places by a table, by slopes, by another product, or other scores."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.attentions import Positions
+from xray.story.recognition.addends import list_behind, reads_table
+from xray.story.recognition.between import is_linear
+from xray.story.recognition.score_operands import Operand
+from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.values.value_rules import LOW
+from xray.story.recognition.values.value_shapes import Values
+
+COUNTED = ("arange", "cumsum")
+PICKING = LOOKUPS | {"index", "index_select"}
+FAR = 60
+
+
+def counts_within_a_kind(flow: Flow, bias: int | None) -> bool:
+    """Whether rows of a table are added that how far apart two places are picks if their kinds are equal.
+
+    Else their kinds alone do: no place is counted out on the way from these (the segments of CPM-Ant).
+    """
+    table = next((one for one in list_behind(flow, bias) if flow.op(one) in LOOKUPS), None)
+    ids = None if table is None else next((maker for record, maker in flow.given(table) if not record.is_float), None)
+    choice = flow.carried_from(ids)
+    if choice is None or flow.op(choice) != "where" or len(flow.makers[choice]) != len(("equal", "near", "kinds")):
+        return False
+    equal, near, other = map(flow.carried_from, flow.makers[choice])
+    kinds = [] if equal is None or flow.op(equal) != "eq" else [flow.carried_from(one) for one in flow.makers[equal]]
+    if len(kinds) != 2 or kinds[0] is None or kinds[0] != kinds[1]:
+        return False
+    by_place, by_kind = (list(flow.behind(one, most=FAR, ends=kinds.__contains__)) for one in (near, other))
+    counts = [any(flow.op(one) in COUNTED for one in way) for way in (by_place, by_kind)]
+    return counts == [True, False] and kinds[0] in by_kind and kinds[0] not in by_place
+
+
+def name_bias(
+    flow: Flow, site: Site, biases: Sequence[Operand], alone: Values | None, only_masks: bool
+) -> Positions | None:
+    """What kind of positions is added to the scores: learned by distance, a slope for each head, or none."""
+    if has_score_sum(flow, site):
+        return "relative"
+    if any(one.maker is not None and holds_other_scores(flow, site, one.maker) for one in biases):
+        return None
+    if any(is_learned(flow, one.record, one.maker, list_behind(flow, one.maker)) for one in biases):
+        return None if any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
+    if alone is not None and not np.isnan(alone).any():
+        return name_known_bias(alone)
+    sloped = [list_behind(flow, one.maker) for one in biases]
+    if any(is_sloped(flow, behind) for behind in sloped):
+        return "alibi"
+    return "none" if only_masks or adds_nothing(flow, biases) else None
+
+
+def picks_by_a_corner(flow: Flow, bias: int | None) -> bool:
+    """Whether rows of a learned table are added that but a corner of a square of ids picks, which is of a map.
+
+    The table holds more rows than there are distances between so many places in one row. How far two places of another
+    map are apart such a corner does not say (MONAI's Swin, where a map is smaller than a window).
+    """
+    for node in list_behind(flow, bias):
+        given = list(flow.given(node)) if flow.op(node) in PICKING else []
+        table = next((record for record, maker in given if is_learned(flow, record, maker, ())), None)
+        ids = next((maker for record, maker in given if not record.is_float), None)
+        cuts = (one for one in flow.behind(ids) if flow.op(one) == "index" and len(flow.steps[one].inputs) == 1)
+        squares = [(flow.steps[one].inputs[0].shape, flow.output(one).shape) for one in cuts if table is not None]
+        of_corners = [min(whole) for whole, taken in squares if len(taken) == 2 and max(taken) < min(whole)]
+        if table is not None and any(table.shape[0] > 2 * places - 1 for places in of_corners):
+            return True
+    return False
+
+
+def name_known_bias(squares: Values) -> Positions | None:
+    """What numbers that are added to scores mean: the same for all that is seen, or falling with the distance."""
+    seen = np.where(squares > LOW, squares, np.nan)
+    with np.errstate(all="ignore"):
+        steps = np.diff(seen, axis=-1)
+    known = steps[~np.isnan(steps)]
+    if np.allclose(known, 0, atol=1e-6):
+        return "none"
+    slopes = [one[~np.isnan(one)] for one in steps]
+    even = all(not one.size or np.allclose(one, one[0], rtol=1e-3) for one in slopes)
+    return "alibi" if even else None
+
+
+def adds_nothing(flow: Flow, biases: Sequence[Operand]) -> bool:
+    """Whether what is added for positions is nothing but zeros."""
+    found = [values_of(flow, one.maker) for one in biases]
+    return bool(biases) and all(one is not None and not one.any() for one in found)
+
+
+def is_learned(flow: Flow, record: TensorRecord, maker: int | None, behind: Sequence[int]) -> bool:
+    """Whether a tensor is a parameter, or picked from a table, or made by learned steps."""
+    if record.role == "parameter" and maker is None:
+        return True
+    return any(
+        flow.op(node) in LOOKUPS or reads_table(flow, node) or is_linear(flow, node) or is_product(flow, node)
+        for node in behind
+    )
+
+
+def is_sloped(flow: Flow, behind: Sequence[int]) -> bool:
+    """Whether places were counted out and multiplied, as slopes are."""
+    ops = {flow.op(node) for node in behind}
+    return bool(ops & {"arange", "cumsum"}) and bool(ops & SCALINGS)
+
+
+def has_score_sum(flow: Flow, site: Site) -> bool:
+    """Whether another product of the queries, or of the keys, is added to the scores, as positions are (XLNet)."""
+    return any(
+        flow.op(node) in SUMS
+        and any(
+            maker is not None
+            and maker not in site.scored
+            and any(is_product(flow, one) for one in [maker, *list_behind(flow, maker)[:12]])
+            and not holds_other_scores(flow, site, maker)
+            for _, maker in flow.given(node)
+        )
+        for node in site.scored[1:]
+    )
+
+
+def holds_other_scores(flow: Flow, site: Site, maker: int) -> bool:
+    """Whether an addend is a product of two that linear layers make, neither of them this attention's own (LiLT)."""
+    product = next((one for one in [maker, *list_behind(flow, maker)[:12]] if is_product(flow, one)), None)
+    if product is None:
+        return False
+    sides = [find_projections(flow, one) for one in flow.makers[product]]
+    own = [one for place in flow.makers[site.scores] for one in find_projections(flow, place)]
+    return all(sides) and not any(one in own for side in sides for one in side)
+
+
+def find_projections(flow: Flow, place: int | None) -> list[int]:
+    """The linear layers that a factor of a product was made by."""
+    return [one for one in list_behind(flow, place) if is_linear(flow, one)]

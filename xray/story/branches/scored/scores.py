@@ -1,0 +1,167 @@
+"""What happens to scores before softmax: what is added for positions, what is hidden, how far each query sees."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from xray.ir.flow.attention_sites import Site, lies_in_columns
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.softmax_axis import read_pair
+from xray.story.anatomy.attentions import Positions
+from xray.story.branches.scored.biases import counts_within_a_kind, name_bias
+from xray.story.branches.scored.caps import find_cap
+from xray.story.branches.scored.hiding import find_window, join_verdicts, sees_no_future, shifted_window, shows_ahead
+from xray.story.branches.scored.visible import count_blocks, count_kept_scores, count_written, hides_from_some
+from xray.story.recognition.addends import is_of_bools
+from xray.story.recognition.diagonals import read_diagonals
+from xray.story.recognition.score_operands import Operand
+from xray.story.recognition.scored_parts import read_scored
+from xray.story.recognition.values.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
+from xray.story.recognition.values.value_rules import LOW
+from xray.story.recognition.values.value_shapes import Values, number
+
+LOWEST = -50
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is proven of the way from scores to softmax.
+
+    `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
+    how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
+    them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
+    that some places are hidden from some others in another way than by time, `within_a_kind` that how far apart two
+    are counts if both are of one kind, and else their kinds alone. `each_side` is how many places of a window lie on
+    each side of the one that looks, where that is followed weight by weight.
+    """
+
+    bias: Positions | None
+    causal: bool | None
+    window: int | None
+    cap: float | None = None
+    is_masked: bool = False
+    blocks: int | None = None
+    is_partial: bool = False
+    within_a_kind: bool = False
+    each_side: int | None = None
+
+
+def read_scores(flow: Flow, site: Site) -> Scores:
+    """What is added to the scores, what is hidden, and how far each query sees.
+
+    Told by the numbers that follow from the steps themselves and by the cells of recorded masks; where those are not
+    known, by how a mask is made.
+    """
+    parts = read_scored(flow, site.scored)
+    if lies_in_columns(flow, site):
+        return read_columns(flow, site, any(part.kind == "bias" for part in parts))
+    masks = [part.operand for part in parts if part.kind == "mask" and part.operand is not None]
+    biases = [part.operand for part in parts if part.kind == "bias" and part.operand is not None]
+    joining = [*masks, *(one for one in biases if not is_of_bools(flow, one))]
+    hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
+    hiding = None if hiding is None else mark_hidden(hiding)
+    causal = None if hiding is None else sees_no_future(hiding)
+    unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
+    if causal is None and not any(part.kind == "mixed_mask" for part in parts):
+        causal = join_verdicts(flow, site, joining)
+        causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
+    window = None if hiding is None or causal is None else find_window(hiding, causal)
+    sees_both = hiding if causal is False else None
+    if window is None:
+        window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
+    blocks = None if sees_both is None else count_blocks(sees_both)
+    own = [part for part in parts if part.kind == "kept"]
+    causal = causal or (None if own and count_kept_scores(flow, site) is None else causal)
+    if hiding is None and not causal:
+        blocks = next((n for one in joining if (n := count_written(flow, one.maker)) is not None), None)
+        causal = causal if blocks is None else False
+    bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, [*masks, *unsure]))
+    return Scores(
+        bias,
+        causal,
+        window,
+        find_cap(flow, site.scored),
+        any(mask.record.shape[-2:-1] != (1,) for mask in masks),
+        blocks,
+        bool(own)
+        or (hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(joining)),
+        bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
+    )
+
+
+def read_columns(flow: Flow, site: Site, is_biased: bool) -> Scores:
+    """The same where scores lie in columns, one for each distance: masks do not lie over queries and keys there."""
+    found = read_diagonals(flow, site)
+    window = None if found is None else found.before + 1 + found.behind
+    causal = False if found is not None and found.sees_ahead else None
+    each_side = found.before if found is not None and found.before == found.behind else None
+    cap = find_cap(flow, site.scored)
+    return Scores(None if is_biased else "none", causal, window, cap, is_masked=True, each_side=each_side)
+
+
+def hides_by_a_rule(joining: Sequence[Operand]) -> bool:
+    """Whether a mask was recorded that hides some cells, and neither the future nor padding alone (Mllama's tiles)."""
+    facts = (one.record.mask for one in joining)
+    return any(one is not None and one.kind == "custom" and one.hidden_share > 0 for one in facts)
+
+
+def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -> Scores:
+    """What is proven where keys of two streams stand side by side: whether the future is hidden among a branch's own.
+
+    Of a mask that hides some of them it is not known which ones, but where its cells are.
+    """
+    if not scores.is_masked:
+        return scores
+    hiding = None if own is None else read_squares(flow, site, keep_hiding(flow))
+    cells = None if hiding is None else mark_hidden(hiding)[..., own]
+    is_square = cells is not None and cells.shape[-1] == cells.shape[-2]
+    causal = sees_no_future(cells) if cells is not None and is_square else None
+    return replace(scores, causal=causal, window=None, is_partial=scores.is_partial and not causal)
+
+
+def mark_hidden(squares: Values) -> Values:
+    """Scores in which what hides is very low: the lower one of two numbers hides, be it no lower than -100 (Swin)."""
+    numbers = np.unique(squares[~np.isnan(squares)])
+    return np.where(squares == numbers[0], -np.inf, squares) if len(numbers) == 2 and numbers[0] <= LOWEST else squares
+
+
+def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
+    """What is added to scores of 0, a square of queries and keys for each head of each sequence; None if not known."""
+    alone = read_scores_alone(flow, site.scored, kept)
+    shape = flow.output(site.scores).shape
+    if alone is None or not alone.size or alone.ndim < 2 or len(shape) < 2:
+        return None
+    pair = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
+    if pair != (-2, -1):
+        if alone.shape != shape:
+            return None
+        alone = np.moveaxis(alone, pair, (-2, -1))
+    # without what stands beside the keys, as sinks do
+    return alone.reshape(-1, *alone.shape[-2:])[..., : shape[pair[1]]]
+
+
+def are_masks(flow: Flow, masks: Sequence[Operand]) -> bool:
+    """Whether all that joins the scores is known to hide, and to do nothing else."""
+    for one in masks:
+        values = values_of(flow, one.maker)
+        hides = values is not None and hides_or_not(values)
+        if not hides and not chooses(flow, one.maker) and one.record.mask is None and one.record.dtype != "bool":
+            return False
+    return True
+
+
+def hides_or_not(values: Values) -> bool:
+    """Whether numbers that are added to scores hide, or change nothing."""
+    return bool(((values == 0) | (values <= LOW)).all())
+
+
+def chooses(flow: Flow, maker: int | None) -> bool:
+    """Whether a step puts one of two numbers everywhere, of which one hides and the other changes nothing."""
+    if maker is None or flow.op(maker) not in ("where", "masked_fill", "masked_fill_"):
+        return False
+    plain = [number(flow.steps[maker], name) for name in ("input", "other", "value")]
+    given = [values_of(flow, one) for record, one in flow.given(maker) if record.dtype != "bool"]
+    return all(one is not None and hides_or_not(one) for one in given) and all(
+        one is None or one == 0 or one <= LOW for one in plain
+    )

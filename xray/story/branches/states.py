@@ -1,0 +1,205 @@
+"""States that are handed on from place to place: what changes them, and what is known of their keys and values."""
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+from math import prod
+from typing import Literal
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS, ZEROS
+from xray.ir.flow.projections import is_product
+from xray.ir.records import TensorRecord
+from xray.story.anatomy.branches import Recurrence, StateHeads
+from xray.story.branches.convolutions import describe_convolution
+from xray.story.passages.channels import is_comparison
+from xray.story.passages.held_factors import is_given, list_fed
+from xray.story.recognition.lengths import divides_by_length
+from xray.story.states.operands import (
+    LEAST_TURNS,
+    find_filled,
+    find_operands,
+    list_outer_products,
+    sums_outer_products,
+)
+from xray.story.states.scans import find_scan
+
+Kind = Literal["state space", "linear attention", "gated"] | None
+
+
+def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
+    """The facts of a state that is changed and handed on, place after place, with its convolution; None if none is."""
+    found, beside = find_recurrence(flow, nodes), describe_convolution(flow, nodes)
+    if found is None:
+        return None
+    filled = find_filled(flow, nodes) if found.by_pieces else None
+    one_piece = found.one_piece or (filled is not None and filled[0] == 1) or None
+    return replace(found, kernel=None if beside is None else beside.kernel, filled=filled, one_piece=one_piece)
+
+
+def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
+    """What is known of a state itself; None if none is changed.
+
+    Proven by a chain of sums of one shape, each of which adds to a multiple of the one before it. Which family it is of
+    is told where decays are made by exp (state space) or outer products of keys and values are added up.
+    """
+    chain = longest_chain(flow, nodes)
+    ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
+    if chain is not None:
+        matrix = sums_outer_products(flow, chain, nodes)
+        kind: Kind = "linear attention" if matrix else name_state(len(flow.output(chain).shape), ops)
+        heads = describe_state_heads(flow, nodes) if matrix else None
+        return Recurrence(kind, flow.output(chain).shape, by_pieces=goes_by_pieces(flow, nodes), heads=heads)
+    states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
+    state = next((record for record in states if record is not None), None)
+    if state is not None:
+        changes, places = list_changing(flow, nodes, state.shape), count_places(flow, nodes)
+        return Recurrence(
+            "linear attention",
+            state.shape,
+            by_pieces=0 < len(changes) < places,
+            heads=describe_state_heads(flow, nodes),
+            one_piece=[flow.steps[one].inputs[0].shape[-1] for one in changes] == [places] or None,
+        )
+    lengths = list_added_lengths(flow, nodes)
+    if lengths and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
+        return Recurrence(
+            "state space" if ops["softplus"] and ops["conv1d"] else None, None, by_pieces=len(lengths) > 1
+        )
+    scan, places = find_scan(flow, nodes), count_places(flow, nodes)
+    is_space = scan is not None and name_state(len(scan.whole.shape), ops) == "state space"
+    if scan is not None and is_space and places in scan.whole.shape and scan.turns + 1 < places:
+        return Recurrence("state space", scan.whole.shape, at_once=True)
+    return None
+
+
+def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | None:
+    """The facts of the queries, keys and values of a state; None where they are not proven."""
+    found = find_operands(flow, nodes)
+    if found is None:
+        return None
+    query, key, value = found.query, found.key, found.value
+    return StateHeads(
+        key.heads,
+        value.heads,
+        key.width,
+        value.width,
+        by_length=all(any(divides_by_length(flow, node) for node in way.steps) for way in (query, key)),
+        corrects=found.corrects,
+        in_order=found.in_order,
+        fades=found.fades,
+        fades_alike=found.fades_alike,
+        writes=found.writes,
+        by_keys=found.by_keys,
+    )
+
+
+def list_added_lengths(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """Over how many numbers each running sum goes: places of a piece, and pieces, where rows are cut (Mamba 2).
+
+    What has faded since a place is exp of such a sum; a sum of what exp made is none.
+    """
+    sums = [node for node in nodes if flow.op(node) == "cumsum" and leads_to_exp(flow, node, nodes)]
+    found = {(flow.output(node).shape, flow.steps[node].settings.get("dim")) for node in sums}
+    return {shape[axis] for shape, axis in found if len(shape) > 2 and isinstance(axis, int)}
+
+
+def leads_to_exp(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether exp is worked out of what a step among some made."""
+    return flow.is_leaf(node) and "exp" in map(flow.op, flow.ahead(node, within=nodes.__contains__))
+
+
+def name_state(axes: int, ops: Counter[str]) -> Kind:
+    """The family of a state: one number for each channel behind sigmoid gates, or a row of numbers that decay."""
+    if axes == 2:
+        return "gated" if ops["sigmoid"] and not ops["maximum"] else None
+    return "state space" if ops["exp"] and ops["softplus"] else None
+
+
+def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord | None:
+    """The state that a step adds keys times values to, or that it looks into; None if it does neither."""
+    if sums_outer_products(flow, node, nodes):
+        return flow.output(node)
+    if not is_product(flow, node) or len(flow.output(node).shape) != 4:
+        return None
+    record, maker = list(flow.given(node))[-1]
+    root = flow.carried_from(maker)
+    begins = flow.op(root) in ZEROS if root is not None else comes_in(flow, record, maker)
+    return record if begins and root not in nodes else None
+
+
+def comes_in(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether numbers that no step of a pass made came in, be they moved then: the model does not hold them."""
+    return maker in list_fed(flow) if maker is not None else is_given(flow, record)
+
+
+def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether a state is changed fewer times than there are places: each time by several of them (Qwen 3.5)."""
+    chain = measure_chain(flow, nodes)
+    return chain is not None and chain[1] + 1 < count_places(flow, nodes)
+
+
+def list_changing(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> list[int]:
+    """The products of keys and values that change a state, be they too few for a chain, as of all places at once.
+
+    The last one leads to no row any more: it is looked for among all steps between the first and the last.
+    """
+    span = range(min(nodes), max(nodes) + 1)
+    sums = (node for node in span if sums_outer_products(flow, node, span) and flow.output(node).shape == state)
+    return [next(one for one in list_outer_products(flow, node) if one in span) for node in sums]
+
+
+def count_places(flow: Flow, nodes: Collection[int]) -> int:
+    """How many rows each line has that steps read from outside, those that the model holds left out; 0 without any."""
+    outside = list_fed(flow) - set(nodes)
+    rows = [
+        record.shape
+        for node in nodes
+        for record, maker in flow.given(node)
+        if (is_given(flow, record) if maker is None else maker in outside)
+    ]
+    return min((shape[-2] for shape in rows if len(shape) > 2), default=0)
+
+
+def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
+    """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it, of the largest."""
+    chain = measure_chain(flow, nodes)
+    return None if chain is None else chain[0]
+
+
+def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """The last of such sums, and how many they are."""
+
+    def size_of(count: int, node: int) -> tuple[int, int]:
+        return count, prod(flow.output(node).shape)
+
+    length: dict[int, int] = {}
+    best: int | None = None
+    for node in sorted(nodes):
+        if flow.op(node) not in SUMS or not flow.steps[node].outputs or len(flow.output(node).shape) < 2:
+            continue
+        count = 1
+        for maker in flow.makers[node]:
+            if maker is None or flow.op(maker) not in SCALINGS or flow.output(maker).shape != flow.output(node).shape:
+                continue
+            if any(is_comparison(flow, one) for one in flow.makers[maker]):
+                continue  # a mask of what counts, by which nothing decays (VITS)
+            for before in list_read_whole(flow, maker):
+                if before in length and flow.output(before).shape == flow.output(node).shape:
+                    count = max(count, length[before] + 1)
+        length[node] = count
+        if count >= LEAST_TURNS and (best is None or size_of(count, node) >= size_of(length[best], best)):
+            best = node
+    return None if best is None else (best, length[best])
+
+
+def list_read_whole(flow: Flow, node: int) -> Iterator[int]:
+    """What made all that a step reads, moved as it may be.
+
+    Not what wrote a part of more numbers that others wrote too: other parts of these may be read (a scan in place).
+    """
+    for record, maker in flow.given(node):
+        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+            record, maker = next(flow.given(maker))
+        if maker is not None and record.shape == flow.output(maker).shape:
+            yield maker

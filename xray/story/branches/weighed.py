@@ -1,0 +1,124 @@
+"""What attentions weigh: other scores, values made by other attentions, and parts of the values of one by several."""
+
+from collections.abc import Collection, Sequence
+from typing import Literal
+
+from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    SIDE_BY_SIDE,
+)
+from xray.story.recognition.between import (
+    Region,
+)
+from xray.story.recognition.earlier_keys import find_other_scores
+
+MOST_BEHIND = 400
+"""So many steps at most are followed behind what is weighed: an inverse of weights is worked out in rounds."""
+
+
+def list_other_scores(flow: Flow, site: Site, steps: Collection[int]) -> list[int]:
+    """The scores of other attentions that some steps add to those of one, be they masked or scaled (LiLT)."""
+    added = (find_other_scores(flow, site.scores, maker) for node in steps for maker in flow.makers[node])
+    return [scores for scores in added if scores is not None]
+
+
+def name_earlier_scores(flow: Flow, site: Site, region: Region) -> Literal["before", "earlier"] | None:
+    """Which scores are added to those of an attention that one made before its stream: of the last such, or of another.
+
+    None where none are, and where the stream does not hang on the other attention (LiLT).
+    """
+    others = {*list_other_scores(flow, site, site.scored)}
+    behind = {*flow.behind(region.start)} if others else set()
+    made = [one.scores for one in list_sites(flow) if one.weighted_sum in behind]
+    if not others or not others.issubset(made):
+        return None
+    return "before" if others == {made[-1]} else "earlier"
+
+
+def weighs_no_values(flow: Flow, sites: Sequence[Site], region: Region) -> bool:
+    """Whether what a softmax weighs in a branch is nothing but what another one made, or comes out of its own scores.
+
+    So weights are multiplied by an inverse of weights (Nyström), and slots that rows were gathered into by the scores
+    are spread over the rows again by the same ones (Soft MoE): neither are values that places look up. Nor does the
+    first one tell what a branch is where another one mixes what it found (SepViT's windows).
+    """
+    is_mixed = any(flow.carried_from(find_values(flow, site)) == sites[0].weighted_sum for site in sites[1:])
+    return is_mixed or any(
+        is_of_weights(flow, site, sites, region) or spreads_gathered(flow, site, sites) for site in sites
+    )
+
+
+def is_of_weights(flow: Flow, site: Site, sites: Sequence[Site], region: Region) -> bool:
+    """Whether all data that becomes the values of an attention within a branch goes through softmaxes of scores."""
+    softmaxes = {one.softmax for one in sites}
+    value = find_values(flow, site)
+    way = [*flow.behind(value, ends=softmaxes.__contains__, most=MOST_BEHIND)]
+    is_whole = len(way) < MOST_BEHIND and softmaxes.intersection(way) and region.inner.issuperset(way)
+    return bool(is_whole) and not any(
+        maker is None and (record.role == "parameter" or record.is_float)
+        for node in {*way} - softmaxes
+        for record, maker in flow.given(node)
+    )
+
+
+def spreads_gathered(flow: Flow, site: Site, sites: Sequence[Site]) -> bool:
+    """Whether the values of an attention are made of what another one gathered by the same scores.
+
+    That one weighs the very rows that were scored: where values are made of them, places look each way (LookViT).
+    """
+    scored = {flow.carried_from(maker) for maker in flow.makers[site.scores]}
+    alike = (one for one in sites if one is not site and one.scores == site.scores)
+    found = {one.weighted_sum for one in alike if flow.carried_from(find_values(flow, one)) in scored - {None}}
+    value = find_values(flow, site) if found else None
+    return value is not None and not found.isdisjoint(flow.behind(value))
+
+
+def find_values(flow: Flow, site: Site) -> int | None:
+    """The step that made the values of an attention."""
+    return next((maker for record, maker in flow.given(site.weighted_sum) if record is site.value.end), None)
+
+
+def are_twins(flow: Flow, one: Site, other: Site) -> bool:
+    """Whether two attentions score the same queries and keys, each for a part of the values (DiffLlama)."""
+
+    def list_roots(site: Site) -> list[int | None]:
+        return [flow.carried_from(maker) for maker in flow.makers[site.scores][-2:]]
+
+    return list_roots(one) == list_roots(other) and is_widened(flow, one, other)
+
+
+def count_apart(flow: Flow, sites: Sequence[Site]) -> int:
+    """How many attentions alike stand side by side and have all that their rows are then: each has heads of its own.
+
+    Those that ask with the same queries are of the same heads (DiffLlama's, by two halves of its values).
+    """
+    if len({flow.carried_from(flow.makers[site.scores][0]) for site in sites}) < len(sites):
+        return 1
+    joins = {find_join(flow, site.weighted_sum) for site in sites}
+    join = joins.pop() if len(joins) == 1 else None
+    if join is None or len(sites) != len(flow.makers[join]) or any(are_twins(flow, sites[0], one) for one in sites[1:]):
+        return 1
+    shapes = {(flow.output(one.scores).shape, flow.output(one.weighted_sum).shape) for one in sites}
+    return len(sites) if len(shapes) == 1 and is_widened(flow, sites[0], sites[-1]) else 1
+
+
+def is_widened(flow: Flow, one: Site, other: Site) -> bool:
+    """Whether what two attentions found is put side by side, so that rows get wider, and not one below the other."""
+    join, another = (find_join(flow, site.weighted_sum) for site in (one, other))
+    if join is None or join != another:
+        return True
+    return flow.output(join).shape[-1] > flow.steps[join].inputs[0].shape[-1]
+
+
+def find_join(flow: Flow, start: int) -> int | None:
+    """The first step that puts what a step made beside something else."""
+    todo = [start]
+    for here in todo:
+        for reader in flow.readers.get(here, ()):
+            if flow.op(reader) in SIDE_BY_SIDE:
+                return reader
+            if flow.op(reader) in CARRYING and reader not in todo:
+                todo.append(reader)
+    return None

@@ -1,0 +1,117 @@
+"""Which boxes of a chart read which others, and what came from outside: through steps that are not drawn."""
+
+from collections.abc import Collection, Mapping
+
+from xray.ir.flow.cut_rows import find_kept, list_cut_makers
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import (
+    CASTING,
+    LOOKUPS,
+    SOFTMAXES,
+)
+from xray.ir.records import TensorRecord
+from xray.story.passages.joined_rows import label_learned_rows
+
+MOST_BEHIND = 60
+PICKS = frozenset({"argmin", "argmax"})
+
+
+def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+    """For each step the drawn step that stands for it, if one does."""
+    return {inner: node for node, group in notable.items() for inner in group}
+
+
+def readers_of(
+    flow: Flow,
+    nodes: Collection[int],
+    node: int,
+    notable: Mapping[int, tuple[int, ...]],
+    owner: Mapping[int, int],
+) -> set[int]:
+    """The drawn steps whose results a drawn step reads, steps that are not drawn between them left out."""
+    inside = set(nodes)
+    behind = list_undrawn(flow, inside, node, notable, owner)
+    return {owner[here] for here in behind if here in owner and owner[here] != node}
+
+
+def reads_outside(
+    flow: Flow,
+    nodes: Collection[int],
+    node: int,
+    notable: Mapping[int, tuple[int, ...]],
+    owner: Mapping[int, int],
+) -> bool:
+    """Whether a drawn step reads rows of numbers that a step outside of the part made, through none that is drawn.
+
+    So does one that looks up the rows of codes that were picked outside of it (Emu3).
+    """
+    inside = set(nodes)
+    if any(looks_up_codes(flow, one) for one in notable[node]):
+        return True
+    behind = [one for one in list_undrawn(flow, inside, node, notable, owner) if one not in owner]
+    return any(
+        maker is not None and maker not in inside and is_rows(record)
+        for one in (*notable[node], *behind)
+        for record, maker in flow.given(one)
+    )
+
+
+def looks_up_codes(flow: Flow, node: int) -> bool:
+    """Whether a step looks up rows of ids that were worked out as the highest or lowest of many numbers."""
+    made = () if flow.op(node) not in LOOKUPS else (maker for record, maker in flow.given(node) if record.role == "ids")
+    behind = flow.behind(*made, most=MOST_BEHIND, within=lambda place: not flow.output(place).is_float)
+    return any(flow.op(place) in PICKS and flow.steps[place].inputs[0].is_float for place in behind)
+
+
+def is_rows(record: TensorRecord) -> bool:
+    """Whether a tensor has rows of numbers, as a stream has, and no ids, places or masks."""
+    return record.role == "activation" and record.is_float and len(record.shape) > 1
+
+
+def reads(
+    flow: Flow,
+    nodes: Collection[int],
+    node: int,
+    notable: Mapping[int, tuple[int, ...]],
+    owner: Mapping[int, int],
+    makers: Collection[int],
+) -> bool:
+    """Whether a drawn step reads what some steps outside made, through none that is drawn.
+
+    Be it of rows that are as they were before the last of these steps changed others (Gemma 3n's first stream).
+    """
+    behind = [one for one in list_undrawn(flow, set(nodes), node, notable, owner) if one not in owner]
+    read = {maker for one in (*notable[node], *behind) for maker in list_cut_makers(flow, one)}
+    kept = {flow.makers[one][0] for one in behind if find_kept(flow, one) is not None}
+    return not (read | kept).isdisjoint(makers)
+
+
+def list_undrawn(
+    flow: Flow, inside: Collection[int], node: int, notable: Mapping[int, tuple[int, ...]], owner: Mapping[int, int]
+) -> set[int]:
+    """The steps inside that lead to a drawn one, as far back as the next ones that are drawn, these included."""
+    found: set[int] = set()
+    own = set(notable[node])
+    todo = [maker for inner in own for maker in list_read(flow, inner, owner)]
+    while todo:
+        here = todo.pop()
+        if here in found or here in own or here not in inside:
+            continue
+        found.add(here)
+        todo += [] if here in owner else list_read(flow, here, owner)
+    return found
+
+
+def list_read(flow: Flow, node: int, owner: Collection[int]) -> list[int]:
+    """The makers of what a step takes; of what it cuts of a join that is drawn, and puts learned rows in, the join.
+
+    No other box tells of these (CoaT).
+    """
+    join = flow.carried_from(flow.makers[node][0], CASTING) if flow.op(node) == "index" else None
+    is_told = join is not None and join in owner and bool(label_learned_rows(flow, join))
+    return [join] if join is not None and is_told else list_cut_makers(flow, node)
+
+
+def attends(flow: Flow, group: Collection[int]) -> bool:
+    """Whether a drawn step stands for a whole attention."""
+    return len(group) > 1 and any(flow.op(one) in SOFTMAXES for one in group)

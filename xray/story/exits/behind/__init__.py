@@ -1,0 +1,1 @@
+"""Behind the last layer: what goes on there, and with which step it ends."""

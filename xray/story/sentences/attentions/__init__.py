@@ -1,0 +1,1 @@
+"""What the card says of attentions: how they know places, their heads, their scores, and what they see."""

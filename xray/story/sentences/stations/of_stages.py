@@ -1,0 +1,99 @@
+"""What is said at the station of a whole stage: of each branch in order, and in which layers it does so."""
+
+from collections import Counter
+from collections.abc import Collection, Sequence
+from itertools import groupby
+
+from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.branches import (
+    Branch,
+)
+from xray.story.anatomy.tree import Stage, Tower
+from xray.story.sentences.stations.of_stations import describe_station
+
+EACH_PLACE, OTHERS = "Every place ", ("the other it", "the others it")
+
+
+def list_told(tower: Tower, stage: Stage) -> list[str]:
+    """What happens at the station of a whole stage, in order; what happens several times in a row is told once.
+
+    Of branches side by side is told how many do it, not how often each does (pitch and energy in FastSpeech 2).
+    """
+    told = [describe_station(tower, branch) for branch in stage.branches]
+    rows = [(text, len(list(alike))) for text, alike in groupby(told)]
+    many = "in {} branches" if stage.parallel else "{} times"
+    return [f"{text.removesuffix('.')}, {many.format(count)}." if count > 1 else text for text, count in rows]
+
+
+def describe_stage(tower: Tower, stage: Stage) -> str:
+    """All of it, and in how many layers places see no more than a window, where others do something else (Gemma 3)."""
+    found, kind = list_told(tower, stage), name_kinds(stage)
+    windowed = {describe_station(tower, one): one for one in stage.branches if has_window(one)}
+    for number, text in enumerate(found):
+        if text not in windowed:
+            continue
+        counts, fewer, as_many, each = Counter[str](), 0, 0, list[set[str]]()
+        for group in tower.groups:
+            alike = [one for one in group.stages if name_kinds(one) == kind]
+            told = {texts[number] for texts in (list_told(tower, one) for one in alike) if number < len(texts)}
+            counts.update(dict.fromkeys(told, group.count))
+            each.append(told)
+            those = [one for stage in alike for one in stage.branches if describe_station(tower, one) in told]
+            is_fewer = text not in told and any(sees_fewer(one, windowed[text]) for one in those)
+            fewer += group.count * is_fewer
+            is_whole = text not in told and any(sees_as_many(one, windowed[text]) for one in those)
+            as_many += group.count * (is_whole and not is_fewer)
+        if len(counts) > 1 and counts[text] + as_many < tower.layers:
+            few = "" if as_many else tell_others(each, counts, text)
+            few = f"; at fewer in {fewer} of these" if fewer else few
+            layers = counts[text] + fewer + as_many
+            found[number] = f"{text.removesuffix('.')}, in {layers} of {tower.layers} layers{few}."
+    return " ".join(found)
+
+
+def tell_others(each: Sequence[Collection[str]], counts: Counter[str], text: str) -> str:
+    """What each place does in all layers where it does not do what a text says, if that is one thing.
+
+    Nothing where the text says it too, and more (OLMo 3). `each` has what is told of the layers of every group: one of
+    the two.
+    """
+    others = [other for other in counts if other != text]
+    if len(others) != 1 or any(len(told) != 1 for told in each) or not others[0].startswith(EACH_PLACE):
+        return ""
+    if text.startswith(f"{others[0].removesuffix('.')};"):
+        return ""
+    return f"; in {OTHERS[counts[others[0]] > 1]} {others[0].removeprefix(EACH_PLACE).removesuffix('.')}"
+
+
+def sees_fewer(branch: Branch, other: Branch) -> bool:
+    """Whether an attention is known to see fewer places than the window of another one, cut in the same way, has."""
+    return sees_no_more(branch, other) and count_seen(branch) < count_seen(other)
+
+
+def sees_as_many(branch: Branch, other: Branch) -> bool:
+    """Whether an attention sees all places, which are as many as another one sees in its window."""
+    return sees_no_more(branch, other) and count_seen(branch) == count_seen(other)
+
+
+def sees_no_more(branch: Branch, other: Branch) -> bool:
+    if not isinstance(branch, Attention) or not isinstance(other, Attention) or not other.window:
+        return False
+    seen = count_seen(branch)
+    is_alone = seen == 1  # and has none before or behind itself
+    looks_alike = (branch.causal, bool(branch.rolled)) == (other.causal, bool(other.rolled))
+    return 0 < seen <= other.window and (looks_alike or is_alone)
+
+
+def count_seen(branch: Branch) -> int:
+    """How many places each place sees at most: those of a window, or all there are; 0 where that is not known."""
+    return (branch.window or branch.all_places or 0) if isinstance(branch, Attention) else 0
+
+
+def has_window(branch: Branch) -> bool:
+    """Whether a branch is an attention of which a window is known."""
+    return isinstance(branch, Attention) and (branch.window or branch.sliding_window or branch.kept_last) is not None
+
+
+def name_kinds(stage: Stage) -> list[tuple[str, object]]:
+    """What the branches of a stage are, and at what they look."""
+    return [(branch.part, getattr(branch, "source", None)) for branch in stage.branches]
