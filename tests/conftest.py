@@ -48,7 +48,7 @@ def pytest_configure(config):
     """
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
-    os.environ["XRAY_FUZZ_SHARE"] = "0.2" if "not slow" in config.option.markexpr else "1"
+    os.environ["XRAY_FUZZ_SHARE"] = "0.1" if "not slow" in config.option.markexpr else "1"
     workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     if workers > 1:
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // workers)))

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -31,12 +32,22 @@ def modules_of(room):
     return [single] if single.exists() else sorted((PACKAGE / room).rglob("*.py"))
 
 
+@cache
+def imports_of(path):
+    """The import statements of a file, wherever they stand."""
+    return [
+        node
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+
+
 def imported_names(path):
-    """Every module that a file imports, wherever the import stands."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    """Every module that a file imports."""
+    for node in imports_of(path):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             assert node.level == 0, f"{path} imports relatively"
             yield node.module
 
@@ -97,7 +108,7 @@ def list_imports():
     modules = {str(path.relative_to(ROOT).with_suffix("")).replace("/", "."): path for path in PACKAGE.rglob("*.py")}
     for name, path in modules.items():
         imported = set()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in imports_of(path):
             if isinstance(node, ast.ImportFrom):
                 imported |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
         yield name, imported & set(modules)

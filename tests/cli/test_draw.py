@@ -92,6 +92,7 @@ def test_a_row_that_sees_nothing_is_said_on_stderr(training_trace, tmp_path, cap
     assert "xray: warning: 80 of the 80 rows of the scores (8, 4, 10, 10) see nothing" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_made_does_not_keep_back_the_others(trace_file, tmp_path, monkeypatch, capsys):
     files = [tmp_path / name for name in ("first.svg", "page.html", "last.json")]
     monkeypatch.setattr("xray.renderers.page.page.MOST_BYTES", 10, raising=True)

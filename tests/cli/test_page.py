@@ -33,6 +33,7 @@ def test_a_page_is_made_from_a_trace_file(trace_file, tmp_path, capsys):
     assert f"wrote {target}" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_page_is_made_of_an_untrained_chatbot(no_run, capsys):
     assert run(["page", "-o", "p.html", "--phase", "training"]) == 0
     assert "the model is untrained" in capsys.readouterr().err
@@ -68,6 +69,7 @@ def test_a_walk_tells_all_nine_stations(trace_file, capsys):
     assert "8×4×10×10" in told
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -181,6 +183,7 @@ def test_attention_is_drawn_to_a_file(trace_file, tmp_path, name, start):
     assert target.read_bytes().startswith(start)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("arguments", "part"),
     [
@@ -210,6 +213,7 @@ def test_a_twin_that_cannot_be_is_refused(trace_file, no_run, capsys, arguments,
     assert not (no_run / "p.html").exists()
 
 
+@pytest.mark.slow
 def test_another_recording_of_the_model_is_a_twin(no_run, trace_file, cached_trace):
     (no_run / "cached.json").write_text(render(cached_trace, "json"), encoding="utf-8")
 

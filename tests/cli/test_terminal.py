@@ -149,6 +149,7 @@ def brightness(colour):
     return sum(part * share for part, share in zip(colour, (0.3, 0.59, 0.11), strict=True))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("light", [True, False, None])
 @pytest.mark.parametrize("options", [[], ["--theme", "dark"], ["--theme", "light"]])
 def test_a_walk_can_be_read_on_any_background(trace_file, in_colours, capsys, light, options):

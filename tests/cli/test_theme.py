@@ -43,7 +43,7 @@ def test_a_copy_is_written_and_can_be_used(here, trace_file, capsys):
     assert "#123456" in (here / "poster.svg").read_text()
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "command",
     [

@@ -121,6 +121,7 @@ def test_a_finished_run_has_nothing_to_resume(pairs, capsys):
     assert "trained 1 epoch in" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "code"), [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)]
 )

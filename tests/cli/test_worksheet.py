@@ -44,6 +44,7 @@ def test_the_answers_may_have_a_name_of_their_own(ask):
     assert ask("-o", "sheet.svg", "--answers", "key.svg", "--stations", "1-3,6")[2] == {"sheet.svg", "key.svg"}
 
 
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_files(ask, tmp_path):
     ask("-o", "a.svg", "--seed", "7")
     ask("-o", "b.svg", "--seed", "7")

@@ -59,7 +59,7 @@ def test_every_script_is_tried():
     assert set(SCRIPTS) == {*SCORES, "llama_405b.py"}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("script", [name for name in SCRIPTS if name in SCORES])
 def test_the_command_of_a_script_draws_it(script, tmp_path):
     command = command_of(script)

@@ -53,6 +53,7 @@ def test_a_compiled_model_is_seen_and_stays_compiled(name):
     assert torch.equal(before, after)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["T5", "Llama", "nn.Transformer"])
 def test_half_precision_changes_nothing_and_is_told(name):
     specimen = BY_NAME[name]

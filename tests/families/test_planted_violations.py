@@ -75,7 +75,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", DAMAGES)
 def test_damage_to_the_model_is_found(name):
     damage, told = DAMAGES[name]

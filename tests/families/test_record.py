@@ -105,6 +105,7 @@ def test_grouped_queries_share_their_keys():
     assert {(2, 2, 11, 14), (2, 2, 3, 11, 14), (2, 6, 11, 14)} <= before
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("attention", ["eager", "sdpa"])
 @pytest.mark.parametrize("name", ["T5", "BART", "BERT", "GPT-2", "Llama"])
 def test_eager_and_fused_attention_have_the_same_scores(name, attention):

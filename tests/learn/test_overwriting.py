@@ -39,7 +39,7 @@ def test_the_old_run_stays_when_the_disk_is_full(tmp_path, old, monkeypatch):
     assert (epochs_of(old), load_run(old, "cpu").trained) == (5, True)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("moves", range(len(BEGUN_WITH) + 1))
 def test_a_move_cut_short_is_taken_up_again(tmp_path, old, monkeypatch, moves):
     """Killed after so many files were put in their place."""

@@ -45,6 +45,7 @@ def test_the_worked_example_gives_its_six_numbers():
     assert [round(value, 4) for value in out.flatten().tolist()] == [1.0, 1.8808, 2.9480, 3.9813, 4.9932, 5.9975]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("value", "norm", "cross", "scale"),
     list(itertools.product(("finite", "-inf"), ("after", "before"), ("padding", "none"), (True, False))),

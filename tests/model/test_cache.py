@@ -20,6 +20,7 @@ SIZES: dict[str, Any] = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("explicit", [True, False])
 @pytest.mark.parametrize("norm", ["after", "before"])
 @pytest.mark.parametrize("cross_mask", ["padding", "none"])

@@ -17,12 +17,12 @@ HERE = Path(__file__).parent
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Of the tests of a file about the page the fast tier does every third, and each for the first of its things."""
+    """Of the tests of a file about the page the fast tier does every fourth, and each for the first of its things."""
     seen = defaultdict(list)
     for item in items:
         if item.path.parent == HERE:
             names = seen[item.path]
-            if item.originalname in names or len(names) % 3:
+            if item.originalname in names or len(names) % 4:
                 item.add_marker(pytest.mark.slow)
             if item.originalname not in names:
                 names.append(item.originalname)

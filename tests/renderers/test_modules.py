@@ -204,6 +204,7 @@ def test_a_pattern_that_fits_nothing_is_told(training_trace):
         render(training_trace, "svg", close=["nothing"])
 
 
+@pytest.mark.slow
 def test_twelve_thousand_unlike_steps_make_a_small_drawing():
     ops = [f"op{number * number % 9973}" for number in range(12_000)]
     assert len(draw_poster(small(*flat_chain(12_000, ops)), "svg")) < 200_000

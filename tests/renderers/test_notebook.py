@@ -82,6 +82,7 @@ def test_a_trace_is_no_wider_than_its_cell(training_trace):
     assert re.search(r'<svg style="max-width:100%;height:auto" width="\d+pt"', draw_svg(training_trace))
 
 
+@pytest.mark.slow
 def test_a_page_stands_in_the_notebook_apart_from_it(training_trace):
     page = xray.render(training_trace, "html")
     assert isinstance(page, Page)
@@ -91,6 +92,7 @@ def test_a_page_stands_in_the_notebook_apart_from_it(training_trace):
     assert html.unescape(inner) == page == draw_page(training_trace)
 
 
+@pytest.mark.slow
 def test_pictures_of_a_trace_show_themselves(training_trace):
     picture, dots = xray.render(training_trace, "svg"), xray.render(training_trace, "png", dpi=20)
 

@@ -19,13 +19,9 @@ QUICK = (
     "inference",
     "the paper's sizes",
     "length 1",
-    "norm before, training",
-    "all of six layers",
     "other heads",
     "head fails",
     "T5, inference",
-    "BERT, training",
-    "Llama, all layers",
     "GPT-2 writes",
 )
 DRAWN = [case if case in QUICK else pytest.param(case, marks=pytest.mark.slow) for case in (*CASES, *OTHERS)]
@@ -95,6 +91,7 @@ def test_the_same_trace_gives_the_same_svg(both_trace):
     assert draw_poster(both_trace, "svg") == draw_poster(both_trace, "svg")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["png", "pdf"])
 def test_the_same_trace_gives_the_same_bytes(training_trace, form):
     assert draw_poster(training_trace, form, dpi=30) == draw_poster(training_trace, form, dpi=30)
@@ -183,11 +180,13 @@ def test_characters_that_xml_forbids_are_spelt_out(hostile_svg):
     assert "\\x00\\x1b[31m" in hostile_svg
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["png", "pdf"])
 def test_hostile_words_can_be_painted(form):
     assert len(draw_poster(respell(recorded("one layer, inference"), HOSTILE), form, dpi=30)) > 10_000
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("form", ["svg", "dot", "pdf"])
 def test_a_hostile_title_does_no_harm(training_trace, form):
     hostile = replace(training_trace, title='</title><script>\x00\\N"];')

@@ -2,6 +2,7 @@
 
 from types import SimpleNamespace
 
+import pytest
 import torch
 from torch import nn
 
@@ -137,3 +138,34 @@ def test_rows_that_only_the_whole_makes_have_as_many_signs_among_the_words():
             assert made["image_pixel_values"].shape == (2, 2, 3, SIDE, SIDE)
             assert [(ids == sign).sum(1).tolist() for sign in (IMAGE_SIGN, SOUND_SIGN)] == [[32, 32], [40, 40]]
             assert model(**made).shape == (2, 10 + 32 + 40, WIDE)
+
+
+class Seeing(Reader):
+    """Words, and rows of images from a part that may be asked; if it `asks_back`, it has to know its weights."""
+
+    def __init__(self, *, asks_back, tell):
+        vision = SimpleNamespace(image_size=SIDE, patch_size=PATCH)
+        super().__init__(
+            SimpleNamespace(vocab_size=VOCAB, eos_token_id=END, image_token_id=IMAGE_SIGN, vision_config=vision)
+        )
+        self.see, self.asks_back, self.tell = nn.Linear(3, WIDE), asks_back, tell
+
+    def forward(self, input_ids, pixel_values=None):
+        return self.words(input_ids)
+
+    def get_image_features(self, pixel_values):
+        self.tell(self.see.weight.is_meta)
+        factor = self.see.weight.sum().item() if self.asks_back else 1
+        return self.see(pixel_values[..., ::PATCH, ::PATCH].movedim(1, -1)).flatten(0, 2) * factor
+
+
+@pytest.mark.parametrize(("asks_back", "tried"), [(False, [True]), (True, [True, False])])
+def test_rows_are_counted_without_storage_unless_numbers_are_asked_for(asks_back, tried):
+    met = []
+    model = Seeing(asks_back=asks_back, tell=lambda is_meta: met.append(is_meta))
+    made = next(propose_inputs(model, model.config, Wishes(), has_storage=True)).values
+
+    rows = (made["pixel_values"].shape[-1] // PATCH) ** 2
+    assert (made["input_ids"] == IMAGE_SIGN).sum(1).tolist() == [rows, rows]
+    assert met == tried
+    assert not any(one.is_meta for one in model.parameters())

@@ -65,6 +65,7 @@ PINS = (
 """Choices of which something false was said once."""
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("choices", PINS, ids=lambda choices: ", ".join(map(str, choices.values())))
 def test_what_was_said_falsely_once_is_said_no_more(choices):
     assert list_lies(settle(choices)) == []

@@ -175,6 +175,7 @@ SCALED = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("model", "told"), SCALED.items())
 def test_what_two_towers_make_together_has_the_colour_of_neither_and_tells_what_scales_it(model, told):
     trace = xray.trace(model(divided_by_norm), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))

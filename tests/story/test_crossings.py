@@ -79,14 +79,14 @@ def compose(name):
     return compose_poster(trace, text_width)
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*FAMILIES, *NAMES])
 def test_no_line_runs_through_what_is_written_beside_boxes(name):
     layout = compose(name)
     assert layout is None or list_struck(layout) == set()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*FAMILIES, *NAMES])
 def test_nothing_is_written_on_what_is_written_elsewhere(name):
     layout = compose(name)
@@ -127,13 +127,14 @@ def list_shared(layout):
     ]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [*FAMILIES, *NAMES])
 def test_no_line_lies_on_one_between_other_boxes(name):
     layout = compose(name)
     assert layout is None or list_shared(layout) == []
 
 
+@pytest.mark.sampled(3)
 def test_no_cells_stand_on_a_remark(layout):
     covered = [
         words
@@ -147,6 +148,7 @@ def test_no_cells_stand_on_a_remark(layout):
     assert covered == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", [f"{name}, inference" for name in FAMILIES])
 def test_no_cells_stand_on_a_node(case):
     layout = compose_poster(recorded(case), text_width)

@@ -41,6 +41,7 @@ def shuffle(x, _):
     return x.view(len(x), 2, 4, -1)[:, :, :2].reshape(len(x), 2, -1)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -29,6 +29,7 @@ def words_of(end):
     return [word for word in re.split("<[^>]+>", drawn) if word.strip()]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("end", "told"),
     [
@@ -135,6 +136,7 @@ class Looks(nn.Module):
         return x + (nn.functional.embedding(ids, self.held) if self.is_held else self.table(ids))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("given", "told"),
     [

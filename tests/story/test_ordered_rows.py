@@ -146,6 +146,7 @@ def list_orders(**settings):
 BACK = "ROWS PUT BACK IN THEIR ORDER"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("settings", "told"),
     [

@@ -59,6 +59,7 @@ def find_foot(trace):
     return [node.label for node in column.entrance.nodes if node.key == "given"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("way", "label"), [("zeros", "ZEROS"), ("ones", "ONES"), ("full", "ONES"), ("twos", "THE MODEL'S OWN NUMBERS")]
 )

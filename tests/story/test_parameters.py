@@ -35,6 +35,7 @@ def translator(training):
         return poster_of(model, **BY_NAME["nn.Transformer"].make_inputs())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize(("name", "layers"), [("encoder self", 2), ("decoder self", 3), ("decoder cross", 3)])
 def test_the_projections_of_each_attention_are_counted_at_it(training, name, layers):
@@ -256,7 +257,7 @@ def test_convolutions_behind_the_layers_do_not_count_in_the_head():
     assert (bars["exit"], bars["head"]) == (count(model.wider, model.norm), count(model.head))
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir()))
 def test_the_bars_of_a_recorded_run_come_to_the_whole(name):
     trace = recorded(name)

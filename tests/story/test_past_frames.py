@@ -49,6 +49,7 @@ def trace_of(way):
     return xray.trace(Upsampled(way).eval(), torch.rand(2, PLACES, 7))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("way", "told"),
     [

@@ -109,6 +109,7 @@ def test_default_settings_are_not_mentioned(layouts):
     assert "mask: padding of the question is seen" not in words_of(layouts["both"][1])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [

@@ -11,7 +11,7 @@ from xray.story.canvas import AGAIN
 from xray.story.poster import compose_poster
 from xray.story.wording import ELLIPSIS
 
-pytestmark = pytest.mark.sampled(4)
+pytestmark = pytest.mark.sampled(8)
 
 SAID_BY_US = re.compile(r"^turn \d+  |^… and \d+ rows more$| ?(?:<pad> )?×\d+$|  ignored$")
 """What is no data in the notes with the words of the data."""

@@ -6,7 +6,7 @@ from trust.commands import QUICK
 from trust.hostile import CORPUS, IN_TIERS, file_name, shown
 from trust.outcomes import assert_explained, assert_plain, assert_refused, call, files_in
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(10)
 
 FILES = {
     "empty": b"",

@@ -11,7 +11,7 @@ from small_runs import write_pairs
 from trust.commands import QUICK
 from trust.outcomes import files_in
 
-pytestmark = pytest.mark.sampled(5)
+pytestmark = pytest.mark.sampled(10)
 
 
 def in_tiers(names, *quick):
@@ -56,6 +56,7 @@ def test_training_works_wherever_it_is_started(place, kind):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.slow
 def test_no_place_for_temporary_files_is_said(place):
     write_pairs(place / "pairs.csv")
     code = (
@@ -98,6 +99,7 @@ FILLERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filler", in_tiers(FILLERS, "draw svg", "theme"))
 def test_a_disk_that_is_full_is_said_and_nothing_half_is_left(place, trace_file, filler):
     write_pairs(place / "pairs.csv")
@@ -153,6 +155,7 @@ def test_a_closed_stream_is_no_catastrophe(trace_file, kept_run, talker, closed)
     assert b"unexpected" not in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("printer", in_tiers(PRINTERS, "walk"))
 def test_a_reader_that_goes_away_ends_it_quietly(trace_file, printer):
     command = [sys.executable, "-m", "xray", *(part.format(trace=trace_file) for part in PRINTERS[printer])]

@@ -92,6 +92,7 @@ def assert_cached_is_uncached(run):
     assert plain.config["answer"] == cached.config["answer"]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["png", "pdf"])
 @cases(2)
 @given(model=MODELS)

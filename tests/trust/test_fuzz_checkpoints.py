@@ -148,6 +148,7 @@ def reseal(path, tensors=None, facts=None, **changed):
     path.write_bytes(save(tensors, {"facts": text, "sha256": seal(tensors, text)}))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "changed",
     [
@@ -193,6 +194,7 @@ def test_more_weights_than_the_settings_want_are_refused(copy):
     assert "do not both have evil" in refusal(lambda: load_run(copy, "cpu"))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["model.head.bias", "loss_sum", "random.cpu", "adam.step"])
 @pytest.mark.parametrize("shape", [(), (2, 3), (0,)], ids=str)
 def test_a_tensor_of_another_shape_is_refused(copy, name, shape):

@@ -63,6 +63,7 @@ def test_what_is_nested_without_end_is_refused(deep):
     assert read_or_refuse(deep) is None
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("form", ["table", "json", "dot", "html"])
 def test_a_changed_trace_is_drawn_or_refused(trace_text, form):
     tree = json.loads(trace_text)

@@ -88,6 +88,7 @@ def assert_whole(run):
     assert load_run(run, "cpu").answer("Who is Ripley?") is not None
 
 
+@pytest.mark.slow
 def test_a_training_killed_again_and_again_ends_like_one_that_was_not(tmp_path, temporary, unstopped):
     """Ten kills in CI, a hundred on demand, each in a run that is then taken up, killed again, and ended."""
 

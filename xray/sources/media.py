@@ -1,14 +1,17 @@
 """Images, videos and sounds among words: as many signs stand there as rows come of them."""
 
+import copy
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from xray.sources.known_values import known_values, shape_of
 from xray.sources.sizes import find_setting
 
 
@@ -115,7 +118,27 @@ def list_arguments(model: nn.Module, medium: Medium) -> list[Mapping[str, inspec
 
 
 def count_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:
-    """How many rows a model makes of an image, a video or a sound, all of a batch together: it is asked."""
+    """How many rows a model makes of an image, a video or a sound, all of a batch together: it is asked.
+
+    A model with weights is asked without them first: to work out rows that nobody looks at takes long.
+    """
+    count = 0
+    if any(not one.is_meta for one in model.parameters()):
+        with suppress(Exception), known_values():  # what cannot be copied is asked as it is
+            count = ask_rows(without_weights(model), medium, made)
+    return count or ask_rows(model, medium, made)
+
+
+def without_weights(model: nn.Module) -> nn.Module:
+    """A copy of a model, its parameters without storage."""
+    bare: dict[int, Any] = {
+        id(one): nn.Parameter(shape_of(one.detach()), one.requires_grad) for one in model.parameters()
+    }
+    return copy.deepcopy(model, bare)
+
+
+def ask_rows(model: nn.Module, medium: Medium, made: Mapping[str, Any]) -> int:
+    """How many rows a model makes of a medium; 0 where it fails without telling."""
     for place in list_askable(model):
         ask = getattr(place, medium.features, None)
         if ask is None:

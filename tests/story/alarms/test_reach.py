@@ -28,6 +28,7 @@ def raise_kinds(model, **given):
     return [alarm.kind for alarm in audit(xray.trace(model, **given)).alarms]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("trains", [True, False])
 @pytest.mark.parametrize("mask", [FUTURE, FUTURE.bool()], ids=["added", "of bools"])
 @pytest.mark.parametrize("sources", [LENGTH, 5])

@@ -177,6 +177,7 @@ def test_an_empty_pass_has_an_empty_plan():
     assert plan_blocks(forward()).items == ()
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [1_500, 3_000, 12_000])
 def test_a_model_that_hardly_repeats_is_planned_in_a_few_calls_for_each_step(steps):
     ops = [f"op{(number * 7919) % 1013 % 6}" for number in range(steps)]

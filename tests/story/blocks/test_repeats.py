@@ -1,5 +1,6 @@
 from dataclasses import replace
 
+import pytest
 from measured import count_calls
 from small_blocks import call, chain_of_layers, flat_chain, layer, model_of
 
@@ -138,6 +139,7 @@ def test_sizes_do_not_matter_to_kin():
     assert find_repeats(tree, tree.inside[0], portray_steps(tree, loosely=True)) == (Run(0, 1, 5),)
 
 
+@pytest.mark.slow
 def test_twelve_thousand_steps_take_a_few_calls_each():
     steps, _ = chain_of_layers(126, ops=("linear", "relu", "add", "view", "mul") * 19)
     one_pass = model_of(*steps)

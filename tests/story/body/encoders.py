@@ -57,7 +57,7 @@ def distilbert(c):
     return encoder_only(c, post("layer", looks_both_ways(c)), post("layer", think), final=None, parts=parts)
 
 
-@family("AlbertForMaskedLM", "albert:138, 203", num_hidden_layers=3, fast=True)
+@family("AlbertForMaskedLM", "albert:138, 203", num_hidden_layers=3)
 def albert(c):
     parts = (
         f"table {c.type_vocab_size}",
@@ -207,7 +207,7 @@ def funnel(c):
     return replace(found, towers=(replace(found.towers[0], bridges=bridges),))
 
 
-@family("MobileBertForMaskedLM", "mobilebert:171, 321, 407", num_hidden_layers=2, fast=True)
+@family("MobileBertForMaskedLM", "mobilebert:171, 321, 407", num_hidden_layers=2)
 def mobilebert(c):
     # its norms are scales with shifts, which normalise nothing; between a linear layer down to a quarter and one up
     # again stand an attention and feed-forwards, each with a sum of its own

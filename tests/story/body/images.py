@@ -86,7 +86,7 @@ def of_clip(c, vision, text, *, image_parts, finals, untold=()):
     return network(sees, reads, links=(Link("compared", "vision", "text"),), head=Head("none"), untold=untold)
 
 
-@family("CLIPModel", "clip:280, 353", fast=True)
+@family("CLIPModel", "clip:280, 353")
 def clip(c):
     see, read = c.vision_config, c.text_config
     parts = entrance(f"patches {see.hidden_size}", "class token 1", f"positions {count_patches(see) + 1}", "norm")
@@ -190,7 +190,7 @@ def resnet(c):
     return replace(found, towers=(replace(seen, bridges=between(groups, 4, within=True)),))
 
 
-@family("BitForImageClassification", "bit:361, 450", fast=True)
+@family("BitForImageClassification", "bit:361, 450")
 def bit(c):
     # the weights are standardised, in the first layer of a stage the way past the branch reads its norm too (line 367)
     ends = [sum(c.depths[: stage + 1]) for stage in range(len(c.depths))]

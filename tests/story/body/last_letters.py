@@ -31,7 +31,7 @@ from xray.story.anatomy.tree import Head, Link
 TWO = {"num_hidden_layers": 2}
 
 
-@family("SqueezeBertForMaskedLM", "squeezebert:136, 156, 310", named=True, fast=True, **TWO)
+@family("SqueezeBertForMaskedLM", "squeezebert:136, 156, 310", named=True, **TWO)
 def squeezebert(c):
     # channels stand before places all the way: linear layers are convolutions of one place
     look = looks_both_ways(c, kernel="plain")
@@ -39,7 +39,7 @@ def squeezebert(c):
     return encoder_only(c, post("layer", look), post("layer", plain(c)), final=None, parts=parts)
 
 
-@family("TimesformerModel", "timesformer:339, 357, 390", named=True, fast=True, **TWO)
+@family("TimesformerModel", "timesformer:339, 357, 390", named=True, **TWO)
 def timesformer(c):
     # each patch looks at itself in every frame, the class token goes by; then at all of its frame and at that token
     look = looks_both_ways(c, fused="qkv", kernel="plain", rolled=False)

@@ -56,6 +56,7 @@ def read(model):
     return read_pass(xray.trace(model.eval(), rows()).passes[0])
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("shares", [True, False])
 def test_it_is_a_stage_of_the_layer_in_which_it_began(count, shares):

@@ -56,6 +56,7 @@ def test_boxes_that_the_first_layer_read_are_corrected_behind_it_where_later_one
     assert read(Twice()) == Boxes(tuple(range(DEPTH)), shared=False, begun=0, steps=2)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "model",
     [NoPlaces(), Anew(), Kept(), Learned(), Beside(), Detector(sides=3), Detector(depth=2)],

@@ -53,7 +53,7 @@ def test_every_kept_model_has_a_recorder():
     assert {path.name for path in FOLDER.iterdir()} == {path_of(name).name for name in NAMES}
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_is_counted_once(name):
     trace, sizes = kept(name)
@@ -61,6 +61,7 @@ def test_every_parameter_is_counted_once(name):
     assert anatomy(trace).params == sizes["params"]
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in USUAL if name != "hiera_tiny_224"])
 def test_every_layer_has_the_heads_of_its_module(name):
     told = [[one.heads, one.d_k] for one in branches_of(name, Attention)]
@@ -69,6 +70,7 @@ def test_every_layer_has_the_heads_of_its_module(name):
     assert len(told) >= 8
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", [name for name in USUAL if not name.startswith("vit_relpos")])
 def test_every_feed_forward_is_as_wide_as_its_module(name):
     told = [one.d_ff for one in branches_of(name, FeedForward)]
@@ -77,6 +79,7 @@ def test_every_feed_forward_is_as_wide_as_its_module(name):
     assert len(told) >= 8
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", USUAL)
 def test_places_are_told_as_the_code_makes_them(name):
     told = {one.positions for one in branches_of(name, Attention)}
@@ -85,6 +88,7 @@ def test_places_are_told_as_the_code_makes_them(name):
     assert told == {wanted}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", USUAL)
 def test_only_cosine_attention_has_norms_on_queries_and_keys(name):
     told = {one.qk_norm for one in branches_of(name, Attention)}
@@ -92,6 +96,7 @@ def test_only_cosine_attention_has_norms_on_queries_and_keys(name):
     assert told == {name.startswith("swinv2")}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", USUAL)
 def test_nothing_in_an_image_is_called_causal(name):
     assert True not in {one.causal for one in branches_of(name, Attention)}
@@ -134,6 +139,7 @@ def test_every_block_of_a_small_resnet_is_a_layer():
     ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ["mobilevit_s", "maxvit_nano_rw_256", "twins_svt_small"])
 def test_every_layer_of_a_hierarchy_has_the_heads_of_its_module(name):
     found = anatomy(kept(name)[0])
@@ -183,6 +189,7 @@ HIERARCHIES = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "widths"), HIERARCHIES.items())
 def test_stages_of_growing_width_are_bridged(name, widths):
     found = anatomy(kept(name)[0])

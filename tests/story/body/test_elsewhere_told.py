@@ -19,6 +19,7 @@ def nodes_of(name, tower, layer):
     return {node.label: node for staging in stagings for node in chart_stage(reading.flow, staging).nodes}
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_parameter_stands_in_two_lines_of_the_table(name):
     trace, sizes = kept(name)

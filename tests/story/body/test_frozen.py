@@ -66,6 +66,7 @@ def told_of(trace):
     return part.learned, any(SAID in text for text in texts), any(DRAWN in text for text in texts)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("looks_up", [True, False])
 @pytest.mark.parametrize(
     ("freeze", "learned"), [(lambda _: None, True), (frozen_places, False), (frozen, None), (adapted, None)]

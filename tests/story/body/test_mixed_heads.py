@@ -152,6 +152,7 @@ def read_lines(trace):
     return ["".join(run.text for run in line) for one in compose_poster(trace, text_width).boxes for line in one.lines]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("way", [ByLinear, ByEinsum, ByProduct, ByConvolution, Added])
 @pytest.mark.parametrize(("sides", "told"), [((1, 0), "before"), ((0, 1), "behind"), ((1, 1), "both")])

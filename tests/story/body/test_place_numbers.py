@@ -144,6 +144,7 @@ class Counted(Model):
         return super().forward(ids, self.last(places))
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("last", "alike"),
     [

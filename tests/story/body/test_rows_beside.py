@@ -1,5 +1,7 @@
 """Rows that are worked out of a tower's own words beside its stream: no condition of something else."""
 
+from functools import cache
+
 import pytest
 import torch
 import transformers
@@ -40,6 +42,7 @@ class Gates(nn.Module):
         return x
 
 
+@cache
 def record(*, own_table, **said):
     torch.manual_seed(0)
     return xray.trace(Gates(own_table, **said), torch.arange(14).view(2, 7))
@@ -120,6 +123,7 @@ def test_a_number_behind_the_last_layer_stands_in_its_box():
     assert not any("in no box" in text for text in texts)
 
 
+@cache
 def record_streams(*kinds):
     """Three layers of several streams, of some kinds, with gates between them (Gemma 3n)."""
     sizes = {"vocab_size": 31, "hidden_size": 24, "intermediate_size": 40, "num_hidden_layers": 3, "laurel_rank": 5}

@@ -70,6 +70,7 @@ def record_small(kind, name):
     return config, xray.anatomy(trace)
 
 
+@pytest.mark.sampled(3)
 def test_there_is_one_tower_of_so_many_layers_words_and_numbers(read):
     config, found, _ = read
 

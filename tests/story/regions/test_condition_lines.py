@@ -37,6 +37,7 @@ def list_upright(layout):
 each = pytest.mark.parametrize("name", [Diffusion.__name__, *NAMES])
 
 
+@pytest.mark.sampled(3)
 @each
 def test_lines_that_go_up_beside_each_other_are_well_apart(name):
     upright = list_upright(lay_out(name))

@@ -103,6 +103,7 @@ def test_a_norm_that_ends_a_feed_forward_and_is_scaled_by_a_condition_is_no_gate
     assert [name_box(box) for box in boxes if "forward/layers.0.mul#3" in box.steps] == ["LAYER NORM, SCALED"]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "trace",
     [

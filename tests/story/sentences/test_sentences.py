@@ -106,6 +106,7 @@ def test_nothing_is_said_of_what_is_not_known():
     assert list_sentences(pools.MODELS["not known"]) == []
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_a_poster_says_of_a_family_what_its_facts_prove_and_nothing_else(name):
     trace = recorded(f"{name}, inference")

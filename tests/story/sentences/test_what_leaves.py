@@ -82,6 +82,7 @@ def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
     assert [number for line in lines for number in re.findall(r"vocab [\d× ]*\d", line)] == [told]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("model", "said"),
     [

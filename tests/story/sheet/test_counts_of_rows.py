@@ -136,6 +136,7 @@ def test_layers_that_run_again_tell_of_how_many_the_weights_are(own, told):
     assert bars[f"feed-forward × 4{told}"] == count(*(layer.two for layer in layers)) + 2 * own * WIDTH
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", FAMILIES)
 def test_sublayers_of_which_a_row_tells_how_many_hold_what_it_adds_up(name):
     """Each of so many sublayers holds weights of its own, and all of them together as many as the row says."""

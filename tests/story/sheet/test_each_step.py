@@ -56,7 +56,7 @@ def list_missed(columns):
     return missed
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_step_of_a_recorded_run_is_missed(name):
     assert list_missed(read_columns(recorded(name))) == []
@@ -79,7 +79,7 @@ def list_twice(columns):
     return [step for (_, step), times in found.items() if times > 1]
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_step_of_a_recorded_run_stands_in_two_charts(name):
     assert list_twice(read_columns(recorded(name))) == []
@@ -103,7 +103,7 @@ def list_results_of(phase):
     return {*list_results(phase.reading.flow, phase.towering), phase.towering.last_layer}
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_no_line_leads_from_the_layers_of_a_recorded_run_to_what_does_not_read_them(name):
     phases = [phase for column in read_columns(recorded(name)) for phase in column.phases if phase.exit is not None]

@@ -15,7 +15,7 @@ NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
 WINDOW, SIDE = 3, 6
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_layers_of_one_frame_of_a_recorded_run_work_out_the_same(name):
     for column in read_columns(recorded(name)):

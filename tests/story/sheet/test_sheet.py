@@ -75,7 +75,7 @@ def fits(printed, shapes):
     return all(text in spell(sizes) for text, sizes in zip(printed, axes, strict=True))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("case", OTHERS)
 def test_every_shape_in_a_box_is_that_of_a_step_that_it_stands_for(drawn, case):
     trace, layout = drawn(case)
@@ -91,6 +91,7 @@ def test_every_shape_in_a_box_is_that_of_a_step_that_it_stands_for(drawn, case):
     assert wrong == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_nodes_have_the_ids_of_the_steps_that_were_recorded(drawn, case):
     trace, layout = drawn(case)
@@ -103,6 +104,7 @@ def test_nodes_have_the_ids_of_the_steps_that_were_recorded(drawn, case):
     assert shown - ran == set()
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_no_two_things_share_an_id(drawn, case):
     layout = drawn(case)[1]
@@ -111,6 +113,7 @@ def test_no_two_things_share_an_id(drawn, case):
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_no_node_stands_on_another(drawn, case):
     nodes = nodes_of(drawn(case)[1])
@@ -124,6 +127,7 @@ def test_no_node_stands_on_another(drawn, case):
     assert covered == []
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_what_was_never_stored_is_marked_as_derived(drawn, case):
     trace, layout = drawn(case)
@@ -141,6 +145,7 @@ def test_what_was_never_stored_is_marked_as_derived(drawn, case):
     assert marked == {name for name, is_derived in told.items() if is_derived}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_mask_cells_come_from_the_record(drawn, case):
     trace, layout = drawn(case)
@@ -163,6 +168,7 @@ def bars_of(layout):
     ]
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_the_parameters_on_the_card_come_to_those_of_the_model(drawn, case):
     trace, layout = drawn(case)
@@ -170,6 +176,7 @@ def test_the_parameters_on_the_card_come_to_those_of_the_model(drawn, case):
     assert sum(bars_of(layout)) == count_params(trace)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", OTHERS)
 def test_stations_count_from_one(drawn, case):
     layout = drawn(case)[1]

@@ -13,6 +13,7 @@ HIGH: list[type[nn.Module]] = [AttentionPart, *[FeedForwardPart] * 10]
 LOWER = HIGH[:-1]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("kinds", [[HIGH] * 6 + [LOWER] * 6, [LOWER] * 6 + [HIGH] * 6, [LOWER] + [HIGH] * 11])
 def test_all_layers_of_a_high_tower_are_drawn_when_asked_for(kinds):
     parts = [made() for kind in kinds for made in kind]

@@ -41,6 +41,7 @@ def list_texts(between):
     return " ".join(lines)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("between", "told"),
     [

@@ -54,6 +54,7 @@ def test_a_sheet_with_all_blank_gives_no_answer_away(made):
     assert [answer for answer in answers if re.search(rf"(?<![\d×]){re.escape(answer)}(?![\d×])", told)] == []
 
 
+@pytest.mark.sampled(6)
 def test_a_sheet_with_all_blank_names_no_axes_of_a_node(made):
     _, blanks, sheet, _ = made
     ids = {blank.question.box.id for blank in blanks}
