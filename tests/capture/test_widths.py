@@ -84,6 +84,26 @@ def test_rows_that_are_bent_in_writing_are_those_of_a_feed_forward(bend, word):
     assert words_of("wide", bend=bend)[-1] == word
 
 
+class AsWideAsWords(nn.Module):
+    """A feed-forward as wide as there are words, and their scores behind it."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.wide, self.back = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, 31), nn.Linear(31, WIDTH)
+        self.scores = nn.Linear(WIDTH, 31)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        x = x + (x @ x.mT).softmax(-1) @ x
+        return self.scores(x + self.back(self.wide(x).relu().square()))
+
+
+def test_a_feed_forward_as_wide_as_there_are_words_makes_no_scores_of_words():
+    steps = {step.path: step for step in xray.trace(AsWideAsWords(), torch.arange(10).view(2, 5)).steps}
+
+    assert [steps[path].outputs[0].axes[-1] for path in ("wide", "scores")] == ["d_ff", "vocab"]
+
+
 class Written(nn.Linear):
     """A linear layer that is written as a product (Falcon)."""
 

@@ -55,3 +55,24 @@ def test_learned_numbers_that_are_added_to_such_a_stream_first_are_told():
     _, shifted = (node for node in draw(Reader(AttentionPart(), Shifted()), rows()) if node.key == "add")
 
     assert shifted.label == "STREAM + LEARNED NUMBERS, × LEARNED NUMBERS, ADD"
+
+
+class MixedIn(Reader):
+    """Layers before each of which the stream and what it began with are mixed, both times a number (nanochat)."""
+
+    def __init__(self, *parts):
+        super().__init__(*parts)
+        self.kept, self.first = nn.Parameter(torch.ones(len(parts))), nn.Parameter(torch.ones(len(parts)))
+
+    def forward(self, x):
+        x = began = self.project(x)
+        for number, part in enumerate(self.layers):
+            x = part(self.kept[number] * x + self.first[number] * began)
+        return x
+
+
+def test_what_is_mixed_into_a_stream_before_each_layer_is_no_branch_of_it():
+    (tower,) = read(MixedIn(*(part() for _ in range(3) for part in (AttentionPart, FeedForwardPart))), rows()).towers
+
+    assert [len(group.stages) for group in tower.groups for _ in group.layers] == [2, 2, 2]
+    assert not any(stage.replaces for group in tower.groups for stage in group.stages)

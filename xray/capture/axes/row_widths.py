@@ -63,18 +63,17 @@ class WidthNamer:
         back, ways = {ins[step.id] for step in ends}, {(ins[step.id], outs[step.id]) for step in ends}
         written = list_bent_in_writing(flow)
         for step in layers:
-            is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
-            is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
-            is_other = is_cut or is_bent or self.is_read(step)
-            wide = step.settings.get("out_features") in vocabularies and not is_other
-            if wide or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
-                groups.name(outs[step.id], "vocab")
-                continue
             place = flow.places[step.id]
             is_activated = place in written or self.is_activated(step)
             goes_back = (outs[step.id], ins[step.id]) in ways  # not into another stream (Fun-ASR-Nano's projector)
             is_wide = ins[step.id] in streams and goes_back and outs[step.id] not in streams and is_activated
-            if is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
+            is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
+            is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
+            is_other = is_cut or is_bent or is_wide or self.is_read(step)
+            scores = step.settings.get("out_features") in vocabularies and not is_other
+            if scores or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
+                groups.name(outs[step.id], "vocab")
+            elif is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
                 groups.name(outs[step.id], "d_ff")
         for place in list_gated_halves(flow, [flow.places[step.id] for step in layers if ins[step.id] in streams]):
             half = self.axes.find_last(flow.steps[place])

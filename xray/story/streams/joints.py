@@ -15,6 +15,7 @@ from xray.story.recognition.norms import find_norm
 from xray.story.streams.asides import find_branch, is_aside
 from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
+    before_mixed_in,
     before_places,
     is_learned,
     is_shortcut,
@@ -165,6 +166,8 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         whole = None if part is None or part >= branch else find_branch(flow, part, branch)
         if whole is not None and (region is None or any(is_product(flow, one) for one in whole.inner & region.beside)):
             stream, region = whole.start, whole
+        if before_mixed_in(flow, place) in known:
+            continue
         if region is not None and does_mix(flow, region.inner) and not is_other_stream(flow, branch, region, known):
             return Joint(place, stream, region)
     return None if any(is_short) else read_begun_before(flow, place, known) or read_projected(flow, place, known)

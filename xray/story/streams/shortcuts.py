@@ -10,6 +10,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import INVERTING, Norm, find_norm
+from xray.story.recognition.statistics import is_of_weights
 
 LONGEST_SHORTCUT = 10
 SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax", "unfold"})
@@ -80,7 +81,8 @@ def step_back(flow: Flow, here: int) -> int | None:
         return strip_plain(flow, here)
     if flow.op(here) in CARRYING | CLAMPS | DROPOUTS | CURVES | POOLS:
         return next((maker for maker in flow.makers[here] if maker is not None), None)
-    return is_batch_norm(flow, here) or before_mask(flow, here) or before_normed_rows(flow, here)
+    befores = (is_batch_norm, before_mask, before_normed_rows, before_mixed_in)
+    return next((before for find in befores if (before := find(flow, here)) is not None), None)
 
 
 def before_normed_rows(flow: Flow, here: int | None) -> int | None:
@@ -92,6 +94,24 @@ def before_normed_rows(flow: Flow, here: int | None) -> int | None:
         return None
     is_same = flow.steps[cut].settings.get("index") == flow.steps[here].settings.get("index")
     return makers[0] if is_same else None
+
+
+def before_mixed_in(flow: Flow, here: int) -> int | None:
+    """The last step of a stream into which a sum mixes an earlier one, both multiplied by a learned number (nanochat).
+
+    None where the step is no such sum.
+    """
+    makers = [flow.carried_from(maker) for maker in flow.makers[here]] if flow.op(here) in SUMS else []
+    if len(makers) != 2 or any(maker is None or not is_by_one_learned(flow, maker) for maker in makers):
+        return None
+    return max((before for maker in makers if (before := strip_plain(flow, maker)) is not None), default=None)
+
+
+def is_by_one_learned(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies a tensor by one number that is worked out of parameters alone."""
+    others = [(record, maker) for record, maker in flow.given(place) if record.shape != flow.output(place).shape]
+    is_one = is_scale(flow, place) and all(prod(record.shape) == 1 for record, _ in others)
+    return is_one and bool(others) and all(is_of_weights(flow, *one) for one in others)
 
 
 def before_mask(flow: Flow, here: int) -> int | None:
