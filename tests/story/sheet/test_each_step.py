@@ -194,6 +194,17 @@ class Given(nn.Module):
         return x - torch.sin(x).amax(-1, keepdim=True).detach()
 
 
+class Raised(nn.Module):
+    """A learned row is added to a product, in no linear layer; the highest number of each row is taken for given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.row = nn.Parameter(torch.rand(50, 50)), nn.Parameter(torch.rand(1, 1, 50))
+
+    def forward(self, x):
+        return x - (self.row + x @ self.weight).amax(-1, keepdim=True).detach()
+
+
 class Apart(nn.Module):
     """Layers, and how far the rows that come in are from nothing, with which the last are multiplied (iTransformer)."""
 
@@ -217,7 +228,13 @@ def unsaid_of(model):
 
 
 @pytest.mark.parametrize(
-    ("between", "told"), [(Given(), {"sin": 2, "amax": 2}), (weigh, {"lt": 2, "sin": 2}), (nn.Identity(), {})]
+    ("between", "told"),
+    [
+        (Given(), {"sin": 2, "amax": 2}),
+        (Raised(), {"matmul": 2, "add": 2, "amax": 2}),
+        (weigh, {"lt": 2, "sin": 2}),
+        (nn.Identity(), {}),
+    ],
 )
 def test_what_is_taken_for_given_and_flags_of_two_tensors_are_told(between, told):
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Layer(between), Layer(between), nn.Linear(WIDTH, 12))
