@@ -312,3 +312,26 @@ def test_a_row_behind_those_that_a_sum_brought_to_the_width_of_the_layers_has_a_
     assert tower.entrance.nodes[-1].label == "WITH ONE MORE ROW BEHIND"
     assert nodes["WITH ONE MORE ROW BEHIND"].record.shape == (2, 8, 12)
     assert nodes["LOOKUP IN 2 ROWS"].extra == "24 parameters"
+
+
+class SomeCodes(nn.Module):
+    """All codes of a place are looked up and laid side by side, and the first few of them added up (Bark)."""
+
+    def __init__(self, read):
+        super().__init__()
+        self.read, self.tables = read, nn.ModuleList(nn.Embedding(31, WIDTH) for _ in range(5))
+        self.layers = make_layers(WIDTH, 2)
+
+    def forward(self, codes):
+        found = [table(codes[:, :, number])[..., None] for number, table in enumerate(self.tables)]
+        x = torch.cat(found, dim=-1)[:, :, :, : self.read].sum(dim=-1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("few", "told"), [(3, "SIDE BY SIDE, THE FIRST 3 OF 5 READ"), (5, "SIDE BY SIDE")])
+def test_it_is_said_that_the_first_of_what_lies_side_by_side_alone_are_read(few, told):
+    (tower,) = read_columns(xray.trace(SomeCodes(few), torch.randint(31, (2, 7, 5))))
+
+    assert [one for one in labels_of(tower.entrance) if one.startswith("SIDE BY SIDE")] == [told]

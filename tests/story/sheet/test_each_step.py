@@ -1,13 +1,18 @@
 """Each step of a pass stands in a box, or is said to stand in none, or is of a kind that is left out."""
 
+import re
 from collections import Counter
 from string import digits
 
 import pytest
 import torch
 from recorded import FOLDER, recorded
+from story.body.elsewhere import kept
+from story.body.test_mistaken import FeedForwardPart
+from story.body.test_streams_apart import CutInTwo, Joint
 from story.sheet.test_unsaid import WIDTH, Layer
 from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
 from unsaid import list_unsaid
 
 import xray
@@ -111,11 +116,93 @@ def test_no_line_leads_from_the_layers_of_a_recorded_run_to_what_does_not_read_t
     assert [path for phase in phases for path in list_astray(phase)] == []
 
 
+def name_likes(step):
+    """What a step does, where in its layer, and the how manieth there: the same in all layers but for their numbers."""
+    return re.sub(r"\d+", "N", step.path), step.op, step.id.rpartition("#")[-1]
+
+
+def count_recorded(columns):
+    """How often each operation runs that is said to stand in no box, in all layers that do it: each step once."""
+    drawn, found, listed = list_drawn(columns), Counter(), {}
+    flows = {id(flow): (flow, listed.setdefault(id(flow), set())) for _, flow, _ in find_unsaid(columns)}
+    for _, flow, nodes in find_unsaid(columns):
+        listed[id(flow)].update(name_likes(flow.steps[node]) for node in nodes)
+    for key, (flow, likes) in flows.items():
+        apart = (node for node, step in enumerate(flow.steps) if flow.is_leaf(node) and step.id not in drawn[key])
+        found.update(flow.op(node).rstrip("_") for node in apart if name_likes(flow.steps[node]) in likes)
+    return found
+
+
+def count_told(columns):
+    """How often each operation is said to stand in no box, of all parts."""
+    return sum((ops for _, ops in list_unsaid(columns)), Counter())
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("name", NAMES)
+def test_what_stands_in_no_box_is_counted_as_often_as_it_was_recorded(name):
+    columns = read_columns(recorded(name))
+
+    assert count_told(columns) == count_recorded(columns)
+
+
+@pytest.mark.parametrize("name", ["AuraFlowTransformer2DModel", "davit_tiny", "tnt_s_patch16_224"])
+def test_what_streams_leave_out_is_counted_as_often_as_it_was_recorded(name):
+    columns = read_columns(kept(name)[0])
+
+    assert count_told(columns) == count_recorded(columns) != {}
+
+
+class OneByOne(Joint):
+    """Two streams attend together, each of a batch by itself; the last layer goes on with one of them (Mochi).
+
+    Keys are weighed by what a linear layer makes of places alone.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.other_out, self.other_think, self.is_last = Joint().out, FeedForwardPart(), False
+        self.places = nn.Linear(1, 1)
+
+    def forward(self, one, other):
+        rows = torch.cat([self.norm(one), self.norm(other)], dim=1)
+        q, k, v = (layer(rows).unflatten(-1, (3, -1)).transpose(1, 2) for layer in (self.q, self.k, self.v))
+        k = k * self.places(torch.linspace(0, 1, k.shape[2])[:, None]).sin()
+        each = [scaled_dot_product_attention(*(part[i : i + 1] for part in (q, k, v))) for i in range(len(q))]
+        found = torch.cat(each).transpose(1, 2).flatten(-2)
+        one = self.think(one + self.out(found[:, : one.shape[1]]))
+        return one, None if self.is_last else self.other_think(other + self.other_out(found[:, one.shape[1] :]))
+
+
+def test_what_layers_of_two_streams_leave_out_counts_for_that_which_has_more_of_them():
+    model = CutInTwo(OneByOne)
+    (*_, last) = model.layers
+    assert isinstance(last, OneByOne)
+    last.is_last = True
+    columns = read_columns(xray.trace(model.eval(), torch.randn(2, 5, 7), torch.randn(2, 3, 4, 4)))
+
+    assert [len({*column.towering.sums}) for column in columns] == [6, 4]
+    told = count_told(columns)
+    assert told == count_recorded(columns)
+    assert (told["softmax"], told["sin"]) == (3, 3)
+
+
 class Given(nn.Module):
     """The highest number of each row is taken for given, and taken off (Performer)."""
 
     def forward(self, x):
         return x - torch.sin(x).amax(-1, keepdim=True).detach()
+
+
+class Raised(nn.Module):
+    """A learned row is added to a product, in no linear layer; the highest number of each row is taken for given."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.row = nn.Parameter(torch.rand(50, 50)), nn.Parameter(torch.rand(1, 1, 50))
+
+    def forward(self, x):
+        return x - (self.row + x @ self.weight).amax(-1, keepdim=True).detach()
 
 
 class Apart(nn.Module):
@@ -141,7 +228,13 @@ def unsaid_of(model):
 
 
 @pytest.mark.parametrize(
-    ("between", "told"), [(Given(), {"sin": 2, "amax": 2}), (weigh, {"lt": 2, "sin": 2}), (nn.Identity(), {})]
+    ("between", "told"),
+    [
+        (Given(), {"sin": 2, "amax": 2}),
+        (Raised(), {"matmul": 2, "add": 2, "amax": 2}),
+        (weigh, {"lt": 2, "sin": 2}),
+        (nn.Identity(), {}),
+    ],
 )
 def test_what_is_taken_for_given_and_flags_of_two_tensors_are_told(between, told):
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Layer(between), Layer(between), nn.Linear(WIDTH, 12))

@@ -74,27 +74,30 @@ def is_laid_beside(flow: Flow, softmax: int) -> bool:
 def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], int]:
     """How many stages do what each step of an opened one does: itself, and those not opened with the same operations.
 
-    Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first like it.
+    Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first like it of
+    its tower. What runs within stages of two towers counts for that which has more.
     """
     phases = [phase for column in columns for phase in column.phases]
     panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
     opened = {id(panel.staging) for _, panel in panels}
-    held = {id(one): (phase.reading.flow, one) for phase in phases for one in phase.towering.stagings}
-    alike = Counter(outline_stage(flow, one) for key, (flow, one) in held.items() if key not in opened)
+    held = {id(one): (phase, one) for phase in phases for one in phase.towering.stagings}
+    alike = Counter(outline_stage(phase, one) for key, (phase, one) in held.items() if key not in opened)
     runs: dict[tuple[int, str, int], int] = {}
     for phase, panel in panels:
-        flow, staging = phase.reading.flow, panel.staging
-        times = 1 + alike.pop(outline_stage(flow, staging), 0)
+        staging = panel.staging
+        times = 1 + alike.pop(outline_stage(phase, staging), 0)
         nodes = {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))
-        runs |= {(id(flow), name_stage(staging).lower(), node): times for node in nodes}
+        for key in ((id(phase.reading.flow), name_stage(staging).lower(), node) for node in nodes):
+            runs[key] = max(times, runs.get(key, 0))
     return runs
 
 
-def outline_stage(flow: Flow, staging: Staging) -> tuple[object, ...]:
-    """A stage by its pass, its name, and the operations of its branches in their order."""
+def outline_stage(phase: Column, staging: Staging) -> tuple[object, ...]:
+    """A stage by its pass, its tower, its name, and the operations of its branches in their order."""
+    flow = phase.reading.flow
     regions = (sorted(joint.region.inner) for joint in staging.joints)
     ops = (tuple(flow.op(node) for node in nodes if flow.is_leaf(node)) for nodes in regions)
-    return (id(flow), name_stage(staging), *ops)
+    return (id(flow), phase.towering.first_layer, name_stage(staging), *ops)
 
 
 def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
@@ -106,13 +109,17 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
     phases = [phase for column in columns for phase in column.phases]
     opened = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
     drawn, leaving = list_drawn(columns), list_leaving(columns)
+    boxed = {key: frozenset(steps) for key, steps in drawn.items()}
     added: dict[int, set[int]] = {}  # be the frames of one tower in two columns
     for phase in phases:
         added.setdefault(id(phase.reading.flow), set()).update(list_drawn_once(phase))
     for phase in phases:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
-        found += [(name_stage(one).lower(), flow, list_aside_in(flow, one, seen)) for one in stagings]
+        for staging in stagings:
+            aside = list_aside_in(flow, staging, boxed[id(flow)])
+            found.append((name_stage(staging).lower(), flow, [one for one in aside if flow.steps[one].id not in seen]))
+            seen.update(flow.steps[node].id for node in aside)
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
         parts = [(name_stage(one).lower(), joint.region.inner - behind) for one in stagings for joint in one.joints]
         between = {node for *_, region in list_between(flow, phase.towering.layers) for node in region.inner}

@@ -9,6 +9,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
 from xray.story.recognition.between import is_linear, list_reading_data, puts_around
 from xray.story.recognition.chosen_rows import ORDERS, find_drawn_table, picks_by_chance
+from xray.story.recognition.value_shapes import number, read_slices
 
 NEAR_BEHIND = 8
 RESHAPES = frozenset({"reshape", "view"})
@@ -250,6 +251,11 @@ def find_split(flow: Flow, node: int) -> int | None:
 
 
 def label_first(flow: Flow, node: int) -> str:
+    """What a step is called that lays the first few of some pieces, or more than the first few that are read."""
+    return label_first_of_each(flow, node) or label_read_in_part(flow, node)
+
+
+def label_first_of_each(flow: Flow, node: int) -> str:
     """What a step is called that lays the first few of as many pieces each end to end; "" for any other.
 
     So are those pieces of each picture that are no padding (LLaVA-OneVision).
@@ -267,3 +273,21 @@ def label_first(flow: Flow, node: int) -> str:
     if others or not are_first or not is_one or flow.steps[node].settings.get("dim") != 0:
         return ""
     return f"THE FIRST {first:,} OF EACH {whole:,}, END TO END"
+
+
+def label_read_in_part(flow: Flow, node: int) -> str:
+    """What a step is called that lays tensors side by side of which the first few alone are read; "" for any other.
+
+    So Bark adds up what it looked up of some of its codes.
+    """
+    step, readers, laid = flow.steps[node], flow.leaf_readers(node), flow.output(node).shape
+    count, axis = len(step.inputs), number(step, "dim") or 0
+    if len({one.shape for one in step.inputs}) != 1 or laid[int(axis)] != count or step.id in flow.one_pass.results:
+        return ""
+    cuts = read_slices(flow.steps[readers[0]], len(laid)) if [flow.op(one) for one in readers] == ["index"] else None
+    if cuts is None:
+        return ""
+    cut = cuts.pop(int(axis))
+    first = range(count)[cut]
+    is_only_cut = all(one == slice(None) for one in cuts) and list(first) == list(range(len(first)))
+    return f"SIDE BY SIDE, THE FIRST {len(first):,} OF {count:,} READ" if is_only_cut and 0 < len(first) < count else ""

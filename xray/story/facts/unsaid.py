@@ -246,11 +246,16 @@ def follow(flow: Flow, node: int, kept: Collection[str] = CARRYING) -> tuple[set
 
 
 def is_bias(flow: Flow, node: int) -> bool:
-    """Whether a step adds learned rows to what a product makes: the bias of a linear layer, or of each expert's."""
+    """Whether a step adds learned rows, one picked for each place, to what a product makes: the bias of each expert's.
+
+    The box of experts counts these. Learned rows as such, added to a product, are in no box unless it holds that step.
+    """
     if flow.op(node) not in SUMS or len(flow.makers[node]) != 2:
         return False
+    data = list_reading_data(flow)
+    picked = [maker for record, maker in flow.given(node) if maker in data and is_learned(flow, record, maker)]
     made = [maker for record, maker in flow.given(node) if not is_learned(flow, record, maker)]
-    product = flow.carried_from(made[0]) if len(made) == 1 else None
+    product = flow.carried_from(made[0]) if len(picked) == len(made) == 1 else None
     multiplies = product is not None and (is_projection(flow, product) or is_product(flow, product))
     return multiplies or (product is not None and flow.op(product).endswith("mm"))
 
