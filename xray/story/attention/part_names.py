@@ -327,10 +327,20 @@ def label_rows(flow: Flow, part: Part) -> str:
 
 
 def count_parts(flow: Flow, part: Part) -> int:
-    """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is."""
-    cuts = [node for node in part.nodes if flow.op(node) in SPLITTERS]
+    """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is.
+
+    Nor is anything where the parts are put together again (Mistral's own code, one sequence after the other).
+    """
+    cuts = [node for node in part.nodes if flow.op(node) in SPLITTERS and not are_rejoined(flow, node, part.nodes)]
     is_fused = any(set(cuts) & set(site.key.nodes) & set(site.value.nodes) for site in list_sites(flow))
     return 1 if is_fused or not cuts else len(flow.steps[cuts[0]].outputs)
+
+
+def are_rejoined(flow: Flow, cut: int, nodes: Collection[int]) -> bool:
+    """Whether one of some steps puts all the parts that another one cuts end to end, or side by side, again."""
+    parts, whole = len(flow.steps[cut].outputs), prod(flow.steps[cut].inputs[0].shape)
+    joins = (one for one in nodes if flow.op(one) in SIDE_BY_SIDE and prod(flow.output(one).shape) == whole)
+    return any(flow.makers[one].count(cut) == parts for one in joins)
 
 
 def repeat_times(flow: Flow, part: Part) -> int:

@@ -14,7 +14,13 @@ from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.caps import find_cap
-from xray.story.branches.visible import count_blocks, count_kept_scores, count_written, hides_from_some
+from xray.story.branches.visible import (
+    count_blocks,
+    count_causal_blocks,
+    count_kept_scores,
+    count_written,
+    hides_from_some,
+)
 from xray.story.facts.mask_names import shows_later
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.diagonals import read_diagonals
@@ -81,6 +87,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if window is None:
         window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
     blocks = None if sees_both is None else count_blocks(sees_both)
+    if causal and window is None and hiding is not None:
+        blocks = count_causal_blocks(hiding)
     own = [part for part in parts if part.kind == "kept"]
     causal = causal or (None if own and count_kept_scores(flow, site) is None else causal)
     if hiding is None and not causal:
@@ -227,10 +235,14 @@ def find_window(squares: Values, causal: bool) -> int | None:
 
 
 def list_shapes(length: int, seen: int) -> list[Cells]:
-    """The regular ways in which queries see `seen` places: the last ones, those around, those of the same chunk."""
+    """The regular ways in which queries see `seen` places: the last ones, those around, those of the same chunk.
+
+    One chunk and a shorter one behind it may as well be two sequences in one row (Mistral's own code).
+    """
     row, column = np.indices((length, length))
     around = seen // 2
-    return [row - column < seen, abs(row - column) <= around, row // seen == column // seen]
+    shapes: list[Cells] = [row - column < seen, abs(row - column) <= around]
+    return [*shapes, row // seen == column // seen] if length >= 2 * seen else shapes
 
 
 def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool | None:
