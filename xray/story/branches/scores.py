@@ -79,7 +79,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     hiding = None if hiding is None else mark_hidden(hiding)
     causal = None if hiding is None else sees_no_future(hiding)
     unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
-    if causal is None and not any(part.kind == "mixed_mask" for part in parts):
+    is_unread = any(part.kind == "mixed_mask" or (part.kind == "mask" and part.operand is None) for part in parts)
+    if causal is None and not is_unread:
         causal = join_verdicts(flow, site, joining)
         causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
     window = None if hiding is None or causal is None else find_window(hiding, causal)

@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import list_pieces
+from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, TURNS
 from xray.ir.trace import SAME_WEIGHTS, Step
@@ -65,7 +66,7 @@ from xray.story.recognition.between import find_region, is_linear, list_reading_
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
-from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
+from xray.story.recognition.scored_parts import FILLS
 from xray.story.sentences.of_parts import SAME_AS_WORDS, describe_own_beside
 from xray.story.streams.put_back import list_put_back
 

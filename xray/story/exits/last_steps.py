@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import find_pieces, find_pieces_at
+from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -33,7 +34,7 @@ from xray.story.passages.joined_rows import name_merging
 from xray.story.passages.ordered_rows import label_regrouped, read_regrouping, takes_in_order
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import name_scores
-from xray.story.recognition.scored_parts import FILLS, NO_WEIGHT
+from xray.story.recognition.scored_parts import FILLS
 from xray.story.streams.shortcuts import find_any_norm
 
 JOINING = SIDE_BY_SIDE | {"stack"}

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from xray.ir.flow.attention_sites import NO_WEIGHT, hides_places
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
@@ -16,8 +17,6 @@ Kind = Literal["scale", "bias", "mask", "kept", "mix", "mixed_mask", "softmax"]
 A "mix" is one of heads: what was hidden before it, by a "mixed_mask", is not known to be hidden behind it.
 """
 MOST_BEHIND = 40
-NO_WEIGHT = -1e4
-"""What is added to a score for a key that is not to be seen, or less."""
 FILLINGS = frozenset(
     [
         "zeros",
@@ -119,6 +118,8 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 fixed += [node] if is_of_rows else []
             else:
                 parts.append(peel(flow, node, mask))
+        elif hides_places(flow, node):
+            parts.append(Scored("mask", (node,)))
         elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:
             parts += join_masks(parts, Scored("mask", hidden[1], hidden[0]))
         elif step.op in ("sub", "sub_") and others and made_of_scores(flow, others[0].maker, spine):
