@@ -1,0 +1,41 @@
+"""Words and the codes of an image in one row: what each table holds, and what is said of the parts that each sees."""
+
+import pytest
+import torch
+from printed import words_of
+from story.drawing import CODES, IMAGE, TEXT, WIDTH, WORDS, Draws
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+
+
+@pytest.fixture(scope="module")
+def trace():
+    torch.manual_seed(0)
+    return xray.trace(Draws().eval(), torch.zeros(2, WORDS).long(), torch.arange(2 * IMAGE).view(2, -1) % CODES)
+
+
+@pytest.fixture(scope="module")
+def column(trace):
+    (column,) = read_columns(trace)
+    return column
+
+
+@pytest.fixture(scope="module")
+def told(trace):
+    return words_of(compose_poster(trace, text_width))
+
+
+def list_boxes(chart):
+    return [(node.label, node.record.shape) for node in chart.nodes]
+
+
+def test_ids_among_which_those_of_places_stand_are_no_places(column):
+    boxes = list_boxes(column.entrance)
+
+    assert ("TABLE LOOKUP", (2, TEXT, WIDTH)) in boxes
+    assert ("PLACE LOOKUP", (TEXT, WIDTH)) in boxes
+    assert ("TOKEN IDS", (2, TEXT)) in boxes
+    assert ("IDS", (2, IMAGE)) in boxes
