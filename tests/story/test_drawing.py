@@ -39,3 +39,9 @@ def test_ids_among_which_those_of_places_stand_are_no_places(column):
     assert ("PLACE LOOKUP", (TEXT, WIDTH)) in boxes
     assert ("TOKEN IDS", (2, TEXT)) in boxes
     assert ("IDS", (2, IMAGE)) in boxes
+
+
+def test_what_queries_keys_and_values_are_made_of_is_none_of_them(column):
+    looking = [frame.panels[0].chart for frame in column.frames if frame.panels[0].is_open]
+
+    assert all(("END TO END", (2, TEXT + IMAGE - 1, WIDTH)) in list_boxes(chart) for chart in looking)

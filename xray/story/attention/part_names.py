@@ -20,7 +20,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.lanes import OF_HEADS, Part, takes_rows_of_heads
-from xray.story.attention.runs import joins_given_rows, joins_own_norm, pads
+from xray.story.attention.runs import joins_given_rows, joins_own_norm, pads, works_on
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.caps import name_bend
 from xray.story.branches.feed_forward import SPLITTERS
@@ -121,6 +121,12 @@ def goes_into_linear(flow: Flow, node: int) -> bool:
     return any(is_linear(flow, reader) for one in moved for reader in flow.leaf_readers(one))
 
 
+def leads_to_linear(flow: Flow, node: int) -> bool:
+    """Whether a linear layer works on what a step makes, be it padded or cut before: it is no query, key or value."""
+    onward = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: not works_on(flow, one))}
+    return any(is_linear(flow, reader) for one in onward for reader in flow.readers.get(one, ()))
+
+
 def weighs_rows(flow: Flow, linear: int) -> bool:
     """Whether what a linear layer gives weighs rows before others make queries or keys of them, and is none itself."""
     readers = flow.readers.get(linear, ())
@@ -148,6 +154,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
+    if part.kind == "join" and letters == "Q, K, V" and leads_to_linear(flow, part.nodes[-1]):
+        return "END TO END"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"
