@@ -7,6 +7,7 @@ from story.drawing import CODES, IMAGE, TEXT, WIDTH, WORDS, Draws
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
@@ -45,3 +46,12 @@ def test_what_queries_keys_and_values_are_made_of_is_none_of_them(column):
     looking = [frame.panels[0].chart for frame in column.frames if frame.panels[0].is_open]
 
     assert all(("END TO END", (2, TEXT + IMAGE - 1, WIDTH)) in list_boxes(chart) for chart in looking)
+
+
+def test_a_part_of_the_rows_that_looks_at_itself_is_no_window(trace, told):
+    (tower,) = xray.anatomy(trace).towers
+    looking = [one for one in tower.branches if isinstance(one, Attention)]
+
+    assert looking
+    assert {one.window for one in looking} == {None}
+    assert "window" not in told.lower()

@@ -55,8 +55,18 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
         return None
     if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
         return None
+    if heads is None and any(takes_some_rows(flow, node) for node in query.nodes):
+        return None
     several = places // square[0] > 1 or flow.output(site.scores).shape[0] > stream[0]  # the places may be padded
     return square[1] if several and prod(query.end.shape[:-1]) % square[0] == 0 else None
+
+
+def takes_some_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of what it is given, and leaves the others (DALL-E's words before its image)."""
+    before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+    shape = before[0].shape if before and flow.op(node) in ("index", "narrow", "slice") else ()
+    is_same = len(shape) == len(after) > 1 and shape[-1] == after[-1]
+    return is_same and 0 < prod(after) < prod(shape)
 
 
 class Reach(NamedTuple):
