@@ -77,3 +77,17 @@ def test_a_gate_and_what_it_lets_through_are_as_wide_as_d_ff(mix, word):
     product = find(trace(mix=mix), "mul")[-1]
 
     assert product.outputs[0].axes == ("batch", "seq_len", word)
+
+
+class Overwrites(nn.Module):
+    def forward(self, x, rows):
+        x = x + 0
+        x[..., rows, :2] = 0.0
+        x[rows] = 1.0
+        return x
+
+
+def test_what_stands_around_the_ids_of_an_index_is_noted():
+    steps = find(xray.trace(Overwrites(), torch.rand(5, 5, 7), torch.arange(3)), "index_put_")
+
+    assert [step.settings.get("around") for step in steps] == ["..., ids, :2", None]

@@ -61,6 +61,16 @@ def count_listed(value: Any) -> int | None:
     return len(lists[0]) if is_plain else None
 
 
+def mark_places(value: Any) -> Pattern | None:
+    """What stands around the tensors of an index that holds other things too, such as "..., ids, ids"; else None."""
+    parts = value if type(value) is tuple else (value,)
+    tensors = [isinstance(part, Tensor) for part in parts]
+    others = tuple(part for part, is_one in zip(parts, tensors, strict=True) if not is_one)
+    if len(others) in (0, len(parts)) or not is_pattern(others):
+        return None
+    return Pattern(tuple("ids" if is_one else part for part, is_one in zip(parts, tensors, strict=True)))
+
+
 def is_plain_slice(part: Any) -> bool:
     return type(part) is slice and not any(isinstance(end, Tensor) for end in (part.start, part.stop, part.step))
 
@@ -171,6 +181,9 @@ class Operator:
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
             elif operand == "index" and name == WRITING and (listed := count_listed(value)) is not None:
                 options.append(("listed", listed))
+            elif operand == "index" and name == WRITING and (around := mark_places(value)) is not None:
+                inputs.extend([see(part, tensor, call) for part, tensor in find_tensors(value, operand)])
+                options.append(("around", around))
             elif isinstance(value, (tuple, list)) and value and all(isinstance(one, int) for one in value):
                 options.append((operand, tuple(value)))
             else:

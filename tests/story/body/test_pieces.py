@@ -90,12 +90,26 @@ def test_pieces_of_a_row_are_counted():
     assert told == "3 pieces lie end to end; places look at those of their own."
 
 
-@pytest.mark.parametrize("sizes", [(2, 4), (1, 3, 2)])
+@pytest.mark.parametrize("sizes", [(2, 4), (4, 2), (1, 3, 2)])
 def test_pieces_that_a_mask_cuts_are_counted(sizes):
     attention, told = read_attention(MaskedPart(torch.block_diag(*(torch.ones(one, one) for one in sizes)).bool()))
 
     assert (attention.pieces, attention.partial) == (len(sizes), None)
     assert "every other" not in told
+
+
+def test_pieces_in_which_places_look_back_are_no_windows():
+    attention, told = read_attention(MaskedPart(torch.block_diag(torch.ones(4, 4), torch.ones(2, 2)).tril().bool()))
+
+    assert (attention.pieces, attention.window, attention.causal) == (2, None, True)
+    assert told == "2 pieces lie end to end; places look back at those of their own."
+
+
+def test_places_in_front_that_see_themselves_alone_are_no_pieces():
+    alone = torch.block_diag(torch.ones(1, 1), torch.ones(1, 1), torch.ones(4, 4))
+    attention, _ = read_attention(MaskedPart(alone.tril().bool()))
+
+    assert (attention.pieces, attention.window) == (None, None)
 
 
 def test_a_mask_that_hides_some_places_from_some_leaves_it_unsaid_what_they_see():

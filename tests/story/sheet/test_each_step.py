@@ -16,6 +16,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from unsaid import list_unsaid
 
 import xray
+from xray.ir.flow.attention_sites import hides_places
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.kinds import only_moves
 from xray.story.body.towers import list_results
@@ -32,7 +33,9 @@ NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
 def is_left_out(flow, node):
     """Whether a step is of a kind that no list tells: moves, what changes nothing or leads nowhere, masks and ids."""
     op = flow.op(node)
-    moves = op in CARRYING | DROPOUTS or (only_moves(op) and not puts_around(flow, node))
+    moves = op in CARRYING | DROPOUTS or (
+        only_moves(op) and not puts_around(flow, node) and not hides_places(flow, node)
+    )
     changes_nothing = is_times_one(flow, node) or is_bias(flow, node) or flow.steps[node].settings.get("other") == 0
     is_of_masks = not flow.output(node).is_float or node not in list_of_numbers(flow)
     return not flow.is_leaf(node) or moves or changes_nothing or is_of_masks or is_lost(flow, node)

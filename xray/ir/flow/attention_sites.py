@@ -30,6 +30,8 @@ from xray.ir.turns import swaps_last_two
 
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
+NO_WEIGHT = -1e4
+"""A score for a key that is not to be seen, or less."""
 WEIGHING = CARRYING | DROPOUTS | SCALINGS | MASKINGS | {"nan_to_num"}
 """What may stand between softmax and the weighted sum."""
 LAYING = WRITES | {"pad"}
@@ -189,7 +191,8 @@ def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING, *, may_
         if place != softmax:
             if is_product(flow, place):
                 return [place]
-            if flow.op(place) not in ops and not (may_mix and read_mixing(flow, place) is not None):
+            goes_on = flow.op(place) in ops or hides_places(flow, place)
+            if not goes_on and not (may_mix and read_mixing(flow, place) is not None):
                 return None
         for maker in flow.makers[place]:
             if maker is not None:
@@ -199,6 +202,17 @@ def seek_scores(flow: Flow, softmax: int, ops: frozenset[str] = SCORING, *, may_
         return None
 
     return climb(softmax, FARTHEST)
+
+
+def hides_places(flow: Flow, place: int) -> bool:
+    """Whether a step writes one number, so low that softmax makes nothing of it, over some of those that it is given.
+
+    So pairs of places are named of which the one is not to see the other.
+    """
+    step = flow.steps[place]
+    value = step.settings.get("values") if step.op in ("index_put", "index_put_") and step.inputs else None
+    is_low = value == "-inf" or (isinstance(value, int | float) and value <= NO_WEIGHT)
+    return is_low and step.inputs[0].is_float and not any(one.is_float for one in step.inputs[1:])
 
 
 def seek_mixed(

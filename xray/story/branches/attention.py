@@ -33,8 +33,8 @@ from xray.story.branches.lengths import (
     leaves_out_places,
     read_chunk_size,
     read_set_window,
-    read_unfolded,
 )
+from xray.story.branches.unfolded import read_unfolded
 from xray.story.branches.operands.sides import (
     Side,
     find_norm_of,

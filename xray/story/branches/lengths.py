@@ -3,34 +3,21 @@
 from collections.abc import Collection, Sequence
 from itertools import combinations
 from math import prod
-from typing import NamedTuple
-
-import numpy as np
 
 from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.softmax_axis import read_equation
-from xray.ir.kinds import PADDINGS
-from xray.ir.records import VISIBLE
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.operands.sides import Side
-from xray.story.branches.scored.hiding import Cells
-from xray.story.branches.scored.scores import mark_hidden, read_squares
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.recognition.values.known_values import keep_hiding
-from xray.story.recognition.values.value_rules import LOW
-from xray.story.recognition.values.value_shapes import number, numbers, read_slices
+from xray.story.recognition.values.value_shapes import number, read_slices
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
-UNNAMED = ("other", "arg2", "arg3")
-"""What the settings of an unfolding are called where they are given without their names."""
-LONGER = SIDE_BY_SIDE | PADDINGS
-"""What makes a tensor longer."""
 HEADS_APART = range(3, 5)
 """How many axes scores have: heads are one with the sequences, or an axis behind them."""
 CONFIGURED = "config.sliding_window"
@@ -56,89 +43,18 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
         return None
     if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
         return None
+    if heads is None and any(takes_some_rows(flow, node) for node in query.nodes):
+        return None
     several = places // square[0] > 1 or flow.output(site.scores).shape[0] > stream[0]  # the places may be padded
     return square[1] if several and prod(query.end.shape[:-1]) % square[0] == 0 else None
 
 
-class Reach(NamedTuple):
-    """How many places before its own a query sees, its own among them, and how many behind it."""
-
-    back: int
-    ahead: int
-
-
-def read_unfolded(flow: Flow, site: Site) -> Reach | None:
-    """How far queries in blocks see, each block beside the keys of a longer stretch; None where that is not proven.
-
-    Keys are unfolded by as many places as a block of queries has, and the cells of a mask, counted from the first place
-    of all, show every query as many of those keys that there are before and behind itself (Gemma 4 Audio).
-    """
-    score, unfolds = flow.output(site.scores).shape, [node for node in site.key.nodes if flow.op(node) == "unfold"]
-    if len(score) < len(("block", "query", "key")) or len(unfolds) != 1:
-        return None
-    axis, size, step = read_unfold(flow, unfolds[0])
-    padding, asked = (read_padding(flow, nodes, axis) for nodes in (site.key.nodes, site.query.nodes))
-    if padding is None or asked != (0, padding[1]) or (step, size) != score[-2:]:
-        return None
-    if site.query.end.shape[-3:-1] != score[-3:-1]:
-        return None
-    rows, (begin, count) = score[-2], padding
-    cells = read_cells(flow, site)
-    if cells is None or len(cells) % score[-3]:
-        return None
-    seen: dict[int, set[bool]] = {}
-    for sequence in cells.reshape(-1, score[-3], *score[-2:]):
-        block, query, key = np.indices(sequence.shape)
-        place, other = block * rows + query, block * rows + key - begin
-        there = (place < count) & (other >= 0) & (other < count) & sequence.any(axis=-1, keepdims=True)
-        there &= np.isin(other, other[sequence])  # padding is seen by nobody
-        for distance in np.unique((place - other)[there]):
-            seen.setdefault(int(distance), set()).update(sequence[there & (place - other == distance)].tolist())
-    shown = [distance for distance, found in seen.items() if True in found]
-    if any(len(found) > 1 for found in seen.values()) or not shown or len(shown) == len(seen):
-        return None
-    reach = Reach(max(shown) + 1, -min(shown))
-    return reach if min(reach) >= 0 and len(shown) == sum(reach) else None
-
-
-def read_cells(flow: Flow, site: Site) -> Cells | None:
-    """Which keys each query sees, for each block of each head of each sequence; None where that is not known.
-
-    It follows from the steps themselves, or a mask was recorded.
-    """
-    masks = [part.operand.record for part in read_scored(flow, site.scored) if part.kind == "mask" and part.operand]
-    facts = masks[0].mask if len(masks) == 1 else None
-    if facts is not None and facts.cells and masks[0].shape[-3:] == flow.output(site.scores).shape[-3:]:
-        return np.array([[[letter == VISIBLE for letter in row] for row in matrix] for matrix in facts.cells])
-    squares = read_squares(flow, site, keep_hiding(flow))
-    return None if squares is None or np.isnan(squares).any() else np.asarray(mark_hidden(squares) > LOW)
-
-
-def read_unfold(flow: Flow, node: int) -> tuple[int | None, int | None, int | None]:
-    """Along which axis, from the first on, stretches are cut, how long each is, and how far the next one begins."""
-    given = flow.steps[node].settings
-    told = (given.get(one, given.get(other)) for one, other in zip(("dimension", "size", "step"), UNNAMED, strict=True))
-    axis, size, step = (one if isinstance(one, int) else None for one in told)
-    rank = len(flow.steps[node].inputs[0].shape)
-    return axis if axis is None else axis % rank, size, step
-
-
-def read_padding(flow: Flow, nodes: Collection[int], axis: int | None) -> tuple[int, int] | None:
-    """How many rows that no data made stand before those of an operand, and how many rows there are without them.
-
-    None where something is taken away at an end instead.
-    """
-    padded = [node for node in nodes if flow.op(node) in LONGER and len(flow.steps[node].outputs) == 1]
-    if len(padded) != 1 or axis is None:
-        return None
-    (node,) = padded
-    shapes = [record.shape for record in flow.steps[node].inputs]
-    if flow.op(node) in PADDINGS:
-        pads = numbers(flow.steps[node], "pad")
-        before = 2 * (len(shapes[0]) - 1 - axis)  # those of the last axis come first
-        return (pads[before], shapes[0][axis]) if len(pads) > before and min(pads) >= 0 else None
-    own = [place for place, maker in enumerate(flow.makers[node]) if maker in nodes]
-    return (sum(shape[axis] for shape in shapes[: own[0]]), shapes[own[0]][axis]) if len(own) == 1 else None
+def takes_some_rows(flow: Flow, node: int) -> bool:
+    """Whether a step takes some rows of what it is given, and leaves the others (DALL-E's words before its image)."""
+    before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+    shape = before[0].shape if before and flow.op(node) in ("index", "narrow", "slice") else ()
+    is_same = len(shape) == len(after) > 1 and shape[-1] == after[-1]
+    return is_same and 0 < prod(after) < prod(shape)
 
 
 def read_set_window(flow: Flow, site: Site, *, is_joint: bool = False) -> int | None:

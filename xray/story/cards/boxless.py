@@ -93,10 +93,16 @@ def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], int]:
 
 
 def outline_stage(phase: Column, staging: Staging) -> tuple[object, ...]:
-    """A stage by its pass, its tower, its name, and the operations of its branches in their order."""
+    """A stage by its pass, its tower, its name, and its branches' operations in order, but for moves and dropouts.
+
+    Be some rows laid along the lines of a map in one layer, and along its columns in another (DALL-E).
+    """
     flow = phase.reading.flow
     regions = (sorted(joint.region.inner) for joint in staging.joints)
-    ops = (tuple(flow.op(node) for node in nodes if flow.is_leaf(node)) for nodes in regions)
+    ops = (
+        tuple(op for node in nodes if flow.is_leaf(node) and (op := flow.op(node)) not in CARRYING | DROPOUTS)
+        for nodes in regions
+    )
     return (id(flow), phase.towering.first_layer, name_stage(staging), *ops)
 
 

@@ -9,7 +9,7 @@ from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
 from xray.story.recognition.between import is_linear, list_reading_data, puts_around
 from xray.story.recognition.chosen_rows import ORDERS, find_drawn_table, picks_by_chance
-from xray.story.recognition.value_shapes import number, read_slices
+from xray.story.recognition.values.value_shapes import number, read_slices
 
 NEAR_BEHIND = 8
 RESHAPES = frozenset({"reshape", "view"})

@@ -231,11 +231,12 @@ def holds_sines(flow: Flow, node: int) -> bool:
 def hands_on_ids(flow: Flow, maker: int | None) -> bool:
     """Whether ids that came in are among those looked up: put behind some that were counted out, as prompts (CPM-Ant).
 
-    A row of ids that is the same for all sequences may be one of places.
+    Or where no padding stands, for which ids were counted out (DALL-E). A row of ids that is the same for all sequences
+    may be one of places.
     """
-    joins = False
-    for here in flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in CARRYING | SIDE_BY_SIDE):
-        joins = joins or flow.op(here) in SIDE_BY_SIDE
+    joining, joins = SIDE_BY_SIDE | {"where"}, False
+    for here in flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in CARRYING | FILLING | joining):
+        joins = joins or flow.op(here) in joining
         if joins and any(before is None and one.role == "ids" and one.shape[0] > 1 for one, before in flow.given(here)):
             return True
     return False

@@ -6,6 +6,7 @@ from itertools import pairwise
 from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import list_pieces
+from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, TURNS
 from xray.ir.trace import SAME_WEIGHTS, Step
@@ -54,7 +55,7 @@ from xray.story.passages.added_places import label_places
 from xray.story.passages.joined_rows import label_earlier, label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.ordered_rows import label_every
-from xray.story.recognition.addends import FILLS, NO_WEIGHT
+from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import find_region, is_linear, list_reading_data
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from types import MappingProxyType
 
+from xray.ir.flow.attention_sites import hides_places
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SOFTMAXES, SUMS, TIMES, WRITES
 from xray.ir.flow.projections import is_product, is_projection
@@ -128,8 +129,9 @@ def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *
     """Those of some steps that work numbers out and are none of those that are drawn, told by id.
 
     What no data makes is left out, as is what only moves numbers, or leads to nothing, and single numbers that are made
-    of flags and whole ones. What puts numbers around others does more (BiT's zeros before its pool). So does what lies
-    on the way of boxes that no data makes where it `enters` a tower (SAM 2's points, where none come in).
+    of flags and whole ones. What puts numbers around others does more (BiT's zeros before its pool), as does what hides
+    some. So does what lies on the way of boxes that no data makes where it `enters` a tower (SAM 2's points, where none
+    come in).
     """
     working = list_reading_data(flow) | (list_beside_boxes(flow, nodes, drawn) if enters else set())
     return [
@@ -158,7 +160,8 @@ def works_out(flow: Flow, node: int) -> bool:
     """Whether a step makes numbers that lead on, and that are others than those that it is given."""
     step, op = flow.steps[node], flow.op(node)
     changes_nothing = is_times_one(flow, node) or (op in SUMS and number(step) == 0) or is_bias(flow, node)
-    is_moved = (only_moves(op) and not puts_around(flow, node)) or op in CARRYING | DROPOUTS
+    is_moved = only_moves(op) and not puts_around(flow, node) and not hides_places(flow, node)
+    is_moved |= op in CARRYING | DROPOUTS
     if not step.outputs or 0 in flow.output(node).shape or changes_nothing or is_moved or is_lost(flow, node):
         return False
     is_many = prod(flow.output(node).shape) > 1 or node in list_of_numbers(flow)

@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.flow.regrouping import Piece, lay_out
+from xray.ir.kinds import PADDINGS
 from xray.ir.turns import read_turn
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -89,6 +90,7 @@ def find_channels_ahead(flow: Flow, place: int) -> int | None:
     shape, todo, seen = flow.output(place).shape, [place], {place}
     while todo and len(seen) < FARTHEST:
         here = todo.pop(0)
+        made = flow.output(here).shape
         for reader in (one for one in flow.readers.get(here, ()) if one not in seen):
             seen.add(reader)
             is_read = flow.makers[reader][0] == here
@@ -96,9 +98,19 @@ def find_channels_ahead(flow: Flow, place: int) -> int | None:
                 return 1
             if is_read and (flow.op(reader) in NORMS or is_linear(flow, reader)):
                 return len(shape) - 1
-            if flow.op(reader) in SUMS | SCALINGS | DROPOUTS and flow.output(reader).shape[1:] == shape[1:]:
+            is_alike = flow.op(reader) in SUMS | SCALINGS | DROPOUTS and flow.output(reader).shape[1:] == made[1:]
+            if is_alike or (is_read and keeps_axes(flow, reader)):
                 todo.append(reader)
     return None
+
+
+def keeps_axes(flow: Flow, node: int) -> bool:
+    """Whether a step cuts rows off or puts some around, and leaves each axis where it is."""
+    before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+    if flow.op(node) not in PADDINGS | {"index", "narrow", "slice"} or not before or len(before[0].shape) != len(after):
+        return False
+    is_plain = len(flow.steps[node].inputs) == 1 and "None" not in str(flow.steps[node].settings.get("index", ""))
+    return is_plain and sum(one != other for one, other in zip(before[0].shape, after, strict=True)) < 2
 
 
 def step_back(flow: Flow, place: int) -> int | None:

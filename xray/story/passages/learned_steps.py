@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, FINDINGS, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, FINDINGS, SCALINGS, SUMS
 from xray.ir.flow.remembering import once, once_each
 from xray.story.branches.scored.caps import find_cap, name_bend, name_times, read_factor
 from xray.story.passages.held_factors import list_fed
@@ -29,14 +29,14 @@ ALONE = WORKED_OUT | {("tanh",): "TANH OF {}", ("sigmoid",): "SIGMOID OF {}"}
 def meets_learned(flow: Flow, node: int, drawn: Collection[int] = ()) -> bool:
     """Whether a step multiplies rows by several learned numbers, or adds such to them and is no bias of a layer.
 
-    Not such as were looked up in a table that has a box, with its count, among all that are `drawn` (BART's places).
+    Not such as a box of their own, among all that are `drawn`, looks up or works out, with its count (BART's places).
     """
     if flow.op(node) not in SUMS | SCALINGS or not flow.is_leaf(node) or node not in list_fed(flow):
         return False
     if not holds_learned(flow, node) or find_biased(flow, node) is not None:
         return False
     behind = {one for maker in list_held(flow, node) for one in flow.behind(maker)}
-    return not any(flow.op(one) in LOOKUPS and one in drawn for one in behind)
+    return behind.isdisjoint(drawn)
 
 
 def label_learned(flow: Flow, node: int) -> str:

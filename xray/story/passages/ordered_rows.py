@@ -13,6 +13,7 @@ from xray.ir.flow.operation_kinds import (
     PLACING,
     REPEATS,
     SIDE_BY_SIDE,
+    SPLITS,
     SUMS,
     TURNS,
     ZEROS,
@@ -165,10 +166,33 @@ def label_stacked(found: Stacked) -> str:
 
 
 def shifts_places(flow: Flow, node: int) -> bool:
-    """Whether a step hands each place the row of the one before it: nothing in front, the last row cut (RWKV)."""
-    step = flow.steps[node]
-    told = step.settings.get("padding", step.settings.get("pad"))
-    return flow.op(node) in PADDINGS and isinstance(told, str) and told.endswith("1x-1")
+    """Whether a step hands each place the row of the one before it: nothing in front, the last row cut (RWKV).
+
+    Of a map the place before stands in the same line (DALL-E).
+    """
+    axis = find_shifted(flow, node)
+    return axis is not None and (axis == -2 or len(flow.output(node).shape) <= ROWS)
+
+
+def shifts_lines(flow: Flow, node: int) -> bool:
+    """Whether a step hands each place of a map the row of the one above it, where lines were laid out just before."""
+    made, here = flow.output(node).shape, flow.makers[node][0] if flow.steps[node].inputs else None
+    if len(made) != ROWS + 1 or find_shifted(flow, node) != -ROWS:
+        return False
+    while here is not None and flow.op(here) in CARRYING | SPLITS and len(flow.steps[here].inputs) == 1:
+        before = flow.steps[here].inputs[0].shape
+        if len(before) == ROWS:
+            return before[:2] == (made[0], made[1] * made[2]) and flow.output(here).shape[:-1] == made[:-1]
+        here = flow.makers[here][0]
+    return False
+
+
+def find_shifted(flow: Flow, node: int) -> int | None:
+    """Along which axis, counted from the last, a step moves all on by one, nothing in front; None where it does not."""
+    told = flow.steps[node].settings.get("padding", flow.steps[node].settings.get("pad"))
+    pairs = told.split("x") if flow.op(node) in PADDINGS and isinstance(told, str) and told.endswith("1x-1") else []
+    is_alone = bool(pairs) and set(pairs[:-2]) <= {"0"} and pairs[-2:] == ["1", "-1"]
+    return -(len(pairs) // 2) if is_alone else None
 
 
 def label_first_row(flow: Flow, node: int, nodes: Collection[int]) -> str:

@@ -1,5 +1,6 @@
 """What is added to scores: which part of it is a bias for positions, and which hides."""
 
+from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
@@ -7,8 +8,6 @@ from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 from xray.story.recognition.score_operands import Operand, Scored
 
 MOST_BEHIND = 40
-NO_WEIGHT = -1e4
-"""What is added to a score for a key that is not to be seen, or less."""
 FILLINGS = frozenset(
     [
         "zeros",

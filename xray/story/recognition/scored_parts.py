@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+from xray.ir.flow.attention_sites import hides_places
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
@@ -50,6 +51,8 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 fixed += [node] if is_of_rows else []
             else:
                 parts.append(peel(flow, node, mask))
+        elif hides_places(flow, node):
+            parts.append(Scored("mask", (node,)))
         elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:
             parts += join_masks(parts, Scored("mask", hidden[1], hidden[0]))
         elif step.op in ("sub", "sub_") and others and made_of_scores(flow, others[0].maker, spine):

@@ -20,7 +20,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.ways.lanes import OF_HEADS, Part, takes_rows_of_heads
-from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads
+from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads, works_on
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
@@ -121,6 +121,12 @@ def goes_into_linear(flow: Flow, node: int) -> bool:
     return any(is_linear(flow, reader) for one in moved for reader in flow.leaf_readers(one))
 
 
+def leads_to_linear(flow: Flow, node: int) -> bool:
+    """Whether a linear layer works on what a step makes, be it padded or cut before: it is no query, key or value."""
+    onward = {node, *flow.ahead(*flow.readers.get(node, ()), within=lambda one: not works_on(flow, one))}
+    return any(is_linear(flow, reader) for one in onward for reader in flow.readers.get(one, ()))
+
+
 def weighs_rows(flow: Flow, linear: int) -> bool:
     """Whether what a linear layer gives weighs rows before others make queries or keys of them, and is none itself."""
     readers = flow.readers.get(linear, ())
@@ -148,6 +154,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
+    if part.kind == "join" and letters == "Q, K, V" and leads_to_linear(flow, part.nodes[-1]):
+        return "END TO END"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"
@@ -327,10 +335,20 @@ def label_rows(flow: Flow, part: Part) -> str:
 
 
 def count_parts(flow: Flow, part: Part) -> int:
-    """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is."""
-    cuts = [node for node in part.nodes if flow.op(node) in SPLITTERS]
+    """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is.
+
+    Nor is anything where the parts are put together again (Mistral's own code, one sequence after the other).
+    """
+    cuts = [node for node in part.nodes if flow.op(node) in SPLITTERS and not are_rejoined(flow, node, part.nodes)]
     is_fused = any(set(cuts) & set(site.key.nodes) & set(site.value.nodes) for site in list_sites(flow))
     return 1 if is_fused or not cuts else len(flow.steps[cuts[0]].outputs)
+
+
+def are_rejoined(flow: Flow, cut: int, nodes: Collection[int]) -> bool:
+    """Whether one of some steps puts all the parts that another one cuts end to end, or side by side, again."""
+    parts, whole = len(flow.steps[cut].outputs), prod(flow.steps[cut].inputs[0].shape)
+    joins = (one for one in nodes if flow.op(one) in SIDE_BY_SIDE and prod(flow.output(one).shape) == whole)
+    return any(flow.makers[one].count(cut) == parts for one in joins)
 
 
 def repeat_times(flow: Flow, part: Part) -> int:

@@ -81,10 +81,14 @@ def find_window(squares: Values, causal: bool) -> int | None:
 
 
 def list_shapes(length: int, seen: int) -> list[Cells]:
-    """The regular ways in which queries see `seen` places: the last ones, those around, those of the same chunk."""
+    """The regular ways in which queries see `seen` places: the last ones, those around, those of the same chunk.
+
+    One chunk and a shorter one behind it may as well be two sequences in one row (Mistral's own code).
+    """
     row, column = np.indices((length, length))
     around = seen // 2
-    return [row - column < seen, abs(row - column) <= around, row // seen == column // seen]
+    shapes: list[Cells] = [row - column < seen, abs(row - column) <= around]
+    return [*shapes, row // seen == column // seen] if length >= 2 * seen else shapes
 
 
 def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool | None:

@@ -12,7 +12,13 @@ from xray.story.anatomy.attentions import Positions
 from xray.story.branches.scored.biases import counts_within_a_kind, name_bias
 from xray.story.branches.scored.caps import find_cap
 from xray.story.branches.scored.hiding import find_window, join_verdicts, sees_no_future, shifted_window, shows_ahead
-from xray.story.branches.scored.visible import count_blocks, count_kept_scores, count_written, hides_from_some
+from xray.story.branches.scored.visible import (
+    count_blocks,
+    count_causal_blocks,
+    count_kept_scores,
+    count_written,
+    hides_from_some,
+)
 from xray.story.recognition.addends import is_of_bools
 from xray.story.recognition.diagonals import read_diagonals
 from xray.story.recognition.score_operands import Operand
@@ -63,7 +69,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     hiding = None if hiding is None else mark_hidden(hiding)
     causal = None if hiding is None else sees_no_future(hiding)
     unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
-    if causal is None and not any(part.kind == "mixed_mask" for part in parts):
+    is_unread = any(part.kind == "mixed_mask" or (part.kind == "mask" and part.operand is None) for part in parts)
+    if causal is None and not is_unread:
         causal = join_verdicts(flow, site, joining)
         causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
     window = None if hiding is None or causal is None else find_window(hiding, causal)
@@ -71,6 +78,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if window is None:
         window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
     blocks = None if sees_both is None else count_blocks(sees_both)
+    if causal and window is None and hiding is not None:
+        blocks = count_causal_blocks(hiding)
     own = [part for part in parts if part.kind == "kept"]
     causal = causal or (None if own and count_kept_scores(flow, site) is None else causal)
     if hiding is None and not causal:

@@ -59,6 +59,12 @@ def count_blocks(squares: Values) -> int | None:
     return int(pieces[-1]) if is_cut and pieces[-1] >= FEWEST else None
 
 
+def count_causal_blocks(squares: Values) -> int | None:
+    """The same where each place of a piece sees those of it up to itself; a place by itself may be padding."""
+    both = np.maximum(squares, squares.swapaxes(-1, -2))
+    return count_blocks(both) if ((both > LOW).sum(axis=-1) > 1).all() else None
+
+
 def count_written(flow: Flow, maker: int | None) -> int | None:
     """The same of a mask that is too large to be worked out, by how it was made: squares of it were cleared.
 

@@ -30,7 +30,7 @@ from xray.story.passages.channels import gates_channels, masks_places, spreads_b
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.norm_factors import find_brought
-from xray.story.passages.ordered_rows import shifts_places, takes_in_order
+from xray.story.passages.ordered_rows import find_shifted, takes_in_order
 from xray.story.passages.pools import adds_up_rows, is_pool, lays_neighbours, measures_channels, takes_last_mean
 from xray.story.recognition.addends import FILLINGS
 from xray.story.recognition.between import PLAIN, is_linear, is_scale, list_reading_data
@@ -258,7 +258,7 @@ def pools(flow: Flow, node: int, inside: Collection[int]) -> bool:
         or lays_neighbours(flow, node)
         or measures_channels(flow, node)
         or takes_in_order(flow, node)
-        or shifts_places(flow, node)
+        or find_shifted(flow, node) is not None
     )
 
 

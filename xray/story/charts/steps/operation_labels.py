@@ -49,7 +49,13 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.joined_rows import label_learned_rows
 from xray.story.passages.learned_steps import label_learned, meets_learned
 from xray.story.passages.norm_factors import find_brought
-from xray.story.passages.ordered_rows import name_order, shifts_places, takes_in_order
+from xray.story.passages.ordered_rows import (
+    find_shifted,
+    name_order,
+    shifts_lines,
+    shifts_places,
+    takes_in_order,
+)
 from xray.story.passages.pools import (
     adds_up_rows,
     is_pool,
@@ -147,6 +153,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return name_order(flow, node)
     if shifts_places(flow, node):
         return "ROWS OF THE PLACE BEFORE"
+    if find_shifted(flow, node) is not None:
+        return "ROWS OF THE PLACE ABOVE" if shifts_lines(flow, node) else "SHIFTED BY 1"
     if measures_channels(flow, node):
         return "LENGTH OF EACH CHANNEL"
     if gates_channels(flow, node):

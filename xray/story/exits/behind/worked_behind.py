@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from math import isclose, prod
 
 from xray.ir.flow.alike_pieces import find_pieces, find_pieces_at
+from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
@@ -26,7 +27,7 @@ from xray.story.exits.handed_rows import find_mean_of_laid, label_pieces, name_m
 from xray.story.passages.added_places import name_places
 from xray.story.passages.joined_rows import name_merging
 from xray.story.passages.ordered_rows import label_regrouped, read_regrouping, takes_in_order
-from xray.story.recognition.addends import FILLS, NO_WEIGHT
+from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import name_scores
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xray.ir.flow.operation_kinds import CASTING, DROPOUTS
 from xray.ir.trace import Step
@@ -207,6 +208,24 @@ def triangle(cut: Callable[..., Values]) -> Rule:
     return cut_out
 
 
+def list_places(how: Callable[[int, int, int], tuple[NDArray[np.int_], ...]]) -> Rule:
+    """`triu_indices` and `tril_indices`."""
+
+    def listed(step: Step, given: list[Values]) -> Values | None:
+        del given
+        names = (("row", "input"), ("col", "other"), ("offset", "arg2"))
+        rows, columns, offset = (
+            next((v for name in one if (v := number(step, name)) is not None), None) for one in names
+        )
+        return (
+            None
+            if rows is None or columns is None
+            else np.stack(how(int(rows), int(offset or 0), int(columns))).astype(float)
+        )
+
+    return listed
+
+
 def cast(step: Step, given: list[Values]) -> Values:
     """A change of type; whatever is not 0 is True."""
     if not step.outputs or step.outputs[0].dtype != "bool" or not step.inputs or step.inputs[0].dtype == "bool":
@@ -293,6 +312,8 @@ RULES: dict[str, Rule] = {
     "gather": pick,
     "index_put": put,
     **dict.fromkeys(("split", "chunk", "unbind", "narrow", "slice", "select"), cut),
+    "triu_indices": list_places(np.triu_indices),
+    "tril_indices": list_places(np.tril_indices),
     "triu": triangle(np.triu),
     "tril": triangle(np.tril),
     "cumsum": total,

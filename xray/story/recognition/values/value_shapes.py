@@ -117,11 +117,33 @@ def put(step: Step, given: list[Values]) -> Values | None:
     index, value = read_index(step.settings), number(step, "values")
     if len(given) == 2 and value is not None and step.inputs[1].dtype == "bool" and given[1].shape == given[0].shape:
         return np.where(given[1] == 0, given[0], np.where(np.isnan(given[1]), np.nan, value))
-    if index is None or value is None or len(given) != 1:
+    if len(given) > 1:
+        index = read_named(step, given)
+    elif index is None:
+        return None
+    if index is None or value is None:
         return None
     found = np.array(given[0])
     found[index] = value  # type: ignore[index]  # slices and numbers
     return found
+
+
+def read_named(step: Step, given: list[Values]) -> tuple[object, ...] | None:
+    """The places that rows of whole numbers name along some axes, all of the others; None where that is not known.
+
+    Without a word of what stands around them, each axis has one.
+    """
+    whole, *places = given
+    around = step.settings.get("around", ", ".join(["ids"] * whole.ndim))
+    pieces = [piece.strip() for piece in str(around).split(",")]
+    is_known = not any(np.isnan(one).any() for one in places) and not any(
+        record.dtype == "bool" for record in step.inputs[1:]
+    )
+    if not is_known or pieces.count("ids") != len(places) or not {*pieces} <= {"ids", ":", "..."}:
+        return None
+    named = iter(places)
+    others: dict[str, object] = {":": slice(None), "...": Ellipsis}
+    return tuple(others[piece] if piece in others else next(named).astype(int) for piece in pieces)
 
 
 def read_index(settings: Mapping[str, Setting]) -> tuple[object, ...] | None:

@@ -201,7 +201,8 @@ def describe_first_row(branch: Branch) -> str:
 def describe_pieces(branch: Branch) -> str:
     if not isinstance(branch, Attention) or not branch.pieces:
         return ""
-    return f"{branch.pieces} pieces lie end to end; places look at those of their own."
+    look = "look back at" if branch.causal else "look at"
+    return f"{branch.pieces} pieces lie end to end; places {look} those of their own."
 
 
 def describe_coarse(branch: Branch) -> str:
