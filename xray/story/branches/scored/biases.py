@@ -1,6 +1,7 @@
 """What is added to scores that hides nothing: places by a table, by slopes, by another product, or other scores."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from math import prod
 
 import numpy as np
 
@@ -17,9 +18,10 @@ from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import LOW
 from xray.story.recognition.values.value_shapes import Values
 
+DIFFERENCES = frozenset({"sub", "rsub"})
 COUNTED = ("arange", "cumsum")
 PICKING = LOOKUPS | {"index", "index_select"}
-FAR = 60
+FAR, MOST_NEAR = 60, 12
 
 
 def counts_within_a_kind(flow: Flow, bias: int | None) -> bool:
@@ -45,12 +47,15 @@ def name_bias(
     flow: Flow, site: Site, biases: Sequence[Operand], alone: Values | None, only_masks: bool
 ) -> Positions | None:
     """What kind of positions is added to the scores: learned by distance, a slope for each head, or none."""
-    if has_score_sum(flow, site):
-        return "relative"
+    sums = list_score_sums(flow, site)
+    if sums:
+        return "relative" if any(has_factor_of_places(flow, site, one) for one in sums) else None
     if any(one.maker is not None and holds_other_scores(flow, site, one.maker) for one in biases):
         return None
-    if any(is_learned(flow, one.record, one.maker, list_behind(flow, one.maker)) for one in biases):
-        return None if any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
+    learned = [one for one in biases if is_learned(flow, one.record, one.maker, list_behind(flow, one.maker))]
+    if learned:
+        is_known = any(tells_places(flow, site, one) for one in learned)
+        return None if not is_known or any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
     if alone is not None and not np.isnan(alone).any():
         return name_known_bias(alone)
     sloped = [list_behind(flow, one.maker) for one in biases]
@@ -112,24 +117,70 @@ def is_sloped(flow: Flow, behind: Sequence[int]) -> bool:
     return bool(ops & {"arange", "cumsum"}) and bool(ops & SCALINGS)
 
 
-def has_score_sum(flow: Flow, site: Site) -> bool:
-    """Whether another product of the queries, or of the keys, is added to the scores, as positions are (XLNet)."""
-    return any(
-        flow.op(node) in SUMS
-        and any(
-            maker is not None
-            and maker not in site.scored
-            and any(is_product(flow, one) for one in [maker, *list_behind(flow, maker)[:12]])
-            and not holds_other_scores(flow, site, maker)
-            for _, maker in flow.given(node)
-        )
-        for node in site.scored[1:]
-    )
+def list_score_sums(flow: Flow, site: Site) -> list[int]:
+    """The other products of the queries, or of the keys, that are added to the scores, as positions are (XLNet)."""
+    added = (maker for node in site.scored[1:] if flow.op(node) in SUMS for _, maker in flow.given(node))
+    others = [maker for maker in added if maker is not None and maker not in site.scored]
+    near = [one for one in others if any(is_product(flow, node) for node in [one, *list_behind(flow, one)[:MOST_NEAR]])]
+    return [one for one in near if not holds_other_scores(flow, site, one)]
+
+
+def product_behind(flow: Flow, maker: int) -> int | None:
+    """The product that an addend is, or is made of."""
+    return next((one for one in [maker, *list_behind(flow, maker)] if is_product(flow, one)), None)
+
+
+def has_factor_of_places(flow: Flow, site: Site, maker: int) -> bool:
+    """Whether one factor of a product that is added to scores is worked out of something else than what asks.
+
+    Where both are, it is another part of the same scores, as of the numbers that are turned (DeepSeek-V3's own code).
+    """
+    product = product_behind(flow, maker)
+    factors = () if product is None else flow.makers[product]
+    return any(one is None or not is_of_content(site, {one, *flow.behind(one)}) for one in factors)
+
+
+def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
+    """Whether a learned addend differs with the places of a pair: a table of them, or what is worked out of no content.
+
+    What linear layers make of the rows that ask, or of numbers for each pair that the model was given, proves none
+    (the factors of a non-stationary series; the pairs of an Evoformer), but for differences of what was given (BROS).
+    """
+    near = list_behind(flow, bias.maker)
+    if bias.maker is None or any(is_picked(flow, one) for one in near):
+        return True
+    if any(is_picked(flow, one) for one in flow.ahead(bias.maker, within=lambda place: place < site.softmax)):
+        return True
+    if any(is_product(flow, one) for one in (bias.maker, *near)):
+        return has_factor_of_places(flow, site, bias.maker)
+    way = (bias.maker, *flow.behind(bias.maker))
+    is_given = any(record.is_float and record.argument is not None for one in way for record, _ in flow.given(one))
+    return not is_of_content(site, way) and (not is_given or any(is_apart(flow, one) for one in way))
+
+
+def is_picked(flow: Flow, place: int) -> bool:
+    """Whether a step looks rows of a table up, or picks numbers by places that were counted (ProphetNet, Inkling)."""
+    if flow.op(place) in LOOKUPS or reads_table(flow, place):
+        return True
+    ids = [maker for record, maker in flow.given(place) if not record.is_float and record.dtype != "bool"]
+    counted = (one for maker in ids if maker is not None for one in (maker, *flow.behind(maker)))
+    return flow.op(place) in PICKING | {"gather"} and any(flow.op(one) in COUNTED for one in counted)
+
+
+def is_apart(flow: Flow, place: int) -> bool:
+    """Whether a step takes each of several numbers from each other one: how far apart two are."""
+    sizes = [prod(record.shape) for record in flow.steps[place].inputs]
+    return flow.op(place) in DIFFERENCES and len(sizes) == 2 and prod(flow.output(place).shape) > max(sizes)
+
+
+def is_of_content(site: Site, way: Collection[int]) -> bool:
+    """Whether what the queries or the keys of an attention are made of stands among some steps."""
+    return any(side.origin is not None and side.origin in way for side in (site.query, site.key))
 
 
 def holds_other_scores(flow: Flow, site: Site, maker: int) -> bool:
     """Whether an addend is a product of two that linear layers make, neither of them this attention's own (LiLT)."""
-    product = next((one for one in [maker, *list_behind(flow, maker)[:12]] if is_product(flow, one)), None)
+    product = product_behind(flow, maker)
     if product is None:
         return False
     sides = [find_projections(flow, one) for one in flow.makers[product]]
