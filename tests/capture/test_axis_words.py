@@ -66,6 +66,33 @@ def test_keys_as_wide_as_a_table_has_rows_are_no_scores_of_words():
     assert found["head"] == [("batch", "seq_len", "vocab")]
 
 
+class HeadsFirst(nn.Module):
+    """Attention that lays the heads before the batch, and both along one axis (FastSpeech 2)."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.words, self.output = nn.Embedding(23, width), nn.Linear(width, width)
+        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        batch, length, width = x.shape
+        cut = (one(x).view(batch, length, self.heads, -1) for one in (self.query, self.key, self.value))
+        q, k, v = (one.permute(2, 0, 1, 3).reshape(-1, length, width // self.heads) for one in cut)
+        found = torch.bmm((torch.bmm(q, k.transpose(1, 2)) / q.shape[-1] ** 0.5).softmax(-1), v)
+        return x + self.output(found.view(self.heads, batch, length, -1).permute(1, 2, 0, 3).reshape(x.shape))
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_heads_laid_before_the_batch_are_heads(batch):
+    found = axes_of(HeadsFirst(12, 2), torch.zeros(batch, 5, dtype=torch.long))
+
+    assert found["query"] == [("batch", "seq_len", "d_model")]
+    every = [axes for axes_list in found.values() for axes in axes_list]
+    assert ("heads*batch", "seq_len", "d_k") in every
+
+
 @pytest.mark.parametrize("training", [True, False])
 def test_stock_attention_names_its_merged_axes(training):
     model = nn.MultiheadAttention(12, 3, batch_first=True).train(training)

@@ -4,13 +4,25 @@ import inspect
 from pathlib import Path
 
 import pytest
-from story.alarms.planted import flex, future, inverted, meaning, of_torch, pairs, reach, sequences, turned, varlen
+from story.alarms.planted import (
+    flex,
+    future,
+    inverted,
+    meaning,
+    of_torch,
+    pairs,
+    reach,
+    sequences,
+    spread,
+    turned,
+    varlen,
+)
 from story.alarms.planted.pairs import PAIRS, trace_pair
 
 from xray.story.alarms.whole import audit
 
 pytestmark = pytest.mark.filterwarnings("ignore:flex_attention called without")
-ROOMS = (flex, reach, inverted, meaning, future, sequences, of_torch, turned, varlen)
+ROOMS = (flex, reach, inverted, meaning, future, sequences, of_torch, spread, turned, varlen)
 FILES = {Path(str(room.__file__)).name for room in (*ROOMS, pairs)}
 FAST = PAIRS[::10]
 
@@ -70,5 +82,6 @@ def test_there_are_enough_of_them_and_of_every_kind():
         "packed",
         "ends",
         "window",
+        "spread",
         "blind",
     }

@@ -2,7 +2,19 @@
 
 import pytest
 import torch
-from story.body.test_mistaken import BATCH, HEADS, PLACES, AttentionPart, FeedForwardPart, Reader, draw, read, rows
+from story.body.test_mistaken import (
+    BATCH,
+    HEADS,
+    PLACES,
+    WIDTH,
+    AttentionPart,
+    FeedForwardPart,
+    Reader,
+    draw,
+    read,
+    rows,
+)
+from torch import nn
 from torch.nn import functional
 
 
@@ -39,6 +51,44 @@ def test_what_sets_rows_to_0_is_drawn_in_the_box_of_the_sum():
 
     assert labels.count("ADD, ROWS OF A MASK SET TO 0") == 3
     assert labels.count("ADD") == 3
+
+
+class Filling(nn.Module):
+    """Post-norm layers behind each of whose norms rows of padding are filled with a number (FastSpeech 2)."""
+
+    def __init__(self, value):
+        super().__init__()
+        self.value = value
+        self.project = nn.Linear(rows().shape[-1], WIDTH)
+        self.attentions = nn.ModuleList(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(3))
+        self.convolutions = nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 3, padding=1) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(6))
+
+    def forward(self, x, kind):
+        x = self.project(x)
+        for number, (attend, convolve) in enumerate(zip(self.attentions, self.convolutions, strict=True)):
+            seen = attend(x, x, x, key_padding_mask=kind, need_weights=False)[0]
+            x = self.norms[2 * number](x + seen).masked_fill(kind.unsqueeze(-1), self.value)
+            mixed = convolve(x.transpose(1, 2)).transpose(1, 2)
+            x = self.norms[2 * number + 1](x + mixed).masked_fill(kind.unsqueeze(-1), self.value)
+        return x
+
+
+def fills(value):
+    _, x, mask = clears(hides=True)
+    return Filling(value), x, mask
+
+
+def test_layers_whose_rows_a_mask_fills_with_0_behind_each_norm_are_one_tower():
+    (tower,) = read(*fills(0)).towers
+
+    assert [group.count for group in tower.groups] == [3]
+    assert [stage.cleared for group in tower.groups for stage in group.stages] == [True, True]
+    assert [node.label for node in draw(*fills(0))].count("ADD + LAYER NORM, ROWS OF A MASK SET TO 0") == 6
+
+
+def test_rows_that_a_mask_fills_with_another_number_are_not_set_to_0():
+    assert not any("SET TO 0" in node.label for node in draw(*fills(1.5)))
 
 
 def test_numbers_of_places_that_are_no_mask_set_no_row_to_0():

@@ -129,7 +129,7 @@ class AttentionNamer:
                 self.name_kept(at.ins[skip + 1], step.inputs[skip + 1], rank, has_heads=are_heads_known and rank == 4)
 
     def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> bool:
-        is_told = self.name_first_axes(scores.first, scores.rank)
+        is_told = self.name_first_axes(scores.first, scores.rank, scores.summed)
         if is_told:
             self.name_looking(scores.summed, (scores.queries, scores.keys), lengths)
         return is_told
@@ -162,11 +162,16 @@ class AttentionNamer:
         if self.groups.find(axis) not in self.axes.streams:
             self.groups.name(axis, word)
 
-    def name_first_axes(self, query: int, rank: int) -> bool:
-        """Name batch and heads; whether they could be told."""
+    def name_first_axes(self, query: int, rank: int, summed: int) -> bool:
+        """Name batch and heads; whether they could be told.
+
+        Heads come first where that axis, and not the one behind it, was cut from rows with what is summed over.
+        """
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
         if len(parts) != 2:
             return False
+        if [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]:
+            parts = parts[::-1]
         if self.may_be_batch(parts[0]):
             self.groups.name(parts[0], "batch")
         self.groups.name(parts[1], "heads")

@@ -19,6 +19,7 @@ AlarmKind = Literal[
     "packed",
     "ends",
     "window",
+    "spread",
     "blind",
     "nan",
     "infinite",
@@ -39,6 +40,7 @@ TITLES: dict[AlarmKind, str] = {
     "packed": "packed sequences see each other",
     "ends": "sequences do not end where the words do",
     "window": "a window is not as wide as set",
+    "spread": "heads are laid out across places",
     "blind": "rows see nothing",
     "nan": "NaN begins",
     "infinite": "infinity begins",
@@ -64,6 +66,7 @@ REMEDIES: dict[AlarmKind, str] = {
     "ends": "cu_seqlens begins at 0, adds up the lengths and ends at the number of words; max_seqlen is the longest "
     "length.",
     "window": "Query i sees the keys i - window + 1 to i: key > query - window.",
+    "spread": "Turn places before heads first, if this is not meant: found.transpose(1, 2).reshape(batch, places, -1).",
     "blind": "Let each query see at least one key, itself for instance.",
     "nan": "Look at what goes into this step.",
     "infinite": "Look at what goes into this step.",

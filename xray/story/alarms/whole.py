@@ -17,6 +17,7 @@ from xray.story.alarms.large import check_large
 from xray.story.alarms.meaning import check_meaning
 from xray.story.alarms.reach import check_reach, fits, follow_mask, is_masked_by
 from xray.story.alarms.sequences import check_growth, check_packed, check_padding_side, check_window
+from xray.story.alarms.spread import check_spread
 from xray.story.alarms.squares import check_blind, check_form, read_squares
 
 
@@ -113,7 +114,7 @@ def raise_alarms(one_pass: Pass) -> Iterator[Alarm]:
     flow = read_flow(one_pass)
     sites = list_sites(flow)
     masks: tuple[Mask, ...] = list_masks(flow)
-    found: list[Alarm] = [*check_kernels(flow, sites), *check_ends(flow, sites)]
+    found: list[Alarm] = [*check_kernels(flow, sites), *check_ends(flow, sites), *check_spread(flow, sites)]
     for mask in masks:
         found += check_reach(flow, sites, mask)
         found += check_meaning(flow, sites, mask)

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, PLACING, SCALINGS, SUMS, TIMES
 from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
+from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import is_linear, is_scale, strip_plain
 from xray.story.recognition.norms import INVERTING, Norm, find_norm
 from xray.story.recognition.statistics import is_of_weights
@@ -115,9 +116,10 @@ def is_by_one_learned(flow: Flow, place: int) -> bool:
 
 
 def before_mask(flow: Flow, here: int) -> int | None:
-    """The step whose rows a step multiplies by 0 or 1 each, as a mask says; None if it does not."""
-    given, shape = list(flow.given(here)), flow.output(here).shape
-    if flow.op(here) not in TIMES or len(given) != 2:
+    """The step whose rows a step sets to 0 or keeps each, as a mask says: multiplied by it, or filled; or None."""
+    given, shape, step = list(flow.given(here)), flow.output(here).shape, flow.steps[here]
+    fills = step.op in FILLS and step.settings.get("value") == 0
+    if (step.op not in TIMES and not fills) or len(given) != 2:
         return None
     rows = [maker for record, maker in given if record.shape == shape]
     masks = [one for one in given if one[0].shape[1:] == (*shape[1:-1], 1) != shape[1:]]

@@ -274,7 +274,7 @@ def is_cut_into_heads(flow: Flow, part: Part) -> bool:
 
 def names_heads(record: TensorRecord) -> bool:
     """Whether an axis is of heads, be it of those of all sequences at once (ViTDet)."""
-    return any(axis in ("heads", "batch*heads") for axis in record.axes)
+    return any(axis in ("heads", "batch*heads", "heads*batch") for axis in record.axes)
 
 
 def widens(flow: Flow, linear: int) -> bool:
