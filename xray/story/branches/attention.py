@@ -34,7 +34,6 @@ from xray.story.branches.lengths import (
     read_chunk_size,
     read_set_window,
 )
-from xray.story.branches.unfolded import read_unfolded
 from xray.story.branches.operands.sides import (
     Side,
     find_norm_of,
@@ -73,6 +72,7 @@ from xray.story.branches.scored.visible import (
     find_choice,
     read_most_chosen,
 )
+from xray.story.branches.unfolded import read_unfolded
 from xray.story.branches.weighed import are_twins, count_apart, name_earlier_scores
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
