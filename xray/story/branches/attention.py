@@ -6,6 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import list_shared_axes
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
@@ -295,10 +296,12 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
             return width // d_v
         if width % d_v == 0 and len(scores) == 3 and scores[0] % (width // d_v) == 0:
             return width // d_v
+        if width % d_v == 0 and any(scores[axis] == width // d_v for axis in list_shared_axes(flow, site.scores)):
+            return width // d_v
         if width % d_v == 0 and is_cut_into(flow, site, width // d_v, d_v):
             return width // d_v
     if len(scores) == 4:
-        return scores[1]
+        return scores[1] if 1 in list_shared_axes(flow, site.scores) else None
     if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
         return None
     return 1 if site.output is not None else count_cut_queries(flow, site)
