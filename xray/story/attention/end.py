@@ -286,7 +286,8 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
     found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
     is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
-    laid = laid or CUT_ANEW * any(cuts_across_places(flow, node) for node in joined)
+    is_apart = not {"heads", "batch*heads"}.isdisjoint(made.axes)
+    laid = laid or CUT_ANEW * (is_apart or any(cuts_across_places(flow, node) for node in joined))
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
