@@ -1,6 +1,6 @@
 """The end of an attention's chart: heads side by side again, norm and gate, and the way back to the stream."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -192,16 +192,29 @@ def list_added_row(flow: Flow, output: int) -> list[int]:
 def list_read(flow: Flow, own: Collection[int], nodes: Sequence[Node]) -> list[str]:
     """The boxes of which steps behind the heads read what they give, be they not the last before them (NeoMME)."""
     owners = {flow.places[step.id]: box for box in nodes for step in box.steps if step.id in flow.places}
-    makers = [maker for node in own for maker in flow.makers[node] if maker not in own]
-    read = {one: owners[one] for maker in makers if (one := find_drawn(flow, maker, owners)) in owners}
+    given = [(maker, record.output) for node in own for record, maker in flow.given(node) if maker not in own]
+    read = {one: owners[one] for maker, output in given if (one := find_drawn(flow, maker, output, owners)) in owners}
     return list(dict.fromkeys(box.key for one, box in read.items() if gives(flow, box, one)))
 
 
-def find_drawn(flow: Flow, node: int | None, drawn: Collection[int]) -> int | None:
-    """The last step before some, or that one itself, that has a box; others may only have moved its numbers."""
-    while node is not None and node not in drawn and flow.op(node) in CARRYING and flow.makers[node]:
-        node = flow.makers[node][0]
+def find_drawn(flow: Flow, node: int | None, output: int | None, drawn: Mapping[int, Node]) -> int | None:
+    """The last step before some, or that one itself, that has a box; others may only have moved its numbers.
+
+    Of a cut whose box goes on with another part alone, what is cut counts (iFormer's gate).
+    """
+    while node is not None and flow.op(node) in CARRYING and flow.makers[node]:
+        if node in drawn and not leaves_out(flow, drawn[node], node, output):
+            break
+        record, node = next(flow.given(node))
+        output = record.output
     return node
+
+
+def leaves_out(flow: Flow, box: Node, cut: int, output: int | None) -> bool:
+    """Whether a box goes on with other parts of a cut than with one of them."""
+    places = (flow.places[step.id] for step in box.steps if step.id in flow.places)
+    read = {record.output for place in places for record, maker in flow.given(place) if maker == cut}
+    return output is not None and bool(read) and output not in read
 
 
 def gives(flow: Flow, box: Node, node: int) -> bool:
