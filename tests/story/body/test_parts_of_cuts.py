@@ -74,3 +74,10 @@ def test_values_do_not_come_of_the_heads_of_the_keys():
 
     assert ("ONE LINEAR FOR K, V", "HEADS V") in list_arrows(found)
     assert list_unproven(read_columns(record(Sorted))) == []
+
+
+def test_a_layer_by_whose_queries_keys_and_values_are_mixed_makes_queries_alone():
+    found = chart(Sorted)
+
+    labels = [node.label for node in found.nodes if "LINEAR" in node.label]
+    assert labels == ["LINEAR Q", "ONE LINEAR FOR K, V", "LINEAR O"]
