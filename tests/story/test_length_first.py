@@ -8,6 +8,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.attentions import Attention
 from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
@@ -114,3 +115,10 @@ def test_biases_that_layers_are_given_are_not_taken_off_what_they_hold():
 
     shares = list_shares(read_columns(record()), count_params(record()), {})
     assert {name: count for name, _, count in shares}["self-attention × 3"] == held
+
+
+def test_heads_are_those_of_the_axis_that_queries_and_keys_share():
+    looking = xray.anatomy(record()).towers[0].branches[0]
+
+    assert isinstance(looking, Attention)
+    assert (looking.heads, looking.kv_heads, looking.d_k) == (HEADS, HEADS, D_K)

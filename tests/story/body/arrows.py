@@ -33,9 +33,17 @@ def check_chart(flow, chart) -> Iterator[tuple[str, str]]:
         is_told = lower and upper and not edge.source.rpartition(":")[2].startswith(("given", "also"))
         if not is_told or not lower.isdisjoint(upper):
             continue
-        behind = reach_back(flow, upper, held)
-        if lower.isdisjoint(behind) and not moves_part(flow, lower, upper | behind):
+        taken = reach_back(flow, upper, held)
+        behind = {step for step, _ in taken}
+        given = {step for step, output in taken if not leaves_out(flow, lower, step, output)}
+        if lower.isdisjoint(given) and not moves_part(flow, lower, upper | behind):
             yield labels[edge.source], labels[edge.target]
+
+
+def leaves_out(flow, box, cut, output) -> bool:
+    """Whether of the parts of a cut the steps of a box go on with others alone."""
+    read = {record.output for step in box for record, maker in flow.given(step) if maker == cut}
+    return output is not None and bool(read) and output not in read
 
 
 def moves_part(flow, moves, others) -> bool:
@@ -55,15 +63,26 @@ def list_steps(flow, node) -> set[int]:
     return {inner for place in places for inner in range(place, max(place + 1, flow.ends[place]))}
 
 
-def reach_back(flow, steps, held) -> set[int]:
-    """The steps that some were worked out of, as far as the next ones that stand in boxes and do more than move."""
-    found: set[int] = set()
-    todo = [maker for step in steps for maker in list_cut_makers(flow, step)]
+def reach_back(flow, steps, held) -> set[tuple[int, int | None]]:
+    """The steps that some were worked out of, as far as the next ones that stand in boxes and do more than move.
+
+    With each, which of the things that it gives was read.
+    """
+    found: set[tuple[int, int | None]] = set()
+    todo = [taken for step in steps for taken in list_taken(flow, step)]
     while todo:
-        here = todo.pop()
-        if here in found:
+        taken = todo.pop()
+        if taken in found:
             continue
-        found.add(here)
+        found.add(taken)
+        here = taken[0]
         if here in steps or here not in held or flow.op(here) in CARRYING:
-            todo += list_cut_makers(flow, here)
+            todo += list_taken(flow, here)
     return found
+
+
+def list_taken(flow, step) -> list[tuple[int, int | None]]:
+    """The makers of what a step takes, each with the number of what it takes, where that is told."""
+    makers = list_cut_makers(flow, step)
+    told = [(maker, record.output) for record, maker in flow.given(step) if maker in makers]
+    return [*told, *((maker, None) for maker in makers if maker not in dict(told))]

@@ -127,3 +127,48 @@ def test_heads_that_stay_before_their_places_are_not_laid_out_across_these(made,
     flow.op.return_value, flow.output.return_value = "flatten", replace(NOTHING, shape=made)
 
     assert cuts_across_places(flow, 0) == is_across
+
+
+class Folded(nn.Module):
+    """Attention within halves of the rows, heads in one axis with the batch; they are their own axis again behind it.
+
+    There as many others may be put beside them.
+    """
+
+    def __init__(self, *, beside=False):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.beside, self.out = nn.Linear(WIDTH, WIDTH) if beside else None, nn.Linear(WIDTH * (1 + beside), WIDTH)
+
+    def forward(self, x):
+        rows = (part(x).unflatten(-1, (HEADS, -1)).transpose(1, 2).flatten(0, 1) for part in (self.q, self.k, self.v))
+        q, k, v = (one.unflatten(1, (2, PLACES // 2)) for one in rows)
+        weights = (torch.einsum("bhie,bhje->bhij", q, k) * q.shape[-1] ** -0.5).softmax(-1)
+        found = torch.einsum("bhij,bhje->bhie", weights, v).flatten(1, 2).unflatten(0, (len(x), HEADS))
+        others = [] if self.beside is None else [self.beside(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)]
+        return x + self.out(torch.cat([found, *others], 1).transpose(1, 2).flatten(2))
+
+
+def read_folded(**settings):
+    torch.manual_seed(0)
+    layers = (Folded(**settings), FeedForwardPart(), Folded(**settings), FeedForwardPart())
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval()
+    return xray.trace(model, torch.rand(3, PLACES, WIDTH))
+
+
+def test_heads_that_keep_an_axis_of_their_own_are_not_side_by_side():
+    reading = read_pass(read_folded().passes[0])
+    branch = reading.towers[0].stagings[0].branches[0]
+    boxes = [(node.label, node.record.shape) for node in chart_attention(reading.flow, branch).nodes if node.record]
+
+    assert boxes[-3:-1] == [
+        ("CUT ANEW", (3, HEADS, PLACES, WIDTH // HEADS)),
+        ("CONCAT HEADS", (3, PLACES, WIDTH)),
+    ]
+
+
+def test_pieces_of_rows_are_not_counted_as_heads():
+    looking = xray.anatomy(read_folded(beside=True)).towers[0].branches[0]
+
+    assert isinstance(looking, Attention)
+    assert looking.heads is None

@@ -45,9 +45,10 @@ class AttentionNamer:
         for step in self.one_pass.steps:
             at = self.at[step.id]
             if step.op in ATTENTIONS and are_of_rank(step, 0, (4,)):
-                self.name_scores(Scores(at.ins[0], 4, at.ins[0] + 3, at.ins[0] + 2, at.ins[1] + 2), lengths)
-                self.name_kept(at.ins[1], step.inputs[1])
-                self.name_kept(at.ins[2], step.inputs[2])
+                scores = Scores(at.ins[0], 4, at.ins[0] + 3, at.ins[0] + 2, at.ins[1] + 2)
+                has_heads = self.name_scores(scores, lengths)
+                self.name_kept(at.ins[1], step.inputs[1], has_heads=has_heads)
+                self.name_kept(at.ins[2], step.inputs[2], has_heads=has_heads)
         flow = read_flow(self.one_pass)
         for site in list_sites(flow):
             if lies_in_columns(flow, site):
@@ -78,7 +79,7 @@ class AttentionNamer:
             rank, out = len(step.outputs[0].shape), at.outs[0]
             summed = at.ins[skip] + rank - 1
             is_told = self.name_scores(Scores(at.ins[skip], rank, summed, summed - 1, out + rank - 1), lengths)
-            if rank == 4 and len(step.inputs[skip + 1].shape) == 4:
+            if is_told and rank == 4 and len(step.inputs[skip + 1].shape) == 4:
                 self.name_key_heads(at.ins[skip + 1] + 1, step.inputs[skip + 1])
             return is_told
         return False
@@ -96,6 +97,10 @@ class AttentionNamer:
         first = self.at[step.id].ins[0] + summed[0]
         heads = [one for one in made if self.is_cut_into_heads(axes[one], first)]
         if not heads and is_conventional(letters):
+            if self.are_pieces(axes[made[1]], axes[made[2]]):
+                self.name_folded(axes[made[0]], first)
+                self.name_looking(first, (), lengths)
+                return False
             heads = [made[1]]
         if len(heads) != 1:
             return False
@@ -128,7 +133,26 @@ class AttentionNamer:
             else:
                 self.name_kept(at.ins[skip + 1], step.inputs[skip + 1], rank, has_heads=are_heads_known and rank == 4)
 
+    def are_pieces(self, axis: int, rows: int) -> bool:
+        """Whether an axis, and one of rows within it, were one axis along which layers find rows: no axis of heads."""
+        return any(
+            list(map(self.groups.find, parts[-2:])) == [self.groups.find(axis), self.groups.find(rows)]
+            and self.is_of_rows(whole)
+            for whole, parts in self.groups.list_products()
+        )
+
+    def name_folded(self, first: int, summed: int) -> None:
+        """Batch and heads that are one axis, in front of the pieces that rows were cut into (local attention)."""
+        parts = self.groups.parts(first)
+        if len(parts) == 2 and self.is_cut_into_heads(parts[1], summed):
+            self.name_pair(parts)
+
     def name_scores(self, scores: Scores, lengths: Mapping[int, str]) -> bool:
+        """The axes of scores, of which the second may be heads; whether it is, or heads lie in the first of three."""
+        if scores.rank == 4 and self.are_pieces(scores.first + 1, scores.first + 2):
+            self.name_folded(scores.first, scores.summed)
+            self.name_looking(scores.summed, (), lengths)
+            return False
         is_told = self.name_first_axes(scores.first, scores.rank, scores.summed)
         if is_told:
             self.name_looking(scores.summed, (scores.queries, scores.keys), lengths)
@@ -168,14 +192,16 @@ class AttentionNamer:
         Heads come first where that axis, and not the one behind it, was cut from rows with what is summed over.
         """
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
-        if len(parts) != 2:
-            return False
-        if [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]:
-            parts = parts[::-1]
+        if len(parts) == 2:
+            is_turned = [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]
+            self.name_pair(parts[::-1] if is_turned else parts)
+        return len(parts) == 2
+
+    def name_pair(self, parts: Sequence[int]) -> None:
+        """Two axes of which the first may be the batch, and the second is heads."""
         if self.may_be_batch(parts[0]):
             self.groups.name(parts[0], "batch")
         self.groups.name(parts[1], "heads")
-        return True
 
     def is_of_rows(self, axis: int) -> bool:
         """Whether layers find rows along an axis: where channels look at each other, it is no width (DaViT)."""

@@ -89,6 +89,17 @@ def find_axis_of_heads(flow: Flow, product: int) -> int | None:
     return shared[1] if len(letters[2]) == RANK and len(shared) == 2 and shared[0] == 0 else None
 
 
+def list_shared_axes(flow: Flow, product: int) -> list[int]:
+    """The axes of scores that queries and keys both have, by the letters of an einsum: batch and heads, say.
+
+    All but the last two where letters do not tell it, or where all heads share one key: then keys have no such axis.
+    """
+    letters, rank = read_equation(flow.steps[product]), len(flow.output(product).shape)
+    left, right, made = letters or ("", "", "")
+    shared = [axis for axis, one in enumerate(made) if one in left and one in right]
+    return shared if len(made) == rank and len(shared) > 1 else list(range(rank - 2))
+
+
 def keeps_pairs(flow: Flow, scored: Collection[int], weighed: Collection[int], weighted_sum: int) -> bool:
     """Whether nothing but heads is mixed from a product up to a softmax, and behind that up to the weighted sum.
 

@@ -48,19 +48,14 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     if site is None or not isinstance(branch, Attention):
         raise ValueError("only an attention has this chart")
     ways = read_attention_lanes(flow, found)
-    sides, lanes, shared, turn = ways.sides, ways.own, ways.shared, ways.turn
+    sides, lanes, turn = ways.sides, ways.own, ways.turn
     nodes: list[Node] = []
     edges: list[Edge] = []
     feet: list[str] = []
     memory: list[str] = []
     row, tops = draw_shared(flow, ways, nodes, edges, feet, memory, branch)
     rows = order_rows(even_cuts(flow, [lane.parts for lane in lanes]))
-    drawn = {
-        node: name_part(flow, one, letters)
-        for letters, parts in zip(("qkv", "kv"), shared, strict=True)
-        for one in parts
-        for node in one.nodes
-    }
+    drawn = {flow.places[step.id]: node.key for node in nodes for step in node.steps}
     everywhere = dict(drawn)
     for lane, own_rows in zip(lanes, rows, strict=True):
         last = tops.get(lane.letter)
@@ -251,15 +246,18 @@ def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping
 
 
 def is_other_part(flow: Flow, record: TensorRecord, maker: int, owners: Mapping[int, str]) -> bool:
-    """Whether a record is of another size than that of the parts which a step cuts with which its box goes on.
+    """Whether a record is another one of the parts which a step cuts than those with which its box goes on.
 
-    It goes on with the first one where no step of that box reads any (CvT's goes on with all rows but the first).
+    Parts are told apart by their number, or by their size where a recording does not number them. A box goes on with
+    the first one where no step of that box reads any (CvT's goes on with all rows but the first).
     """
     if len(flow.steps[maker].outputs) < 2 or maker not in owners:
         return False
     readers = (one for one in flow.readers.get(maker, ()) if owners.get(one) == owners[maker])
-    taken = {given.shape for one in readers for given, source in flow.given(one) if source == maker}
-    return record.shape not in (taken or {flow.output(maker).shape})
+    taken = [given for one in readers for given, source in flow.given(one) if source == maker]
+    if taken and None not in (record.output, *(one.output for one in taken)):
+        return record.output not in {one.output for one in taken}
+    return record.shape not in ({one.shape for one in taken} or {flow.output(maker).shape})
 
 
 def name_lengths(nodes: list[Node], sides: tuple[Side, Side, Side]) -> list[Node]:

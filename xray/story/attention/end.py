@@ -1,6 +1,6 @@
 """The end of an attention's chart: heads side by side again, norm and gate, and the way back to the stream."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -184,16 +184,29 @@ def list_added_row(flow: Flow, output: int) -> list[int]:
 def list_read(flow: Flow, own: Collection[int], nodes: Sequence[Node]) -> list[str]:
     """The boxes of which steps behind the heads read what they give, be they not the last before them (NeoMME)."""
     owners = {flow.places[step.id]: box for box in nodes for step in box.steps if step.id in flow.places}
-    makers = [maker for node in own for maker in flow.makers[node] if maker not in own]
-    read = {one: owners[one] for maker in makers if (one := find_drawn(flow, maker, owners)) in owners}
+    given = [(maker, record.output) for node in own for record, maker in flow.given(node) if maker not in own]
+    read = {one: owners[one] for maker, output in given if (one := find_drawn(flow, maker, output, owners)) in owners}
     return list(dict.fromkeys(box.key for one, box in read.items() if gives(flow, box, one)))
 
 
-def find_drawn(flow: Flow, node: int | None, drawn: Collection[int]) -> int | None:
-    """The last step before some, or that one itself, that has a box; others may only have moved its numbers."""
-    while node is not None and node not in drawn and flow.op(node) in CARRYING and flow.makers[node]:
-        node = flow.makers[node][0]
+def find_drawn(flow: Flow, node: int | None, output: int | None, drawn: Mapping[int, Node]) -> int | None:
+    """The last step before some, or that one itself, that has a box; others may only have moved its numbers.
+
+    Of a cut whose box goes on with another part alone, what is cut counts (iFormer's gate).
+    """
+    while node is not None and flow.op(node) in CARRYING and flow.makers[node]:
+        if node in drawn and not leaves_out(flow, drawn[node], node, output):
+            break
+        record, node = next(flow.given(node))
+        output = record.output
     return node
+
+
+def leaves_out(flow: Flow, box: Node, cut: int, output: int | None) -> bool:
+    """Whether a box goes on with other parts of a cut than with one of them."""
+    places = (flow.places[step.id] for step in box.steps if step.id in flow.places)
+    read = {record.output for place in places for record, maker in flow.given(place) if maker == cut}
+    return output is not None and bool(read) and output not in read
 
 
 def gives(flow: Flow, box: Node, node: int) -> bool:
@@ -230,7 +243,8 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
     found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
     is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
-    laid = laid or CUT_ANEW * any(cuts_across_places(flow, node) for node in joined)
+    is_apart = not {"heads", "batch*heads"}.isdisjoint(made.axes)
+    laid = laid or CUT_ANEW * (is_apart or any(cuts_across_places(flow, node) for node in joined))
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)

@@ -4,6 +4,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.mixed_heads import list_shared_axes
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.story.branches.operands.sides import (
     Side,
@@ -46,10 +47,13 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
             return width // d_v
         if width % d_v == 0 and len(scores) == 3 and scores[0] % (width // d_v) == 0:
             return width // d_v
+        if width % d_v == 0 and any(scores[axis] == width // d_v for axis in list_shared_axes(flow, site.scores)):
+            return width // d_v
         if width % d_v == 0 and is_cut_into(flow, site, width // d_v, d_v):
             return width // d_v
     if len(scores) == 4:
-        return scores[1]
+        is_folded = flow.output(site.scores).axes[:1] == ("batch*heads",)  # pieces of rows are the second axis then
+        return scores[1] if 1 in list_shared_axes(flow, site.scores) and not is_folded else None
     if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
         return None
     return 1 if site.output is not None else count_cut_queries(flow, site)

@@ -1,6 +1,6 @@
 """The three ways up to an attention: queries, keys and values, what they share, and what each part is called."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -167,6 +167,8 @@ def draw_shared(
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
+            elif label.startswith(ONE_LINEAR) and (lone := find_lone(part, letters, sides, behind)):
+                key, label = name_part(flow, part, lone), f"LINEAR {lone.upper()}"
             elif label.startswith(ONE_LINEAR) and behind.issuperset(letters):
                 label = f"LINEAR BEFORE {', '.join(letters.upper())}"
             elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
@@ -188,6 +190,15 @@ def draw_shared(
             tops |= dict.fromkeys(letters, last)
             row = start + len(parts)
     return row, tops
+
+
+def find_lone(part: Part, letters: str, sides: Sequence[Side], behind: Collection[str]) -> str:
+    """Of which one alone a shared part is the linear layer; "" where not all others have one of their own behind it.
+
+    It is shared since the others are chosen or mixed by what it gives (Sinkhorn attention's queries).
+    """
+    rest = [letter for letter in letters if letter not in behind]
+    return rest[0] if len(rest) == 1 and sides["qkv".index(rest[0])].last in part.nodes else ""
 
 
 def label_norm_before(flow: Flow, part: Part, label: str) -> str:

@@ -1,0 +1,48 @@
+"""Local attention: heads lie in one axis with the batch, and the second axis is that of the pieces of rows."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import scaled_dot_product_attention
+
+import xray
+
+BATCH, HEADS, PIECES, PIECE, D_K = 2, 3, 5, 7, 11
+PLACES, WIDTH = PIECES * PIECE, HEADS * D_K
+
+
+def look_by_letters(query, key, value):
+    weights = (torch.einsum("bhie,bhje->bhij", query, key) * D_K**-0.5).softmax(-1)
+    return torch.einsum("bhij,bhje->bhie", weights, value)
+
+
+def look_by_products(query, key, value):
+    return (query @ key.transpose(-1, -2) * D_K**-0.5).softmax(-1) @ value
+
+
+class Local(nn.Module):
+    """Attention within pieces of the places."""
+
+    def __init__(self, look):
+        super().__init__()
+        self.look, self.norm = look, nn.LayerNorm(WIDTH)
+        self.made, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        parts = (one.view(BATCH, PLACES, HEADS, D_K) for one in self.made(self.norm(x)).chunk(3, dim=-1))
+        parts = (one.transpose(1, 2).reshape(BATCH * HEADS, PLACES, D_K) for one in parts)
+        found = self.look(*(one.view(BATCH * HEADS, PIECES, PIECE, D_K) for one in parts))
+        found = found.view(BATCH * HEADS, PLACES, D_K).view(BATCH, HEADS, PLACES, D_K)
+        return x + self.out(found.transpose(1, 2).reshape(BATCH, PLACES, WIDTH))
+
+
+@pytest.mark.parametrize("look", [look_by_letters, look_by_products, scaled_dot_product_attention])
+def test_pieces_of_rows_are_no_heads(look):
+    trace = xray.trace(nn.Sequential(Local(look)).eval(), torch.rand(BATCH, PLACES, WIDTH))
+
+    given = {step.inputs[0].axes for step in trace.steps if step.op in ("einsum", "matmul", look.__name__)}
+    words = {word for step in trace.steps for one in step.outputs for word in one.axes}
+    assert ("batch*heads", "", "", "d_k") in given
+    assert not any("heads" in axes for axes in given)
+    assert words.isdisjoint({"kv_heads"})
+    assert {"batch", "heads"} <= words
