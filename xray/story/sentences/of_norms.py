@@ -107,8 +107,8 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     if True not in found:
         return ""
     where, they = ("", "each") if found == {True} else (" of some sublayers", "each of these")
-    names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
-    told = f", made of {' and '.join(names)}," if names else ""
+    own = [tower.conditions for tower in anatomy.towers if tower.conditioned]
+    told = f", made of {join_words([*dict.fromkeys(chain(*own))])}," if own and all(own) else ""
     done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
     moved = " or ".join(MOVED[way] for way in done) or "scaled or shifted"
     return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
