@@ -21,12 +21,15 @@ from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import NormKind
+from xray.story.recognition.lengths import multiplies_itself
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 RUNNING = frozenset({"cumsum"})
 REGROUPING = frozenset({"view", "reshape", "flatten"})
 GATES = frozenset({"sigmoid", "tanh"})
 PUTTING = frozenset({"masked_scatter", "masked_scatter_"})
+BENT = frozenset({"pow", "square", "abs"})
+"""What is done to rows before their mean tells how far they spread."""
 PICKING = frozenset({"index", "masked_select"})
 INVERTING = frozenset({"invert", "bitwise_not", "logical_not"})
 LONGEST = 12
@@ -412,7 +415,7 @@ def collect_statistics(flow: Flow, place: int) -> set[int]:
             if step.op in RUNNING and squared is not None:
                 found.add(squared)
                 squared = next(iter(flow.makers[squared]), None)
-            if squared is not None and flow.op(squared) in ("pow", "square", "mul", "abs"):
+            if squared is not None and (flow.op(squared) in BENT or multiplies_itself(flow, squared)):
                 found.add(squared)
             continue
         if step.op != "sum":  # what adds up squares for a length may read a mean of rows, which is no statistic of them
