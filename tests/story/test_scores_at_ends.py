@@ -21,6 +21,21 @@ def test_a_number_for_all_words_is_told_by_what_it_is():
     assert not [label for label in labels_of() if label.startswith("×")]
 
 
+class Divided(Ends):
+    """Ends whose words are divided by the root of their width."""
+
+    def forward(self, ids):
+        return self.head(self.layers(self.words(ids) / WIDTH**0.5))
+
+
+def test_words_that_are_divided_by_the_root_of_their_width_are_told_so():
+    layout = compose_poster(xray.trace(Divided(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    labels = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in layout.boxes if box.lines}
+
+    assert "÷ √d_model" in labels
+    assert "× √d_model" not in labels
+
+
 def test_scores_for_a_part_of_the_table_are_not_called_classes():
     trace = xray.trace(Ends(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
     assert xray.anatomy(trace).head is None  # 4 scores for each place, and a table of 3 times 4 words

@@ -79,3 +79,37 @@ def test_one_table_that_two_towers_look_words_up_in_ties_no_last_layer():
     assert [tower.vocab for tower in whole.towers] == [WORDS, WORDS]
     assert whole.head.tied is False
     assert describe_tied(whole) == ""
+
+
+class Speaks(nn.Module):
+    """A table of words that others look words up in, layers, and a last layer with the table's weights or its own."""
+
+    def __init__(self, *, is_tied):
+        super().__init__()
+        self.words, self.head = nn.Embedding(WORDS, WIDTH), nn.Linear(WIDTH, WORDS, bias=False)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.head.weight = self.words.weight if is_tied else self.head.weight
+
+    def forward(self, told):
+        for layer in self.layers:
+            told = layer(told)
+        return self.head(told)
+
+
+class Asks(nn.Module):
+    """What looks words up in the table of another block, and hands it what it found."""
+
+    def __init__(self, *, is_tied):
+        super().__init__()
+        self.speaks = Speaks(is_tied=is_tied)
+
+    def forward(self, ids):
+        return self.speaks(self.speaks.words(ids))
+
+
+@pytest.mark.parametrize("is_tied", [True, False])
+def test_a_table_that_is_looked_into_from_outside_of_its_block_counts_in_that_alone(is_tied):
+    whole = xray.anatomy(xray.trace(Asks(is_tied=is_tied).eval(), torch.arange(14).view(2, 7)))
+
+    assert whole.head.tied is is_tied
+    assert bool(describe_tied(whole)) is is_tied

@@ -1,5 +1,7 @@
 """Norms and sublayers that are scaled, shifted and gated by what stands beside the stream."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from printed import words_of
@@ -15,6 +17,7 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.poster import compose_poster
+from xray.story.sentences.of_norms import describe_adaptive
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -172,7 +175,10 @@ def test_a_condition_made_of_what_the_model_holds_is_named_by_no_argument():
 
 
 class Timed(torch.nn.Module):
-    """Norms are scaled by waves of two numbers, each with linear layers of its own (Flux's time and guidance)."""
+    """Norms are scaled by waves of two numbers, each with linear layers of its own (Flux's time and guidance).
+
+    What is made of `pooled`, which has a shape of its own, may be added to the first.
+    """
 
     def __init__(self):
         super().__init__()
@@ -180,7 +186,8 @@ class Timed(torch.nn.Module):
         self.attention = torch.nn.MultiheadAttention(12, 3, batch_first=True)
         self.first, self.second = torch.nn.Linear(10, 12), torch.nn.Linear(10, 12)
 
-    def forward(self, rows, time, guidance):
+    def forward(self, rows, time, guidance, pooled=None):
+        time = time if pooled is None else time + pooled.mean(dim=-1)
         pace = self.first(self.wave(time)) + self.second(self.wave(guidance))
         for _ in range(2):
             read = self.norm(rows) * (1 + pace)[:, None]
@@ -199,7 +206,27 @@ def test_each_of_two_numbers_goes_through_sines_and_cosines_of_its_own():
     labels = {node.key: node.label for node in column.condition.nodes}
     led = [(labels[edge.source], labels[edge.target]) for edge in column.condition.edges]
     assert [way for way in led if "LINEAR" in way[1]] == [("SINES AND COSINES", "LINEAR")] * 2
-    assert [way for way in led if "SINES" in way[1]] == [("FROM OUTSIDE", "SINES AND COSINES")] * 2
+    assert sorted(way for way in led if "SINES" in way[1]) == [
+        ("GUIDANCE", "SINES AND COSINES"),
+        ("TIME", "SINES AND COSINES"),
+    ]
+
+
+def forget_arguments(trace):
+    """The same as an older version records it: which argument of the model a step reads is not said."""
+    steps = (
+        replace(step, inputs=tuple(replace(one, argument=None) for one in step.inputs))
+        for step in trace.passes[0].steps
+    )
+    return replace(trace, passes=(replace(trace.passes[0], steps=tuple(steps)),))
+
+
+def test_what_a_condition_is_made_of_is_told_where_all_of_it_is_known_alone():
+    trace = xray.trace(Timed(), torch.rand(2, 7, 12), torch.rand(2), torch.rand(2), torch.rand(2, 5))
+
+    assert set(anatomy(trace).towers[0].conditions) == {"time", "guidance", "pooled"}
+    assert anatomy(forget_arguments(trace)).towers[0].conditions == ()
+    assert "made of" not in describe_adaptive(anatomy(forget_arguments(trace)))
 
 
 class Scaled(torch.nn.Module):

@@ -8,6 +8,8 @@ from torch.nn import functional
 from xray.story.anatomy.attentions import Attention
 from xray.story.sentences.of_models import list_sentences
 
+TAKEN = "what a sublayer gives takes the stream's place: nothing is added there."
+
 
 class Looks(nn.Module):
     def __init__(self):
@@ -52,7 +54,7 @@ def test_an_attention_without_a_sum_takes_the_streams_place():
     assert isinstance(first.branches[0], Attention)
     assert (first.replaces, first.norm.place, first.norm.on) == (True, "after", "stream")
     assert list_stages(model).count(("attention", None)) == 1
-    assert "In some layers nothing is added: what a sublayer gives takes the stream's place." in list_sentences(found)
+    assert f"In some layers {TAKEN}" in list_sentences(found)
     node = next(node for node in draw(model, rows()) if node.key == "add")
     assert (node.label, node.told) == ("LAYER NORM", ("takes the stream's place: nothing is added",))
 
@@ -130,6 +132,7 @@ def test_a_feed_forward_that_ends_each_block_takes_the_streams_place():
     assert list_stages(model) == [("attention", None), ("feed_forward", True)]
     first = tower.groups[0].stages[0]
     assert (first.norm.place, first.norm.on) == ("after", "stream")
+    assert f"In every layer {TAKEN}" in list_sentences(found)
 
 
 @pytest.mark.parametrize(

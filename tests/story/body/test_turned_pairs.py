@@ -61,6 +61,45 @@ def test_pairs_that_are_turned_stand_in_one_box():
     assert not any(label.startswith(("COMBINE", "ADDED")) or "SUM" in label for label in labels)
 
 
+class PartedPart(TurnedPart):
+    """The first number of each pair and the second are taken apart, turned, and laid beside each other again (Llama 2).
+
+    They come together at once, or each is written where it was.
+    """
+
+    def __init__(self, *, writes):
+        super().__init__()
+        self.writes = writes
+
+    def forward(self, x, tables):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)) for one in self.qkv(self.norm(x)).chunk(3, -1))
+        cos, sin = (tables[:, None, :, 0, 0], tables[:, None, :, 1, 0])
+        q, k = (self.turn(one, cos, sin) for one in (q, k))
+        made = functional.scaled_dot_product_attention(*(one.transpose(1, 2) for one in (q, k, v)))
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+    def turn(self, rows, cos, sin):
+        first, second = rows.reshape(*rows.shape[:-1], -1, 2).unbind(-1)
+        turned = first * cos - second * sin, first * sin + second * cos
+        if not self.writes:
+            return torch.stack(turned, -1).flatten(3)
+        made = torch.empty_like(rows)
+        made[..., 0::2], made[..., 1::2] = turned
+        return made
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_heads_whose_pairs_are_taken_apart_are_shown_whole(writes):
+    model = Turned()
+    model.look = nn.ModuleList(PartedPart(writes=writes) for _ in range(2))
+    reading = read_pass(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)).passes[0])
+
+    nodes = {node.label: node for node in chart_stage(reading.flow, reading.towers[0].stagings[0]).nodes}
+    heads = next(node for label, node in nodes.items() if label.startswith("HEADS Q"))
+    assert heads.record.shape == (2, PLACES, HEADS, WIDTH // HEADS)
+    assert "unbind" in {step.op for step in nodes["ROTATE Q"].steps}
+
+
 class HalvesPart(TurnedPart):
     """Turns by cosine and sine, the halves of each head beside each other."""
 

@@ -11,7 +11,9 @@ import xray
 from xray import anatomy
 from xray.renderers.sheet.poster import draw_poster
 from xray.story.anatomy.attentions import Attention
+from xray.story.body.reading import read_pass
 from xray.story.cards.pattern import list_parts
+from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.sum_chart import describe_sizes
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
@@ -31,9 +33,10 @@ class InOne(nn.Module):
     (Nyströmformer).
     """
 
-    def __init__(self, *, gated=False):
+    def __init__(self, *, gated=False, norm=None):
         super().__init__()
-        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.norm = nn.LayerNorm(WIDTH) if norm is None else norm
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.near = nn.Conv2d(HEADS, HEADS, (3, 1), padding=(1, 0), groups=HEADS, bias=False)
         self.gate = nn.Linear(WIDTH, WIDTH) if gated else None
 
@@ -83,6 +86,41 @@ def test_a_norm_that_is_written_out_is_a_norm_at_the_entrance_too():
     drawn = draw(trace_of())
     assert "PLACE LOOKUP" in drawn
     assert "LEARNED ROW" not in drawn
+
+
+class LearnedNorm(nn.Module):
+    """A layer norm written out, whose learned numbers multiply last (x-clip)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(WIDTH))
+
+    def forward(self, x):
+        spread = torch.var(x, dim=-1, unbiased=False, keepdim=True)
+        return (x - x.mean(-1, keepdim=True)) * (spread + 1e-5).rsqrt() * self.weight
+
+
+class Entered(nn.Module):
+    """Words that are normalised before the first layer, whose attention begins with a norm of the same kind."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm = nn.Embedding(WORDS, WIDTH), LearnedNorm()
+        looks = (InOne(norm=LearnedNorm()) for _ in range(2))
+        self.layers = nn.Sequential(*(part for look in looks for part in (look, FeedForwardPart())))
+
+    def forward(self, ids):
+        return self.layers(self.norm(self.words(ids)))
+
+
+def test_the_last_step_of_a_norm_before_the_first_layer_is_none_of_the_norm_that_reads_it():
+    reading = read_pass(xray.trace(Entered(), IDS).passes[0])
+    (tower,) = reading.towers
+    norm = tower.layers[0][0].norms[0]
+
+    assert tower.chains[0].start == norm.origin
+    assert norm.origin not in norm.nodes
+    assert chart_stage(reading.flow, tower.layers[0][0]).nodes[0].label == "LAYER NORM"
 
 
 def test_an_activation_that_is_written_out_is_one_box():

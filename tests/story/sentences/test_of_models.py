@@ -18,7 +18,7 @@ from xray.story.sentences.attentions.of_windows import (
 )
 from xray.story.sentences.of_layers import describe_bridges, describe_parallel, describe_shared_in_part
 from xray.story.sentences.of_links import describe_added_between, describe_earlier, describe_spans
-from xray.story.sentences.of_models import describe_untold, list_sentences
+from xray.story.sentences.of_models import describe_unknown, describe_untold, list_sentences
 from xray.story.sentences.of_norms import (
     describe_inner_norm,
     describe_scale,
@@ -32,6 +32,14 @@ def test_keys_that_some_attentions_choose_are_chosen_in_some():
     assert describe_chosen_keys(make_anatomy(chosen)).startswith("Keys are chosen: ")
     assert describe_chosen_keys(make_anatomy(chosen, FALSE)).startswith("Keys are chosen in some attentions: ")
     assert describe_chosen_keys(make_anatomy(FALSE)) == ""
+
+
+def test_sublayers_of_which_nothing_is_known_are_all_or_some():
+    unknown = Unknown(("mixer",))
+
+    assert describe_unknown(make_anatomy(unknown)).startswith("All sublayers are drawn by their operations: ")
+    assert describe_unknown(make_anatomy(unknown, FALSE)).startswith("Some sublayers are drawn by their operations: ")
+    assert describe_unknown(make_anatomy(FALSE)) == ""
 
 
 def test_keys_that_are_chosen_several_at_once_are_told_so_and_where_none_is():

@@ -13,6 +13,8 @@ from xray.story.sentences.of_norms import (
     describe_from_one,
     describe_left_norms,
     describe_norm,
+    describe_tanh,
+    describe_weighed_sums,
 )
 
 BEFORE, AFTER = Norm("layer", "before"), Norm("layer", "after", on="stream")
@@ -162,3 +164,42 @@ def test_one_of_two_alike_sublayers_of_a_layer_without_a_norm_is_not_told_as_the
     whole = replace(make_anatomy(FALSE), towers=(replace(tower, groups=groups),))
 
     assert describe_left_norms(whole) == "In layers 1, 2, 3, a convolution has no norm of its own before it."
+
+
+SOME_TANH = "Gates by tanh: what some sublayers give is"
+SOME_GATES = "Gated sums: what some sublayers give and the stream are each"
+
+
+@pytest.mark.parametrize(
+    ("scales", "tanh", "weighed"),
+    [
+        (("tanh", "tanh"), "Gates by tanh: what a sublayer gives is", ""),
+        (("tanh", None), SOME_TANH, ""),
+        (("gates", "gates"), "", "Gated sums: what a sublayer gives and the stream are each"),
+        (("tanh", "gates"), SOME_TANH, SOME_GATES),
+        ((None, None), "", ""),
+    ],
+)
+def test_gates_are_told_of_some_sublayers_only_where_others_have_none(scales, tanh, weighed):
+    stages = tuple(Stage((FALSE,), False, NO_NORM, scale) for scale in scales)
+    tower = replace(make_tower(FALSE), groups=(Group((0,), stages),))
+    whole = replace(make_anatomy(FALSE), towers=(tower,))
+
+    assert describe_tanh(whole).partition(" multiplied")[0] == tanh
+    assert describe_weighed_sums(whole).partition(" multiplied")[0] == weighed
+
+
+@pytest.mark.parametrize(
+    ("conditions", "told"),
+    [
+        ((("t",), ("t", "y")), "the stream, made of t and y, says"),
+        ((("t",), ()), "the stream says"),
+        (((), ()), "the stream says"),
+    ],
+)
+def test_what_norms_are_moved_by_is_told_only_where_all_that_it_is_made_of_is_known(conditions, told):
+    first, second = (
+        replace(make_tower(FALSE, norm=replace(BEFORE, adaptive=True)), conditions=own, conditioned=("scales",))
+        for own in conditions
+    )
+    assert told in describe_adaptive(replace(make_anatomy(FALSE), towers=(first, second)))

@@ -147,7 +147,7 @@ def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     """Whether the head multiplies by the table of the words: it was recorded so, or what holds both counts it once.
 
-    Where the table is looked into from outside of what holds it, such a count proves nothing (BLIP-2).
+    Where the table is looked into from outside of the block that holds it (PaliGemma), it counts in that block alone.
     """
     lookups = [node for one in towers for node in list_lookups(flow, one)]
     step = flow.steps[head]
@@ -161,11 +161,13 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     root = shared_block(flow, head, table)
     if root is None:
         return None
-    parts = {one.path: one for one in flow.steps if one.parent == flow.steps[root].id}.values()
+    children = [one for one in flow.steps if one.parent == flow.steps[root].id]
+    found = {one.path: one for one in (*children, flow.steps[table])}
+    parts = [one for one in found.values() if not any(one.path.startswith(f"{path}.") for path in found)]
     surplus = sum(one.params for one in parts) - flow.steps[root].params - count_again(flow, parts)
     if not surplus:
         return False
-    return True if surplus >= flow.steps[table].params else None
+    return True if surplus == flow.steps[table].params else None
 
 
 def count_again(flow: Flow, parts: Iterable[Step]) -> int:
@@ -208,9 +210,10 @@ def holder_of(flow: Flow, place: int) -> int:
 
 
 def shared_block(flow: Flow, one: int, other: int) -> int | None:
-    """The innermost block that holds both steps."""
-    others = set(flow.parents(other))
-    return next((parent for parent in flow.parents(one) if parent in others), None)
+    """The innermost block that holds both steps, be it that one of them is called from outside of it."""
+    others, path = set(flow.parents(other)), flow.steps[other].path
+    held = (node for node in flow.parents(one) if node in others or path.startswith(f"{flow.steps[node].path}."))
+    return next(held, None)
 
 
 def count_active(

@@ -5,7 +5,17 @@ from dataclasses import replace
 from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, PLACING, REPEATS, SCALINGS, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    DIVISIONS,
+    DROPOUTS,
+    LOOKUPS,
+    PLACING,
+    REPEATS,
+    SCALINGS,
+    SUMS,
+    ZEROS,
+)
 from xray.ir.flow.regrouping import LAYING, find_patches, find_stacked
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_times, read_factor
@@ -277,7 +287,7 @@ def label_scale(flow: Flow, node: int) -> str:
     if list_of_one_number(flow, node):
         return label_of_one_number(flow, node)
     if is_root(flow, node):
-        return "× √d_model"
+        return f"{'÷' if flow.op(node) in DIVISIONS else '×'} √d_model"
     factor = read_factor(flow, node)
     return "× ONE NUMBER" if factor is None else name_times(factor)
 
@@ -334,7 +344,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
         return None
     last = scales[0] if scales else word
     is_plain = not scales or number(flow.steps[last]) == 1
-    label = "EMBED" if is_plain else "EMBED × √d_model" if is_root(flow, last) else "EMBED × A FACTOR"
+    label = "EMBED" if is_plain else f"EMBED {label_scale(flow, last) if is_root(flow, last) else '× A FACTOR'}"
     told = describe_params(flow, word)
     dropped = list_dropouts(flow, end)
     nodes = (
@@ -368,7 +378,7 @@ def without_places(chart: Chart) -> Chart:
 
 
 def is_root(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies by the root of the width of what it reads."""
+    """Whether a step multiplies or divides by the root of the width of what it reads."""
     factor = flow.steps[node].settings.get("factor", number(flow.steps[node]))
     return isinstance(factor, float) and isclose(factor, sqrt(flow.output(node).shape[-1]), rel_tol=1e-4)
 

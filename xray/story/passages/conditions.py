@@ -28,10 +28,10 @@ class Conditioning:
     """A tower's condition: the steps that work it out, those that scale, shift and gate by it, and what it is made of.
 
     `first` are the steps that work it out for the first layer; none of these is one of the tower's own entrance, be it
-    that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of the arguments that it comes
-    from, those that can be told from others of the same shape. Rows that `are_looked_at` scale and gate nothing: they
-    are what attention takes its keys and values of (Perceiver). `ways` are what it does to sublayers. Each of so many
-    `layers` works out by itself what the steps in `alone` do for the first.
+    that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments that it comes
+    from; none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
+    `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
+    what it does to sublayers. Each of so many `layers` works out by itself what the steps in `alone` do for the first.
     """
 
     nodes: frozenset[int]
@@ -79,7 +79,8 @@ def find_conditioning(
     if not any(True for _ in list_given(flow, whole)):
         return None
     own = frozenset[int]().union(*(nodes for _, nodes in found))
-    given = list_given(flow, own)
+    names = [name_source(flow, node, record) for node, record in list_given(flow, own)]
+    is_whole = "" not in names and all({*flow.makers[node]} <= {*own, None} for node in own if flow.is_leaf(node))
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
     alone = list_alone(flow, [share for share in shares if share])
     places = {place for place, _ in found}
@@ -88,7 +89,7 @@ def find_conditioning(
         own,
         frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
         frozenset(place for place, _ in found),
-        tuple(dict.fromkeys(name for node, record in given if (name := name_source(flow, node, record)))),
+        tuple(dict.fromkeys(filter(None, names))) if is_whole else (),
         ways=tuple(way for way in get_args(Way) if way in done),
         alone=alone if shares[0] else frozenset(),
         layers=sum(bool(share) for share in shares),

@@ -10,8 +10,11 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
+from xray.story.recognition.lengths import multiplies_itself
 
 RUNNING = frozenset({"cumsum"})
+BENT = frozenset({"pow", "square", "abs"})
+"""What is done to rows before their mean tells how far they spread."""
 LONGEST = 12
 MAP = len(("batch", "channels", "height", "width"))
 
@@ -115,7 +118,7 @@ def collect_statistics(flow: Flow, place: int) -> set[int]:
             if step.op in RUNNING and squared is not None:
                 found.add(squared)
                 squared = next(iter(flow.makers[squared]), None)
-            if squared is not None and flow.op(squared) in ("pow", "square", "mul", "abs"):
+            if squared is not None and (flow.op(squared) in BENT or multiplies_itself(flow, squared)):
                 found.add(squared)
             continue
         if step.op != "sum":  # what adds up squares for a length may read a mean of rows, which is no statistic of them

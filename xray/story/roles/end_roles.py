@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import isclose, sqrt
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, JOINS, LOOKUPS, SHAPING, SOFTMAXES, SUMS
+from xray.ir.flow.operation_kinds import DIVISIONS, FINDINGS, JOINS, LOOKUPS, SHAPING, SOFTMAXES, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.story.anatomy.tree import Head
 from xray.story.body.towers import Towering
@@ -67,7 +67,8 @@ def describe_entry(flow: Flow, node: int, words: int | None) -> str:
         step, width = flow.steps[node], flow.output(node).shape[-1:]
         factor = number(step, "factor") or number(step)
         is_root = factor is not None and bool(width) and isclose(factor, sqrt(width[0]), rel_tol=1e-4)
-        return "embedding: times sqrt(d_model)" if is_root else "embedding: scale"
+        done = "divided by" if flow.op(node) in DIVISIONS else "times"
+        return f"embedding: {done} sqrt(d_model)" if is_root else "embedding: scale"
     if flow.op(node) == "positions":
         return "embedding: positions"
     return ""

@@ -103,12 +103,14 @@ from xray.story.sentences.of_norms import (
     describe_left_norms,
     describe_norm,
     describe_query_factor,
+    describe_replaced,
     describe_scale,
     describe_since,
     describe_stream_scale,
     describe_stream_weights,
+    describe_tanh,
+    describe_weighed_sums,
     describe_weighing,
-    stages,
 )
 from xray.story.sentences.of_rows import OF_NEIGHBOURS, describe_listed, describe_pieces
 from xray.story.sentences.of_states import (
@@ -237,6 +239,12 @@ def describe_turns(anatomy: Anatomy) -> str:
     return " ".join(told)
 
 
+def describe_unknown(anatomy: Anatomy) -> str:
+    found = {isinstance(one, Unknown) for one in branches(anatomy)}
+    which = "All" if found == {True} else "Some"
+    return f"{which} sublayers are drawn by their operations: what they are is not known." if True in found else ""
+
+
 OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("norm", describe_norm),
     Sentence("sublayers without a norm", describe_left_norms),
@@ -289,21 +297,9 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("layer scale", describe_scale),
     Sentence("stream scale", describe_stream_scale),
     Sentence("rows set to 0", describe_cleared),
-    fixed(
-        "gates by tanh",
-        "Gates by tanh: what some sublayers give is multiplied by tanh of a learned number, then added.",
-        lambda whole: any(stage.scale == "tanh" for stage in stages(whole)),
-    ),
-    fixed(
-        "weighed sums",
-        "Gated sums: what some sublayers give and the stream are each multiplied by a gate made of both, then added.",
-        lambda whole: any(stage.scale == "gates" for stage in stages(whole)),
-    ),
-    fixed(
-        "no sum",
-        "In some layers nothing is added: what a sublayer gives takes the stream's place.",
-        lambda whole: any(stage.replaces for stage in stages(whole)),
-    ),
+    Sentence("gates by tanh", describe_tanh),
+    Sentence("weighed sums", describe_weighed_sums),
+    Sentence("no sum", describe_replaced),
     Sentence("sinks", describe_sinks),
     Sentence("above a threshold", describe_threshold),
     Sentence("rows to one within", describe_joined),
@@ -358,11 +354,7 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("scores of another tower", describe_scored),
     Sentence("compared", describe_comparison),
     Sentence("kernel", describe_kernel),
-    fixed(
-        "unknown",
-        "Some sublayers are drawn by their operations: what they are is not known.",
-        lambda whole: any(isinstance(one, Unknown) for one in branches(whole)),
-    ),
+    Sentence("unknown", describe_unknown),
     Sentence("not drawn", describe_untold),
 )
 """Every sentence of the card, in the order in which they are printed."""

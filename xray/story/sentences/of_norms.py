@@ -107,8 +107,8 @@ def describe_adaptive(anatomy: Anatomy) -> str:
     if True not in found:
         return ""
     where, they = ("", "each") if found == {True} else (" of some sublayers", "each of these")
-    names = dict.fromkeys(name for tower in anatomy.towers for name in tower.conditions)
-    told = f", made of {' and '.join(names)}," if names else ""
+    own = [tower.conditions for tower in anatomy.towers if tower.conditioned]
+    told = f", made of {join_words([*dict.fromkeys(chain(*own))])}," if own and all(own) else ""
     done = dict.fromkeys(way for tower in anatomy.towers for way in tower.conditioned if way in MOVED)
     moved = " or ".join(MOVED[way] for way in done) or "scaled or shifted"
     return f"Adaptive norms{where}: what stands beside the stream{told} says how much {they} is {moved}."
@@ -208,6 +208,29 @@ def describe_scale(anatomy: Anatomy) -> str:
         return f"Layer scale: what {what} is multiplied by a learned number for each channel, then added."
     what = "a sublayer gives" if None not in scales else "some sublayers give"
     return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
+
+
+def describe_tanh(anatomy: Anatomy) -> str:
+    what = tell_sublayers(anatomy, "tanh")
+    return f"Gates by tanh: what {what} is multiplied by tanh of a learned number, then added." if what else ""
+
+
+def describe_weighed_sums(anatomy: Anatomy) -> str:
+    what = tell_sublayers(anatomy, "gates")
+    how = "are each multiplied by a gate made of both, then added"
+    return f"Gated sums: what {what} and the stream {how}." if what else ""
+
+
+def tell_sublayers(anatomy: Anatomy, scale: str) -> str:
+    """Which sublayers give what is multiplied so before it is added, each or some; empty where none does."""
+    found = {stage.scale == scale for stage in stages(anatomy)}
+    return ("a sublayer gives" if found == {True} else "some sublayers give") if True in found else ""
+
+
+def describe_replaced(anatomy: Anatomy) -> str:
+    found = {any(stage.replaces for stage in group.stages) for tower in anatomy.towers for group in tower.groups}
+    where = "In every layer" if found == {True} else "In some layers"
+    return f"{where} what a sublayer gives takes the stream's place: nothing is added there." if True in found else ""
 
 
 def describe_since(anatomy: Anatomy) -> str:

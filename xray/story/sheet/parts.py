@@ -17,7 +17,7 @@ from xray.story.branches.operands.sides import read_sides
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_branch
 from xray.story.passages.learned_steps import holds_learned
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import Region, list_reading_data
 from xray.story.sheet.counting import Count
 
 COMMON, AROUND = "common norms", "around sublayers"
@@ -96,6 +96,7 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
     inner = [one.region.inner for one in apart]
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
     common -= {node for one in apart for node in list_operand_layers(flow, one)}
+    read = [list_read_beside(flow, one.region) for one in staging.branches]
     for one in staging.branches:
         name = name_branch(one.branch)
         if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
@@ -103,10 +104,17 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
-        branches.append((name, set(one.region.inner | one.region.beside) - common - theirs - mixed - gates - other))
+        nodes = one.region.inner | one.region.beside.difference(*read) | list_read_beside(flow, one.region)
+        branches.append((name, set(nodes) - common - theirs - mixed - gates - other))
         others += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
     others += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
     return branches, others
+
+
+def list_read_beside(flow: Flow, region: Region) -> frozenset[int]:
+    """The steps beside the way of a branch that it reads itself; another one behind it in a block may read the rest."""
+    way = region.inner | region.beside
+    return region.beside.intersection(flow.behind(*region.inner, within=way.__contains__))
 
 
 def list_operand_layers(flow: Flow, one: Branching) -> list[int]:

@@ -68,7 +68,8 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
     for before, turn in pairwise(runs):
-        if before and turn and flow.op(turn[0]) == "view_as_complex" and lays_pairs(flow, before[-1]):
+        is_of_pairs = bool(turn) and (flow.op(turn[0]) == "view_as_complex" or parts_pairs(flow, turn[0]))
+        if before and is_of_pairs and lays_pairs(flow, before[-1]):
             turn.insert(0, before.pop())
     return [part for run in runs if run for part in part_own_norm(flow, run)]
 
@@ -135,7 +136,14 @@ def parts_rows(flow: Flow, cut: int, end: int) -> bool:
         return False
     before, part, after = given[0].shape, made[0].shape, flow.output(end).shape
     is_some = len(part) == len(before) and prod(part) < prod(before)
-    return part[-1] < before[-1] == after[-1] or (is_some and after == before)
+    are_pairs = parts_pairs(flow, cut) and after in (before, (*before[:-2], before[-2] * 2))
+    return part[-1] < before[-1] == after[-1] or (is_some and after == before) or are_pairs
+
+
+def parts_pairs(flow: Flow, node: int) -> bool:
+    """Whether a step gives the first number of each pair, and the second."""
+    step = flow.steps[node]
+    return len(step.outputs) == 2 and [one.shape for one in step.inputs] == [(*step.outputs[0].shape, 2)]
 
 
 def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> Kind | None:
