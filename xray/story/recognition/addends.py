@@ -156,7 +156,7 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     for here in behind:
         if spreads_mask(flow, here):
             return None
-        if is_product(flow, here) and not is_projection(flow, here) and not multiplies_itself(flow, here):
+        if is_product(flow, here) and not is_projection(flow, here) and not is_of_places(flow, here):
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
@@ -195,10 +195,14 @@ def pushes_down(flow: Flow, place: int) -> bool:
     return flow.op(place) in SCALINGS and isinstance(factor, int | float) and abs(factor) >= -NO_WEIGHT
 
 
-def multiplies_itself(flow: Flow, product: int) -> bool:
-    """Whether both sides of a product are one tensor, laid out anew: which places go together (Mllama's tiles)."""
+def is_of_places(flow: Flow, product: int) -> bool:
+    """Whether a product says which places go together: both sides are one tensor, laid out anew (Mllama's tiles).
+
+    Or one of them is a bool (Chronos-2's groups of series).
+    """
     roots = {flow.carried_from(maker) for maker in flow.makers[product]}
-    return len(roots) == 1 and None not in roots
+    is_one = len(roots) == 1 and None not in roots
+    return is_one or any(is_of_bools(flow, Operand(*given)) for given in flow.given(product))
 
 
 def spreads_mask(flow: Flow, product: int) -> bool:
