@@ -121,3 +121,27 @@ def test_a_product_with_a_bool_that_pushes_scores_down_is_a_mask_and_no_bias():
 
     assert [label for label in labels if label == "MASK" or label.startswith("+")] == ["MASK"]
     assert read_attention(trace).positions != "relative"
+
+
+class Counted(Attends):
+    """Slopes times how many places each sees up to another one, counted out by the mask, are added (labml's ALiBi)."""
+
+    def forward(self, x, seen, mask):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        slopes = 0.5 ** torch.arange(1, HEADS + 1)
+        scores = q @ k.mT + seen.cumsum(-1) * slopes[:, None, None]
+        return x + self.out((scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_slopes_of_distances_that_a_mask_counts_out_are_no_mask():
+    torch.manual_seed(0)
+    model = Seen("bool").eval()
+    model.layers = nn.ModuleList(Counted() for _ in range(3))
+
+    trace = xray.trace(model, torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6)
+
+    (column,) = read_columns(trace)
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+    told = [label for label in labels if label == "MASK" or label.startswith("+")]
+    assert told == ["+ SLOPES BY DISTANCE (ALiBi)", "MASK"]
+    assert (read_attention(trace).positions, read_attention(trace).causal) == ("alibi", True)

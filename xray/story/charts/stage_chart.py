@@ -312,7 +312,7 @@ def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
 
 
 def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]) -> Chart:
-    """The chart in which boxes of steps that are `led` in are not fed by the stream; the first of former rows say so."""
+    """The chart in which boxes of steps that are `led` in are not fed by the stream; those of former rows say so."""
     apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
     begun = apart.difference(edge.target for edge in chart.edges) if reads_former_rows(flow, found, led) else set[str]()
     nodes = (

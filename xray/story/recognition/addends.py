@@ -1,10 +1,14 @@
 """What is added to scores: which part of it is a bias for positions, and which hides."""
 
+import numpy as np
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 from xray.story.recognition.score_operands import Operand, Scored
+from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.values.value_rules import LOW
 
 MOST_BEHIND = 40
 NO_WEIGHT = -1e4
@@ -162,10 +166,19 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
             return nearest_like_scores(flow, operand, here, behind)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
     hides = any(makes_mask(flow, here) or pushes_down(flow, here) for here in behind)
-    if not is_mask and not hides and not is_given(flow, operand.maker):
+    if not is_mask and not is_given(flow, operand.maker) and (not hides or adds_many(flow, operand.maker)):
         return operand
     parts = () if filled is None else list_unhidden(flow, filled)
     return next((found for part in parts if (found := find_bias(flow, part, list_behind(flow, part.maker)))), None)
+
+
+def adds_many(flow: Flow, maker: int | None) -> bool:
+    """Whether numbers that are added are known, more than two, and none so low that it hides: slopes (ALiBi).
+
+    A mask may be what places are counted out by.
+    """
+    values = values_of(flow, maker)
+    return values is not None and bool((values > LOW).all()) and len(np.unique(values)) > len(("seen", "hidden"))
 
 
 def list_unhidden(flow: Flow, place: int) -> list[Operand]:
