@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.story.anatomy.attentions import Attention
 
 
 class Streams(nn.Module):
@@ -226,6 +227,35 @@ def test_rows_that_are_looked_at_have_not_the_word_of_those_that_look_unless_the
 
     assert made["ask"][0][1] == "seq_len"
     assert made["lead"][0][1] == ("seq_len" if is_added else "")
+
+
+class Remembers(nn.Module):
+    """Attention of words to a memory and to themselves, by axes that lie first; a mask is given (Transformer-XL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm, self.out = nn.Embedding(13, 22), nn.LayerNorm(22), nn.Linear(22, 22)
+        self.three, self.head = nn.ModuleList(nn.Linear(22, 22) for _ in range(3)), nn.Linear(22, 13)
+
+    def forward(self, ids, memory, mask):
+        x = self.words(ids)
+        for _ in range(2):
+            y = self.norm(x)
+            rows = torch.cat([self.norm(memory), y])
+            q, k, v = (make(one).unflatten(-1, (2, 11)) for make, one in zip(self.three, (y, rows, rows), strict=True))
+            scores = torch.einsum("ibhd,jbhd->ijbh", q, k).masked_fill((mask == 0)[..., None], -torch.inf)
+            x = x + self.out(torch.einsum("ijbh,jbhd->ibhd", scores.softmax(1), v).flatten(2))
+        return self.head(x)
+
+
+def test_a_memory_and_the_words_behind_it_have_not_the_word_for_the_words_and_it_is_not_said_that_all_are_seen():
+    mask = torch.cat([torch.ones(5, 7), torch.ones(5, 5).tril()], dim=1)[..., None]
+    trace = xray.trace(Remembers().eval(), torch.arange(15).view(5, 3) % 13, torch.rand(7, 3, 22), mask)
+    shapes = {record.shape: record.axes for step in trace.steps for record in step.outputs}
+
+    assert shapes[5, 12, 3, 2][:2] == ("seq_len", "")
+    (tower,) = xray.anatomy(trace).towers
+    assert [one.causal for one in tower.branches if isinstance(one, Attention)] == [None]
 
 
 class Landmarks(nn.Module):

@@ -38,6 +38,7 @@ def mask_of(*rows):
         ((".xxxx", "...xx", "...xx"), "custom", (".xxpp", "...pp", "...pp")),
         (("x..", "...", "..."), "custom", ("x..", "...", "...")),
         ((".x.", "...", "x.."), "custom", (".x.", "...", "x..")),
+        ((".xx", "x.x", "xx."), "custom", (".xx", "x.x", "xx.")),
     ],
 )
 def test_the_reason_of_every_hidden_cell_is_read_off_the_mask(rows, kind, cells):

@@ -333,3 +333,29 @@ def test_patches_are_shown_as_they_come_in_where_they_are_only_laid_out_before(s
     _, chart = read(lambda: Packed(shifted=shifted), torch.rand(7, 150))
 
     assert chart.node("given").record.shape == shape
+
+
+class OfAClass(nn.Module):
+    """Vectors that come in, behind one row that a label picks for each sequence, or behind a row for each word."""
+
+    def __init__(self, *, words):
+        super().__init__()
+        self.labels, self.lead, self.words = nn.Embedding(29, WIDTH), nn.Linear(OTHER, WIDTH), words
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, ids, rows):
+        picked = self.labels(ids if self.words else ids[:, 0])
+        x = torch.cat([picked if self.words else picked[:, None], self.lead(rows)], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("words", [True, False])
+def test_labels_of_which_each_sequence_has_one_are_no_words(words):
+    """So it is with the class of an image before its codes (VAR)."""
+    anatomy, chart = read(lambda: OfAClass(words=words), torch.arange(14).view(2, 7), torch.rand(2, 5, OTHER))
+
+    tower = anatomy.towers[-1]
+    assert (tower.vocab, tower.also) == ((29, "ids") if words else (None, None))
+    assert ("TOKEN IDS" in labels_of(chart)) is words

@@ -235,6 +235,40 @@ def test_what_an_unknown_part_multiplies_with_is_drawn_be_it_made_of_former_rows
     assert set(chart.feet) == {node.key for node in linear[: 1 if looks_back else 3]}
 
 
+class Led(nn.Module):
+    """A tower of words, and layers of others that begin with an unknown part, led there from the words' end or not."""
+
+    def __init__(self, *, former=False):
+        super().__init__()
+        self.words, self.others, self.former = nn.Embedding(31, WIDTH), nn.Embedding(29, WIDTH), former
+        self.before = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.last, self.assigning = nn.LayerNorm(WIDTH), nn.ModuleList(Assigning() for _ in range(2))
+
+    def forward(self, ids, others):
+        x, y = self.words(ids), self.others(others)
+        for layer in self.before:
+            x = layer(x)
+        led = self.last(y if self.former else x)
+        for part in self.assigning:
+            y = part(y, led)
+        return y
+
+
+@pytest.mark.parametrize("former", [True, False])
+def test_rows_of_another_tower_are_not_called_former_ones(former):
+    """So it is with keys and values that a decoder whose attention is not known makes of an encoder's end."""
+    trace = xray.trace(Led(former=former).eval(), torch.arange(22).view(2, PLACES), torch.arange(14).view(2, 7))
+
+    nodes = [node for chart in list_panels(trace) for node in chart.nodes]
+    assert any(node.label.startswith("1 AT") for node in nodes)
+    assert any(LED_IN in node.told for node in nodes) is former
+
+
+def list_panels(trace):
+    panels = (panel for column in read_columns(trace) for frame in column.frames for panel in frame.panels)
+    return [panel.chart for panel in panels if panel.is_open]
+
+
 class Looks(nn.Module):
     """Attention and a feed-forward, of rows before the batch, or behind it."""
 

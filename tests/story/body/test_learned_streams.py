@@ -64,7 +64,7 @@ class MixedIn(Reader):
         super().__init__(*parts)
         self.kept, self.first = nn.Parameter(torch.ones(len(parts))), nn.Parameter(torch.ones(len(parts)))
 
-    def forward(self, x):
+    def forward(self, x, kind=None):
         x = began = self.project(x)
         for number, part in enumerate(self.layers):
             x = part(self.kept[number] * x + self.first[number] * began)

@@ -1,6 +1,7 @@
 """The card of formulas: those of every attention that is drawn, each with its stations where not all are alike."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -106,6 +107,18 @@ def test_the_width_of_heads_is_of_its_station_where_attentions_that_stand_closed
 
     assert not any(panel.is_open for panel in told.frames[0][1][1].panels)
     assert dict(card)["width of one head, d_k at station 2"] == "heads × d_k = 3 × 7 = 21, d_model 12"
+
+
+def test_the_width_of_heads_is_not_told_where_boxes_show_other_heads(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    told, _ = draw_card(monkeypatch, torch.nn.Sequential(Beside(), Beside()), torch.randn(2, 5, 12))
+    tower, panel, branch = next(formulas.list_attentions(told))
+
+    found = {
+        heads: [name for name, *_ in formulas.list_formulas(tower, replace(branch, heads=heads), panel.chart.nodes)]
+        for heads in (3, 6)
+    }
+    assert {heads: "width of one head, d_k" in names for heads, names in found.items()} == {3: True, 6: False}
 
 
 class Sunk(Heads):

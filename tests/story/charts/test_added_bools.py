@@ -53,7 +53,7 @@ class Seen(Biased):
         places = torch.arange(ids.shape[1])
         seen = (places[:, None] >= places)[None, None]
         bias = self.look_up(self.places, places.expand_as(ids))
-        low = torch.where(seen, 0.0, -1e9)
+        low, there = torch.where(seen, 0.0, -1e9), (ids >= 0).float()
         mask = {
             "bool and table": seen + bias,
             "table and bool": bias + seen,
@@ -62,6 +62,7 @@ class Seen(Biased):
             "low numbers": low + bias,
             "masked": bias.masked_fill(~seen, -1e9),
             "plain mask": seen,
+            "groups": (1 - torch.einsum("qk,bk->bqk", places[:, None] == places, there)[:, None]) * -1e9,
         }[self.kind]
         x = self.words(ids) + bbox.sum() * 0
         for attends, thinks in zip(self.layers, self.thinks, strict=True):
@@ -110,3 +111,37 @@ def test_a_triangle_that_a_model_holds_hides_what_its_zeros_push_down(square, ca
     trace = xray.trace(model, torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6)
 
     assert read_attention(trace).causal is causal
+
+
+def test_a_product_with_a_bool_that_pushes_scores_down_is_a_mask_and_no_bias():
+    """So it is with groups of series, times which of their places are there (Chronos-2)."""
+    trace = record("groups")
+    (column,) = read_columns(trace)
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert [label for label in labels if label == "MASK" or label.startswith("+")] == ["MASK"]
+    assert read_attention(trace).positions != "relative"
+
+
+class Counted(Attends):
+    """Slopes times how many places each sees up to another one, counted out by the mask, are added (labml's ALiBi)."""
+
+    def forward(self, x, seen, mask):
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, dim=-1))
+        slopes = 0.5 ** torch.arange(1, HEADS + 1)
+        scores = q @ k.mT + seen.cumsum(-1) * slopes[:, None, None]
+        return x + self.out((scores.masked_fill(~seen, -torch.inf).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+def test_slopes_of_distances_that_a_mask_counts_out_are_no_mask():
+    torch.manual_seed(0)
+    model = Seen("bool").eval()
+    model.layers = nn.ModuleList(Counted() for _ in range(3))
+
+    trace = xray.trace(model, torch.arange(10).view(2, 5), torch.arange(40).view(2, 5, 4) % 6)
+
+    (column,) = read_columns(trace)
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+    told = [label for label in labels if label == "MASK" or label.startswith("+")]
+    assert told == ["+ SLOPES BY DISTANCE (ALiBi)", "MASK"]
+    assert (read_attention(trace).positions, read_attention(trace).causal) == ("alibi", True)

@@ -198,6 +198,14 @@ class Standardised(nn.Conv2d):
         return nn.functional.conv2d(x, normed.reshape_as(self.weight), self.bias, padding=1)
 
 
+class Written(nn.Conv2d):
+    """The same, by its mean and variance (TransUNet)."""
+
+    def forward(self, x):
+        variance, mean = torch.var_mean(self.weight, dim=[1, 2, 3], keepdim=True, unbiased=False)
+        return nn.functional.conv2d(x, (self.weight - mean) / torch.sqrt(variance + 1e-5), self.bias, padding=1)
+
+
 class Responding(nn.Module):
     """Channels that stand last, times learned numbers and shifted by others, added to what came (ConvNeXt V2)."""
 
@@ -211,8 +219,9 @@ class Responding(nn.Module):
         return self.last(self.weight * (made * made.norm(dim=(1, 2), keepdim=True)) + self.bias + made)
 
 
-def test_a_convolution_counts_the_weights_that_it_changes_before_it_uses_them():
-    nodes = chart_of(nn.Sequential(Standardised(6, 5, 3), nn.Conv2d(5, 7, 3)), torch.rand(2, 6, 11, 13)).nodes
+@pytest.mark.parametrize("standardised", [Standardised, Written])
+def test_a_convolution_counts_the_weights_that_it_changes_before_it_uses_them(standardised):
+    nodes = chart_of(nn.Sequential(standardised(6, 5, 3), nn.Conv2d(5, 7, 3)), torch.rand(2, 6, 11, 13)).nodes
 
     assert [(node.label, node.extra) for node in nodes] == [
         ("CONVOLUTION 3×3, OF NORMED WEIGHTS", "275 parameters"),

@@ -23,7 +23,7 @@ NAMES = [
     ),
     *("nn.Transformer, inference", "both", "all share"),
 ]
-WORDS = ("batch", "heads", "kv_heads", "d_model", "d_k", "d_ff")
+WORDS = ("batch", "heads", "kv_heads", "seq_len", "src_len", "tgt_len", "d_model", "d_k", "d_ff")
 
 
 @pytest.fixture(scope="module", params=NAMES)

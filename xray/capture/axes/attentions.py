@@ -265,18 +265,22 @@ class AttentionNamer:
         """For the axes of the inputs of the pass that may be the words of a sequence, what they are called.
 
         Rows that are none of the ids of that name, though such are looked up, are of something else, of an image say,
-        be they as many. So are others than the first rows that are given where no ids are looked up (BLIP-2's queries).
+        be they as many. So are others than the first rows that are given where no ids are looked up (BLIP-2's queries),
+        and what is not as long as the ids of that name, as a memory and the words behind it (Transformer-XL).
         """
         found: dict[int, str] = {}
         rows: dict[int, None] = {}
+        sizes, of_ids = dict[int, int](), set[int]()
         for step in self.one_pass.steps:
             if step.parent is not None:
                 continue
             for number, record in enumerate(step.inputs):
                 if record.source is None and record.role in ("ids", "activation", "mask"):
                     for axis in range(min(3, len(record.shape))):
-                        word = name_length(record.name)
-                        found.setdefault(self.groups.find(self.at[step.id].ins[number] + axis), word)
+                        word, group = name_length(record.name), self.groups.find(self.at[step.id].ins[number] + axis)
+                        found.setdefault(group, word)
+                        sizes[group] = record.shape[axis]
+                        of_ids |= {group} if record.role == "ids" else set()
                     if record.role == "activation" and record.is_float and len(record.shape) == 3:
                         rows[self.groups.find(self.at[step.id].ins[number] + 1)] = None
         named: dict[str, set[int]] = {}
@@ -285,7 +289,12 @@ class AttentionNamer:
         for group in rows:
             named.setdefault(found[group], {group})
         others = {one for one in rows if one not in named[found[one]]}
-        return {one: word for one, word in found.items() if one not in others}
+        lengths = {word: {sizes[one] for one in of_ids if found[one] == word} for word in found.values()}
+        return {
+            one: word
+            for one, word in found.items()
+            if one not in others and (not lengths[word] or sizes[one] in lengths[word])
+        }
 
     def list_looked_up(self) -> set[int]:
         """The axes of ids that came in and are looked up in a table as they are."""

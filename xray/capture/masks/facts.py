@@ -131,11 +131,15 @@ def imply_causal(queries: int, keys: int) -> SeenMask:
 
 
 def looks_causal(matrices: list[Matrix]) -> bool:
-    """Whether no query of any square matrix sees a key after it; one query alone has no future."""
-    return all(
+    """Whether no query of any square matrix sees a key after it, and one of them sees a key before it.
+
+    One query alone has no future; where each sees itself alone, nothing is hidden for its being later.
+    """
+    sees_none_later = all(
         1 < len(matrix) == len(matrix[0]) and not any(any(row[query + 1 :]) for query, row in enumerate(matrix))
         for matrix in matrices
     )
+    return sees_none_later and any(any(row[:query]) for matrix in matrices for query, row in enumerate(matrix))
 
 
 def is_beginning(matrix: Matrix) -> bool:

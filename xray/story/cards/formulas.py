@@ -126,8 +126,16 @@ def list_formulas(tower: Tower, branch: Attention, nodes: Sequence[Node]) -> lis
     remark = "" if is_zeroed(nodes) else describe_box("formula-of-chosen" if are_chosen else "formula", branch)
     remark += BEFORE_DROPOUT if remark and any(drops_now(node) for node in nodes if node.key in SHARED_OUT) else ""
     lines = [(ATTENTION, remark, attention)] if attention else []
-    width = write_width(tower, branch)
+    width = () if is_cut_otherwise(branch, nodes) else write_width(tower, branch)
     return [*lines, (WIDTH, "", width)] if width else lines
+
+
+def is_cut_otherwise(branch: Attention, nodes: Sequence[Node]) -> bool:
+    """Whether boxes in which queries are cut into heads show other sizes than are known of the attention."""
+    records = (node.record for node in nodes if node.key.startswith("heads") and node.key.endswith("_q"))
+    cuts = [dict(zip(one.axes, one.shape, strict=False)) for one in records if one is not None]
+    known = (("heads", branch.heads), ("d_k", branch.d_k))
+    return any(cut.get(word, size) != size for cut in cuts for word, size in known)
 
 
 def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
 from xray.story.anatomy.branches import (
@@ -244,7 +244,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         operations = chart_operations(
             flow, own | led, found.region.end, labels, folded=named.folded, begins=begun, most=named.most
         )
-        operations = None if operations is None else tell_led_in(flow, operations, led)
+        operations = None if operations is None else tell_led_in(flow, found, operations, led)
         read = None if operations is None else tell_read(operations, found.branch)
         chart = None if read is None else tell_mask(flow, lay_lanes(flow, read, named.lanes))
     if chart is None:
@@ -311,15 +311,24 @@ def list_led_in(flow: Flow, found: Branching) -> frozenset[int]:
     return frozenset[int]().union(*(way for way in ways if projections_in(flow, way)))
 
 
-def tell_led_in(flow: Flow, chart: Chart, led: Collection[int]) -> Chart:
-    """The chart in which boxes of steps that are `led` in are not fed by the stream, and the first of them say so."""
+def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]) -> Chart:
+    """The chart in which boxes of steps that are `led` in are not fed by the stream; those of former rows say so."""
     apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
-    begun = apart.difference(edge.target for edge in chart.edges)
+    begun = apart.difference(edge.target for edge in chart.edges) if reads_former_rows(flow, found, led) else set[str]()
     nodes = (
         replace(node, extra="", told=(*node.told, LED_IN, *filter(None, [node.extra]))) if node.key in begun else node
         for node in chart.nodes
     )
     return replace(chart, nodes=tuple(nodes), feet=tuple(key for key in chart.feet if key not in apart))
+
+
+def reads_former_rows(flow: Flow, found: Branching, led: Collection[int]) -> bool:
+    """Whether steps that are `led` in read what the stream came of: no other tower's end, which it met in products."""
+    reading, start = list_reading_data(flow), found.region.start
+    stream = reading.intersection(flow.behind(start, ends=lambda node: is_product(flow, node)))
+    read = (maker for node in led for maker in flow.makers[node] if maker in reading and maker not in led)
+    ways = (flow.behind(one, ends=lambda node: flow.op(node) in SUMS or is_linear(flow, node)) for one in read)
+    return all(not stream.isdisjoint(way) for way in ways)
 
 
 def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:

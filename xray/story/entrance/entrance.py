@@ -102,6 +102,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     others = bool(outer or vectors) and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)
     joining = list_tables_beside(flow, given, [*outer, *vectors], nodes)
+    joining = [node for node in joining if not is_of_sequence(flow, node, start)]
     worded = [node for node in (joining if others else [] if beside else given) if looks_up_ids(flow, node)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
@@ -152,6 +153,12 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     whole = frozenset(nodes | list_scoring(flow, nodes, stops))
     among = None if word is None or others else find_put_in(flow, nodes)
     return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers, among=among)
+
+
+def is_of_sequence(flow: Flow, node: int, start: int) -> bool:
+    """Whether a lookup finds one row for each sequence of a stream, as of its class, and none for a place (VAR)."""
+    found, rows = flow.output(node).shape, flow.output(start).shape
+    return len(rows) == len(("batch", "row", "width")) and found == (rows[0], rows[-1])
 
 
 def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:

@@ -322,7 +322,8 @@ def label_convolution(flow: Flow, node: int) -> str:
 def has_normed_weights(flow: Flow, node: int) -> bool:
     """Whether the filters of a convolution are brought to mean 0 and variance 1 before they meet the map (BiT)."""
     made = [flow.carried_from(maker, CARRYING) for maker in flow.makers[node][1:2]]
-    return any(one is not None and flow.op(one) in FILTER_NORMS and works_on_weights(flow, one) for one in made)
+    own = [one for one in made if one is not None and works_on_weights(flow, one)]
+    return any(flow.op(one) in FILTER_NORMS or find_norm(flow, one) is not None for one in own)
 
 
 def read_dilation(flow: Flow, node: int) -> int:

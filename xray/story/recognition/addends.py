@@ -1,11 +1,15 @@
 """What is added to scores: which part of it is a bias for positions, and which hides."""
 
+import numpy as np
+
 from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 from xray.story.recognition.score_operands import Operand, Scored
+from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.values.value_rules import LOW
 
 MOST_BEHIND = 40
 FILLINGS = frozenset(
@@ -155,16 +159,25 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
     for here in behind:
         if spreads_mask(flow, here):
             return None
-        if is_product(flow, here) and not is_projection(flow, here) and not multiplies_itself(flow, here):
+        if is_product(flow, here) and not is_projection(flow, here) and not is_of_places(flow, here):
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
     is_mask = operand.record.mask is not None or operand.record.role == "mask"
     hides = any(makes_mask(flow, here) or pushes_down(flow, here) for here in behind)
-    if not is_mask and not hides and not is_given(flow, operand.maker):
+    if not is_mask and not is_given(flow, operand.maker) and (not hides or adds_many(flow, operand.maker)):
         return operand
     parts = () if filled is None else list_unhidden(flow, filled)
     return next((found for part in parts if (found := find_bias(flow, part, list_behind(flow, part.maker)))), None)
+
+
+def adds_many(flow: Flow, maker: int | None) -> bool:
+    """Whether numbers that are added are known, more than two, and none so low that it hides: slopes (ALiBi).
+
+    A mask may be what places are counted out by.
+    """
+    values = values_of(flow, maker)
+    return values is not None and bool((values > LOW).all()) and len(np.unique(values)) > len(("seen", "hidden"))
 
 
 def list_unhidden(flow: Flow, place: int) -> list[Operand]:
@@ -194,10 +207,14 @@ def pushes_down(flow: Flow, place: int) -> bool:
     return flow.op(place) in SCALINGS and isinstance(factor, int | float) and abs(factor) >= -NO_WEIGHT
 
 
-def multiplies_itself(flow: Flow, product: int) -> bool:
-    """Whether both sides of a product are one tensor, laid out anew: which places go together (Mllama's tiles)."""
+def is_of_places(flow: Flow, product: int) -> bool:
+    """Whether a product says which places go together: both sides are one tensor, laid out anew (Mllama's tiles).
+
+    Or one of them is a bool (Chronos-2's groups of series).
+    """
     roots = {flow.carried_from(maker) for maker in flow.makers[product]}
-    return len(roots) == 1 and None not in roots
+    is_one = len(roots) == 1 and None not in roots
+    return is_one or any(is_of_bools(flow, Operand(*given)) for given in flow.given(product))
 
 
 def spreads_mask(flow: Flow, product: int) -> bool:

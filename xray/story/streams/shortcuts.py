@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FIN
 from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
 from xray.story.recognition.addends import FILLS
-from xray.story.recognition.between import is_linear, is_scale, strip_plain
+from xray.story.recognition.between import is_linear, is_scale, strip_plain, works_on_weights
 from xray.story.recognition.norms import INVERTING, Norm, find_norm
 from xray.story.recognition.statistics import is_of_weights
 
@@ -18,6 +18,7 @@ SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d",
 NORMS = ("batch_norm", "group_norm", "instance_norm")
 FEWEST_AXES = 3
 """A row of numbers for channels has that many axes, all but one of length 1."""
+FILTER_AXES = len(("channel made", "channel read", "row", "column"))
 POOLS = frozenset(
     ["mean", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"]
 ) | frozenset(["interpolate", "cat", "index_select", "gather", "masked_select", "pad", "roll", "repeat", "expand"])
@@ -159,7 +160,10 @@ def find_any_norm(flow: Flow, node: int) -> Norm | None:
         if reads_parameter(flow, node):
             return None
         return Norm(node, (node,), flow.makers[node][0], centred=True)
-    return find_norm(flow, node)
+    is_of_filters = (
+        len(step.outputs) == 1 and len(step.outputs[0].shape) == FILTER_AXES and works_on_weights(flow, node)
+    )
+    return None if is_of_filters else find_norm(flow, node)
 
 
 def with_turns(flow: Flow, norm: Norm) -> Norm:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.records import TensorRecord
 from xray.story.branches.scored.biases import is_learned
 from xray.story.facts.mask_names import shows_later
@@ -93,15 +94,19 @@ def list_shapes(length: int, seen: int) -> list[Cells]:
 
 def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool | None:
     """Whether one of the masks hides the future, by how they are made."""
-    verdicts = [hides_future(flow, operand.record, operand.maker) for operand in operands]
+    axis, _ = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
+    verdicts = [hides_future(flow, operand.record, operand.maker, axis) for operand in operands]
     if any(verdict is True for verdict in verdicts):
         return True
     queries = flow.output(site.softmax).shape[-2:-1]
     return None if queries == (1,) or any(verdict is None for verdict in verdicts) else False
 
 
-def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | None:
-    """Whether a mask hides what comes later: True or False where that is proven, else None."""
+def hides_future(flow: Flow, record: TensorRecord, maker: int | None, axis: int = -2) -> bool | None:
+    """Whether a mask hides what comes later: True or False where that is proven, else None.
+
+    `axis` is that of queries, counted from the last one.
+    """
     facts = record.mask
     if facts is not None:
         if facts.kind in CAUSAL:
@@ -115,7 +120,7 @@ def hides_future(flow: Flow, record: TensorRecord, maker: int | None) -> bool | 
         is_cut = any(node not in shown or flow.op(node) in HIDING for node in triangles)
         is_open = shows_later(facts) if facts is not None else adds_nothing_ahead(flow, record, maker)
         return True if is_cut and not is_open else None
-    if record.shape[-2:-1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
+    if record.shape[axis:][:1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
         return False
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None
 
