@@ -33,7 +33,7 @@ from xray.story.attention.sampled import chart_sampling
 from xray.story.attention.ways.lanes import list_opening
 from xray.story.attention.ways.part_names import AND_MORE, ONE_LINEAR, PLACES_MIXED
 from xray.story.body.links import list_added_behind
-from xray.story.body.scale import find_scale, find_tanh_gate, name_tanh_gate
+from xray.story.body.scale import find_scale, find_tanh_gate, name_scale, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_ending
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.scored.caps import label_scale
@@ -67,6 +67,7 @@ from xray.story.recognition.norms import Norm, is_learned_gate
 from xray.story.sentences.of_parts import LED_IN
 from xray.story.states.lanes import lay_lanes
 from xray.story.states.names import name_state_steps, tell_read
+from xray.story.streams.joints import Joint
 from xray.story.streams.put_beside import lie_end_to_end
 from xray.story.streams.scaled_streams import list_learned_behind, name_learned_behind
 from xray.story.wording import plural
@@ -85,7 +86,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
     if staging.stage.beside:
         chart = chart_beside(flow, staging, charts, taken)
     else:
-        charts = fill_between(flow, staging, charts, taken)
+        charts = add_own_scales(flow, staging, fill_between(flow, staging, charts, taken))
         chart = (
             charts[0]
             if len(charts) == 1
@@ -112,7 +113,9 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = stack_charts(picked, chart)
     if staging.added is not None:
         chart = stack_charts(chart_added(flow, staging.added), chart)
-    chart = add_scale(flow, staging, add_shared_end(flow, staging, chart))
+    chart = add_shared_end(flow, staging, chart)
+    if not has_own_sums(staging):
+        chart = add_scale(flow, staging, staging.joints[-1], staging.branches[-1], chart)
     for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
@@ -331,14 +334,27 @@ def reads_former_rows(flow: Flow, found: Branching, led: Collection[int]) -> boo
     return all(not stream.isdisjoint(way) for way in ways)
 
 
-def add_scale(flow: Flow, staging: Staging, chart: Chart) -> Chart:
-    """The chart with what multiplies a branch at its end, if no box stands for that yet."""
-    region, last = staging.joints[-1].region, staging.branches[-1].branch
+def has_own_sums(staging: Staging) -> bool:
+    """Whether each of the branches beside each other has a sum of its own that adds it to the stream (DeiT III)."""
+    return staging.stage.parallel and len(staging.joints) == len(staging.branches) > 1
+
+
+def add_own_scales(flow: Flow, staging: Staging, charts: Sequence[Chart]) -> list[Chart]:
+    """The charts of branches that have sums of their own, each with what multiplies it at its end."""
+    if not has_own_sums(staging):
+        return [*charts]
+    joined = zip(staging.joints, staging.branches, charts, strict=True)
+    return [add_scale(flow, staging, joint, found, chart) for joint, found, chart in joined]
+
+
+def add_scale(flow: Flow, staging: Staging, joint: Joint, found: Branching, chart: Chart) -> Chart:
+    """The chart with what multiplies a branch before the sum of its joint, if no box stands for that yet."""
+    region = joint.region
     scale = find_scale(flow, region.end, region.inner)
     known = Looking | FeedForward | Experts | Convolution | PlaceMixing | FourierMixing | PoolMixing | Unknown
-    if scale is None or stands_for(chart, flow, scale) or not isinstance(last, known):
+    if scale is None or stands_for(chart, flow, scale) or not isinstance(found.branch, known):
         return chart
-    learned = staging.stage.scale == "learned"
+    learned = name_scale(flow, region.end, region.inner) == "learned"
     label = "× LEARNED NUMBERS" if learned else label_scale(flow, scale)
     gates = (maker for maker in flow.makers[scale] if maker is not None and is_learned_gate(flow, maker))
     places = (scale, *(node for gate in gates for node in sorted(flow.behind(gate), reverse=True)))
