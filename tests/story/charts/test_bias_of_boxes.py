@@ -1,4 +1,7 @@
-"""A bias by how far boxes lie from each other, which are an argument: made before all layers, and met by queries."""
+"""A bias by how far boxes lie from each other, which are an argument, made before all layers, and met by queries.
+
+What queries that convolutions made are multiplied by is learned alone: what they are made of is none of the bias.
+"""
 
 import pytest
 import torch
@@ -65,3 +68,28 @@ def test_a_bias_that_is_made_of_an_argument_says_so(by_query, told):
     assert describe_relative(xray.anatomy(trace)).startswith(
         "Relative places: a number that depends on how far apart two are in bbox"
     )
+
+
+class Convolved(nn.Module):
+    """Attention whose queries are made by a convolution, and meet learned rows beside the keys (VITS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v, self.out = (nn.Conv1d(WIDTH, WIDTH, 1) for _ in range(4))
+        self.near = nn.Parameter(torch.ones(7, WIDTH // HEADS))
+
+    def forward(self, x):
+        query, key, value = (make(x.mT).unflatten(1, (HEADS, -1)).mT for make in (self.q, self.k, self.v))
+        size = query.shape[-1] ** 0.5
+        scores = (query / size) @ key.mT + (query / size) @ self.near.mT
+        return x + self.out((scores.softmax(-1) @ value).mT.flatten(1, 2)).mT
+
+
+def test_what_queries_are_made_of_is_none_of_what_they_meet():
+    layers = (one for _ in range(LAYERS) for one in (Convolved(), FeedForwardPart()))
+    trace = xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7))
+
+    (column,) = read_columns(trace)
+
+    (bias,) = [node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label]
+    assert bias.told == ()

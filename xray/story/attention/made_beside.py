@@ -219,8 +219,9 @@ def list_shared(flow: Flow, site: Site, part: Scored, made: Collection[int]) -> 
 
 def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     """What is added to scores is made of; no arguments where queries are made of that too, or an attention found it."""
-    own = {*site.scored, *site.query.nodes, *site.key.nodes}
-    read = {maker for node in site.query.nodes for maker in flow.makers[node] if maker is not None} - own
+    asking = list_asking(flow, site)
+    own = {*site.scored, *asking, *site.key.nodes}
+    read = {maker for node in asking for maker in flow.makers[node] if maker is not None} - own
     stream = read | {flow.carried_from(maker, CARRYING | TURNS) for maker in read}
     starts = [maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own]
     tables = [found for one in starts if None not in (found := tuple(name_tables(flow, one))) and len(found) > 1]
@@ -237,6 +238,12 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     )
     ways = (node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node))
     return Origin(asked, (*[COUNTED_PLACES] * counts, *names), tuple(ways)) if names else Origin(asked)
+
+
+def list_asking(flow: Flow, site: Site) -> list[int]:
+    """The steps that make queries: of those of a convolution, all behind it (VITS)."""
+    way = flow.behind(site.query.origin, ends=lambda one: reads_learned(flow, one))
+    return [*site.query.nodes] or [node for node in way if flow.is_leaf(node)]
 
 
 def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
