@@ -120,7 +120,7 @@ class LookTurned(nn.Module):
         self.register_buffer("frequencies", frequencies, persistent=False)
 
     def turn(self, x):
-        angles = torch.arange(PLACES)[:, None] * self.frequencies
+        angles = torch.arange(x.shape[-2])[:, None] * self.frequencies
         return (TURNS | OTHERS)[self.pairs](x, angles)
 
     def forward(self, x):
@@ -380,3 +380,12 @@ def test_numbers_that_are_laid_in_pairs_to_be_turned_are_no_heads_once_more():
     queries = [node for node in nodes if node.label.endswith(" Q")]
     assert [node.label for node in queries] == ["NORM Q", "ROTATE Q"]
     assert {step.op for step in queries[-1].steps} >= {"unflatten", "view_as_complex"}
+
+
+def test_one_place_alone_is_turned_by_complex_numbers_and_scaled_by_none():
+    model = Turned(make_powers(100.0), pairs="complex").eval()
+    reading = read_pass(xray.trace(model, torch.zeros(2, 1, dtype=torch.long)).passes[0])
+
+    nodes = chart_stage(reading.flow, reading.towers[0].layers[0][0]).nodes
+    assert {"ROTATE Q", "ROTATE K"} <= {node.label for node in nodes}
+    assert not any("SCALE" in node.label for node in nodes)

@@ -94,10 +94,22 @@ def joins_before(flow: Flow, kind: Kind, run: Sequence[int]) -> bool:
 
 def takes_rows_of_heads(flow: Flow, nodes: Sequence[int]) -> bool:
     """Whether steps take some of the rows of each head, and do nothing else."""
+    taken, whole = count_rows_of_heads(flow, nodes)
+    return 0 < taken < whole
+
+
+def count_rows_of_heads(flow: Flow, nodes: Sequence[int]) -> tuple[int, int]:
+    """How many rows of each head steps take, of how many, be heads the axis before rows or the one behind (Llama 3).
+
+    They may be those of some sequences alone, of a cache that has room for more; 0 and 0 where they do anything else.
+    """
     before, after = flow.steps[nodes[0]].inputs[:1], flow.output(nodes[-1]).shape
     shape = before[0].shape if before else ()
-    is_alike = len(shape) == len(after) == OF_HEADS and (shape[:2], shape[3]) == (after[:2], after[3])
-    return is_alike and after[2] < shape[2]
+    if len(shape) != OF_HEADS or len(after) != OF_HEADS:
+        return 0, 0
+    rows = 1 if before[0].axes[2] in ("heads", "kv_heads") else 2
+    is_alike = (shape[1:rows], shape[rows + 1 :]) == (after[1:rows], after[rows + 1 :])
+    return (after[rows], shape[rows]) if is_alike and after[0] <= shape[0] else (0, 0)
 
 
 def list_scaled_parts(flow: Flow, run: Sequence[int]) -> list[int]:

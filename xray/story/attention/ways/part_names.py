@@ -19,7 +19,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
-from xray.story.attention.ways.lanes import OF_HEADS, Part, takes_rows_of_heads
+from xray.story.attention.ways.lanes import OF_HEADS, Part, count_rows_of_heads, takes_rows_of_heads
 from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads, works_on
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
@@ -262,7 +262,7 @@ def name_taken_rows(flow: Flow, part: Part) -> str:
     """How many rows of each head a part takes of how many, if it does nothing else: they are no heads (EVA's first)."""
     if not takes_rows_of_heads(flow, part.nodes):
         return ""
-    return f"{flow.output(part.nodes[-1]).shape[2]:,} OF {flow.steps[part.nodes[0]].inputs[0].shape[2]:,} ROWS"
+    return "{:,} OF {:,} ROWS".format(*count_rows_of_heads(flow, part.nodes))
 
 
 def is_cut_into_heads(flow: Flow, part: Part) -> bool:

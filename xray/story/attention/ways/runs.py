@@ -34,6 +34,7 @@ Kind = Literal[
     "beside",
     "turn",
 ]
+COMPLEX = frozenset({"view_as_complex", "view_as_real"})
 
 
 def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
@@ -157,13 +158,13 @@ def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> K
     linears = [node for node in run if is_linear(flow, node)]
     if linears:
         return "rotate" if all(lies_beside(flow, node, run, earlier) for node in linears) else "linear"
+    if any(flow.op(node) in COMPLEX or flow.output(node).dtype.startswith("complex") for node in run):
+        return "rotate"
     if scales_normed(flow, run) or any(is_by_place(flow, node) for node in run):
         return "scale"
     if any((norm := find_any_norm(flow, node)) is not None and norm.end >= run[0] for node in run):
         return "norm"
     if len(run) > 1 and any(flow.op(node) in SCALINGS for node in run):
-        return "rotate"
-    if any(flow.op(node) in ("view_as_complex", "view_as_real") for node in run):
         return "rotate"
     op = flow.op(last)
     step = flow.steps[last]
