@@ -61,6 +61,13 @@ def turn_pairs_of_an_axis(x, angles):
     return torch.stack((first, second), -1).flatten(-2)
 
 
+def turn_pairs_of_two_axes(x, angles):
+    """Each number of a pair is picked, an axis of 1 beside it, and meets a column of the pair's matrix (Flux)."""
+    pairs = x.unflatten(-1, (-1, 1, 2))
+    matrices = torch.stack((angles.cos(), -angles.sin(), angles.sin(), angles.cos()), -1).unflatten(-1, (2, 2))
+    return (matrices[..., 0] * pairs[..., 0] + matrices[..., 1] * pairs[..., 1]).flatten(-2)
+
+
 def turn_none(x, angles):
     """Neighbours meet, whose angles are those of numbers half a row apart."""
     angles = angles.repeat(1, 2)
@@ -100,6 +107,7 @@ TURNS = {
     "complex": turn_as_complex,
     "matrices": turn_by_matrices,
     "axis": turn_pairs_of_an_axis,
+    "axes": turn_pairs_of_two_axes,
 }
 
 
@@ -371,15 +379,16 @@ class LookNormed(LookTurned):
         return super().turn(self.of_heads(x))
 
 
-def test_numbers_that_are_laid_in_pairs_to_be_turned_are_no_heads_once_more():
-    model = Turned(make_powers(100.0), pairs="complex")
-    model.look = nn.ModuleList([LookNormed(make_powers(100.0), "complex")])
+@pytest.mark.parametrize(("way", "step"), [("complex", "view_as_complex"), ("axis", "stack"), ("axes", "flatten")])
+def test_numbers_that_are_laid_in_pairs_to_be_turned_are_no_heads_once_more(way, step):
+    model = Turned(make_powers(100.0), pairs=way)
+    model.look = nn.ModuleList([LookNormed(make_powers(100.0), way)])
     reading = read_pass(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)).passes[0])
 
     nodes = chart_stage(reading.flow, reading.towers[0].layers[0][0]).nodes
     queries = [node for node in nodes if node.label.endswith(" Q")]
     assert [node.label for node in queries] == ["NORM Q", "ROTATE Q"]
-    assert {step.op for step in queries[-1].steps} >= {"unflatten", "view_as_complex"}
+    assert {step.op for step in queries[-1].steps} >= {"unflatten", step}
 
 
 def test_one_place_alone_is_turned_by_complex_numbers_and_scaled_by_none():

@@ -189,15 +189,17 @@ def has_pairs_last(flow: Flow, node: int) -> bool:
 
 
 def is_split(before: tuple[int, ...], after: tuple[int, ...]) -> bool:
-    """Whether the last axis became two, the last of them of two."""
-    return len(after) > 1 and after[-1] == 2 and before[-1:] == (after[-2] * 2,) and len(after) > len(before)
+    """Whether the last axis became two, the last of them of two, be an axis of 1 put between them (Flux)."""
+    pairs = after[:-2] if after[-2:-1] == (1,) else after[:-1]
+    return after[-1:] == (2,) and before[-1:] == (2 * prod(pairs[-1:]),) and len(pairs) >= len(before) > 0
 
 
 def takes_half(flow: Flow, node: int) -> bool:
     """Whether a step takes the one half of each row, or both."""
     given, made = flow.steps[node].inputs[:1], flow.output(node).shape
     is_cutting = is_cut(flow, node) or flow.op(node) in ("chunk", "split", "tensor_split")
-    return bool(given) and is_cutting and given[0].shape[-1:] == (2 * made[-1],) and not takes_every_other(flow, node)
+    is_other = takes_every_other(flow, node) or picks_of_pairs(flow, node)
+    return bool(given) and is_cutting and given[0].shape[-1:] == (2 * made[-1],) and not is_other
 
 
 def find_learned_turns(flow: Flow, own: Collection[int]) -> tuple[int, int | None] | None:

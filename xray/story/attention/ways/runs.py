@@ -13,7 +13,7 @@ from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_by_place, is_cut, turns_pairs
+from xray.story.recognition.turning import is_by_place, is_cut, picks_of_pairs, turns_pairs
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -69,7 +69,10 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
     for before, turn in pairwise(runs):
-        is_of_pairs = bool(turn) and (flow.op(turn[0]) == "view_as_complex" or parts_pairs(flow, turn[0]))
+        first = turn[0] if turn else None
+        is_of_pairs = first is not None and (
+            flow.op(first) == "view_as_complex" or parts_pairs(flow, first) or picks_of_pairs(flow, first)
+        )
         if before and is_of_pairs and lays_pairs(flow, before[-1]):
             turn.insert(0, before.pop())
     return [part for run in runs if run for part in part_own_norm(flow, run)]
@@ -123,11 +126,11 @@ def is_move(flow: Flow, run: Sequence[int]) -> bool:
 
 
 def lays_pairs(flow: Flow, node: int) -> bool:
-    """Whether a step only lays numbers that lie one behind the other in pairs."""
+    """Whether a step only lays numbers that lie one behind the other in pairs, with an axis of 1 or without (Flux)."""
     if flow.op(node) not in CARRYING or len(flow.steps[node].inputs) != 1 or not flow.steps[node].outputs:
         return False
     before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
-    return after == (*before[:-1], before[-1] // 2, 2)
+    return after in ((*before[:-1], before[-1] // 2, 2), (*before[:-1], before[-1] // 2, 1, 2))
 
 
 def parts_rows(flow: Flow, cut: int, end: int) -> bool:
