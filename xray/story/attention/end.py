@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import (
@@ -122,6 +122,7 @@ def draw_end(
         key = f"tail{count}"
         beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
         twin = find_twin(flow, site, part) if is_joined else None
+        beside = f"{others} OTHER ATTENTIONS" if (others := count_others(flow, site, part)) > 1 else beside
         beside = beside if twin is None else f"THE SAME WEIGHTS · OTHER {name_half(flow, twin)}"
         together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
         label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
@@ -343,6 +344,16 @@ def takes_in(flow: Flow, part: Part, way: Region) -> bool:
         if flow.op(node) in SIDE_BY_SIDE
         for maker in flow.makers[node]
     )
+
+
+def count_others(flow: Flow, site: Site, part: Part) -> int:
+    """How many other attentions have found all that a part puts beside the rows that its own found; else 0."""
+    found = {one.weighted_sum for one in list_sites(flow)}
+    joined = [
+        flow.carried_from(maker) for node in part.nodes if flow.op(node) in SIDE_BY_SIDE for maker in flow.makers[node]
+    ]
+    others = {one for one in joined if one != site.weighted_sum}
+    return len(others) if others <= found and len(joined) == len(others) + 1 else 0
 
 
 def name_joined_windows(flow: Flow, part: Part, branch: Attention, region: Region) -> str:

@@ -181,8 +181,9 @@ def lay_out(flow: Flow, parts: Sequence[Part]) -> list[Part]:
 def take_turn(flow: Flow, parts: list[Part], nodes: Collection[int]) -> tuple[list[Part], Part | None]:
     """The last turn of the keys, rows to columns, as a part of its own; no turn that only brings heads forward.
 
-    That one may stand among the `nodes` of the keys' whole way that are no part of their own lane. Nor is a turn told
-    apart that lays keys in rows, where a convolution gave them in columns (SepViT).
+    That one may stand among the `nodes` of the keys' whole way that are no part of their own lane. There is none where
+    a linear layer gave rows of no heads. Nor is a turn told apart that lays keys in rows, where a convolution gave
+    them in columns (SepViT).
     """
     if not parts or parts[-1].record.axes[-1:] == ("d_k",):
         return parts, None
@@ -191,13 +192,19 @@ def take_turn(flow: Flow, parts: list[Part], nodes: Collection[int]) -> tuple[li
     if flow.op(turn) not in TURNS or not swaps_last_two(flow.steps[turn]):
         return parts, None
     turns = [node for node in nodes if flow.op(node) in TURNS]
-    if len(turns) == 1 and not flow.steps[turn].settings.get("derived"):
+    if len(turns) == 1 and not turns_bare_rows(flow, turn) and not flow.steps[turn].settings.get("derived"):
         return parts, None
     own = Part("turn", (turn,), last.record)
     rest = last.nodes[:-1]
     if not rest:
         return parts[:-1], own
     return [*parts[:-1], Part(last.kind, rest, flow.steps[turn].inputs[0], last.number)], own
+
+
+def turns_bare_rows(flow: Flow, turn: int) -> bool:
+    """Whether a step turns rows of no heads, as a linear layer gave them, to columns."""
+    layers = [maker for maker in flow.makers[turn] if maker is not None and flow.op(maker) == "linear"]
+    return bool(layers) and len(flow.output(turn).shape) == len(("batch", "row", "width"))
 
 
 def order_rows(ways: Sequence[Sequence[Part]]) -> list[list[int]]:
