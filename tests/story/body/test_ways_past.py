@@ -156,3 +156,45 @@ def test_what_the_stream_goes_through_past_a_block_of_convolutions_is_the_layers
 
     flow = found.reading.flow
     assert not [node for node in list_around_layers(flow, found.towering) if flow.steps[node].params]
+
+
+class Pooled(nn.Module):
+    """Attention whose queries are pooled, a first row aside, as the stream is past it, made wider (MViT)."""
+
+    def __init__(self, wide):
+        super().__init__()
+        self.norm, self.past = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, wide)
+        self.q, self.k, self.v = (nn.Linear(WIDTH, wide) for _ in range(3))
+        self.out = nn.Linear(wide, wide)
+
+    def forward(self, x):
+        read = self.norm(x)
+        query = pool_behind_first(self.q(read))
+        weights = (query @ self.k(read).mT / query.shape[-1] ** 0.5).softmax(-1)
+        return pool_behind_first(self.past(read)) + self.out(weights @ self.v(read))
+
+
+def pool_behind_first(x):
+    first, places = x.tensor_split((1,), dim=1)
+    made = nn.functional.max_pool3d(places.mT.unflatten(-1, (2, 4, 4)), (1, 2, 2))
+    return torch.cat((first, made.flatten(2).mT), dim=1)
+
+
+def test_a_stream_may_be_pooled_past_a_sublayer_with_a_first_row_aside():
+    wide = [nn.LayerNorm(2 * WIDTH), nn.Linear(2 * WIDTH, 31), nn.GELU(), nn.Linear(31, 2 * WIDTH)]
+    layers = [AttentionPart(), FeedForwardPart(), Pooled(2 * WIDTH), Added(nn.Sequential(*wide))]
+    (tower,) = read(Reader(*layers), torch.randn(2, 1 + 2 * 4 * 4, 7)).towers
+
+    stages = [stage for group in tower.groups for stage in group.stages]
+    assert [stage.past for stage in stages] == [None, None, ("norm", "linear", "pool"), None]
+
+
+class Added(nn.Module):
+    """What a part makes, added to what it reads."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part = part
+
+    def forward(self, x):
+        return x + self.part(x)

@@ -298,3 +298,14 @@ def tell_distances(_):
 )
 def test_rows_that_meet_rows_of_their_own_from_a_table_are_multiplied_and_no_linear_layer(equation, pick, told):
     assert labels_of(Distant(equation, pick), rows()) == ["LINEAR", told]
+
+
+class DistantInTurn(Distant):
+    """The same as a product of matrices, one for each place: the places stand first for it (torchvision's MViT)."""
+
+    def forward(self, x):
+        return (self.first(x).transpose(0, 1) @ self.table[self.pick(x)].mT).transpose(0, 1)
+
+
+def test_rows_that_meet_rows_of_their_own_are_multiplied_where_no_equation_says_so():
+    assert "PRODUCT" in labels_of(DistantInTurn("", tell_distances), rows())

@@ -1,11 +1,14 @@
 """Linear layers however they are written: a step that multiplies what it reads by learned numbers."""
 
+from math import prod
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, JOINS, PRODUCTS, SHAPING
 from xray.ir.flow.remembering import once_each
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.kinds import is_pointwise
 from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 
 PICKS = frozenset({"index", "index_select", "gather"})
 LINEARS = frozenset({"linear", "addmm", "conv1d_pointwise"})
@@ -49,8 +52,7 @@ def meets_picked_rows(flow: Flow, place: int) -> bool:
 
     Which ones are picked is worked out of no data: weights of experts that were chosen are picked too.
     """
-    letters = read_equation(flow.steps[place])
-    if letters is None or not set.intersection(*map(set, letters)):
+    if not meets_each_its_own(flow.steps[place]):
         return False
     for maker in flow.makers[place]:
         here = maker
@@ -59,6 +61,18 @@ def meets_picked_rows(flow: Flow, place: int) -> bool:
         if here is not None and flow.op(here) in PICKS and picks_of_table(flow, here):
             return True
     return False
+
+
+def meets_each_its_own(step: Step) -> bool:
+    """Whether a product multiplies several matrices, each by another one: along an axis that both and the result have.
+
+    For a product without an equation that is one before the last two.
+    """
+    letters = read_equation(step)
+    if letters is not None:
+        return bool(set.intersection(*map(set, letters)))
+    before = [one.shape[:-2] for one in step.inputs]
+    return step.op in ("matmul", "bmm") and len(set(before)) == 1 and prod(before[0]) > 1
 
 
 def picks_of_table(flow: Flow, place: int) -> bool:

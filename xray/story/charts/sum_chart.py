@@ -45,7 +45,7 @@ from xray.story.streams.scaled_streams import (
     list_learned_past,
     name_learned_behind,
 )
-from xray.story.streams.shortcuts import find_any_norm
+from xray.story.streams.shortcuts import before_split, find_any_norm
 from xray.story.wording import plural
 
 ONE_FACTOR = "× ONE NUMBER"
@@ -225,7 +225,8 @@ def moves(flow: Flow, node: int) -> bool:
         norm.nodes for reader in readers if (norm := find_any_norm(flow, reader)) is not None and norm.end != node
     ]
     together += [list_shift(flow, reader) for reader in readers]
-    return flow.op(node) in CARRYING | DROPOUTS or any(node in steps for steps in together)
+    is_move = flow.op(node) in CARRYING | DROPOUTS or before_split(flow, node) is not None
+    return is_move or any(node in steps for steps in together)
 
 
 def chart_closed(flow: Flow, staging: Staging, whole: Chart, like: str = "") -> Chart:

@@ -17,6 +17,7 @@ from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
     before_mixed_in,
     before_places,
+    before_split,
     is_learned,
     is_shortcut,
     start_before_norm,
@@ -348,7 +349,9 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
             continue
         for _ in range(LONGEST_SHORTCUT):
             norm = find_norm(flow, here)
-            onward = norm.origin if norm is not None else next(iter(flow.makers[here]), None)
+            onward = (
+                norm.origin if norm is not None else before_split(flow, here) or next(iter(flow.makers[here]), None)
+            )
             if onward is None or (norm is None and not is_shortcut(flow, here)):
                 break
             here = onward

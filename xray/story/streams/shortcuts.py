@@ -5,7 +5,19 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, CURVES, DROPOUTS, FINDINGS, PLACING, SCALINGS, SUMS, TIMES
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CLAMPS,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    PLACING,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SPLITS,
+    SUMS,
+    TIMES,
+)
 from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
 from xray.story.recognition.addends import FILLS
@@ -14,7 +26,9 @@ from xray.story.recognition.norms import INVERTING, Norm, find_norm
 from xray.story.recognition.statistics import is_of_weights
 
 LONGEST_SHORTCUT = 10
-SHORTENING = frozenset({"max", "max_pool2d", "avg_pool2d", "mean", "max_pool1d", "amax", "unfold"})
+SHORTENING = frozenset({"max", "mean", "amax", "unfold"}) | frozenset(
+    ["max_pool1d", "max_pool2d", "max_pool3d", "avg_pool2d", "avg_pool3d"]
+)
 NORMS = ("batch_norm", "group_norm", "instance_norm")
 FEWEST_AXES = 3
 """A row of numbers for channels has that many axes, all but one of length 1."""
@@ -39,7 +53,16 @@ def is_shortcut(flow: Flow, place: int) -> bool:
         or is_batch_norm(flow, place) is not None
         or find_norm(flow, place) is not None
         or is_frozen(flow, place)
+        or before_split(flow, place) is not None
     )
+
+
+def before_split(flow: Flow, place: int) -> int | None:
+    """The step whose rows others are pooled of and put end to end with again (MViT's class row); None if none are."""
+    makers = flow.makers[place] if flow.op(place) in SIDE_BY_SIDE else ()
+    cuts = {flow.carried_from(maker, (CARRYING | SHORTENING) - SPLITS) for maker in makers}
+    cut = cuts.pop() if len(cuts) == 1 < len(makers) else None
+    return flow.makers[cut][0] if cut is not None and flow.op(cut) in SPLITS else None
 
 
 def name_past(flow: Flow, past: Collection[int]) -> tuple[str, ...] | None:
@@ -50,6 +73,7 @@ def name_past(flow: Flow, past: Collection[int]) -> tuple[str, ...] | None:
         "norm" if node in norms or flow.op(node).startswith(NORMS) else name_step(flow, node)
         for node in sorted(past)
         if flow.is_leaf(node) and node not in within and flow.op(node) not in CARRYING | DROPOUTS
+        if before_split(flow, node) is None
     ]
     return tuple(dict.fromkeys(told)) or None
 
