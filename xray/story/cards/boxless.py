@@ -27,6 +27,7 @@ from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.planning import Panel
+from xray.story.streams.joints import Joint
 
 Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 """Steps that stand in no box, with the part that they belong to and their pass."""
@@ -40,9 +41,10 @@ def count_unsaid(columns: Sequence[Column], unsaid: Unsaid) -> tuple[tuple[str, 
     found: dict[str, Counter[str]] = {}
     runs = count_runs(columns)
     for name, flow, nodes in unsaid:
-        counts = found.setdefault(name, Counter())
+        found.setdefault(name, Counter())
         for node in nodes:
-            counts[flow.op(node).rstrip("_")] += runs.get((id(flow), name, node), 1)
+            for part, times in runs.get((id(flow), name, node), {name: 1}).items():
+                found.setdefault(part, Counter())[flow.op(node).rstrip("_")] += times
     return tuple((name, ops) for name, ops in found.items() if ops)
 
 
@@ -71,39 +73,50 @@ def is_laid_beside(flow: Flow, softmax: int) -> bool:
     return bool(made) and all(flow.op(node) in SIDE_BY_SIDE for node in made)
 
 
-def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], int]:
-    """How many stages do what each step of an opened one does: itself, and those not opened with the same operations.
+def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], Counter[str]]:
+    """How many stages of which name do what each step of an opened one does: itself, and those not opened like it.
 
-    Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first like it of
-    its tower. What runs within stages of two towers counts for that which has more.
+    Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first of its
+    tower that does the same, of its name where such a one is opened, and else of another (attention without windows).
+    What runs within stages of two towers counts for that which has more.
     """
     phases = [phase for column in columns for phase in column.phases]
     panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
     opened = {id(panel.staging) for _, panel in panels}
     held = {id(one): (phase, one) for phase in phases for one in phase.towering.stagings}
     alike = Counter(outline_stage(phase, one) for key, (phase, one) in held.items() if key not in opened)
-    runs: dict[tuple[int, str, int], int] = {}
+    shown = {outline_stage(phase, panel.staging) for phase, panel in panels}
+    runs: dict[tuple[int, str, int], Counter[str]] = {}
     for phase, panel in panels:
         staging = panel.staging
-        times = 1 + alike.pop(outline_stage(phase, staging), 0)
+        own = outline_stage(phase, staging)
+        times = Counter({own[0]: 1})
+        for other in [one for one in alike if one == own or (one[1:] == own[1:] and one not in shown)]:
+            times[other[0]] += alike.pop(other)
         nodes = {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))
-        for key in ((id(phase.reading.flow), name_stage(staging).lower(), node) for node in nodes):
-            runs[key] = max(times, runs.get(key, 0))
+        for key in ((id(phase.reading.flow), own[0], node) for node in nodes):
+            runs[key] = max(times, runs.get(key, times), key=Counter.total)
     return runs
 
 
-def outline_stage(phase: Column, staging: Staging) -> tuple[object, ...]:
-    """A stage by its pass, its tower, its name, and its branches' operations in order, but for moves and dropouts.
+def outline_stage(phase: Column, staging: Staging) -> tuple[str, int, int, tuple[tuple[str, ...], ...]]:
+    """A stage by its name, its pass, its tower, and its branches' operations in order, but for moves and dropouts.
 
     Be some rows laid along the lines of a map in one layer, and along its columns in another (DALL-E).
     """
     flow = phase.reading.flow
-    regions = (sorted(joint.region.inner) for joint in staging.joints)
-    ops = (
-        tuple(op for node in nodes if flow.is_leaf(node) and (op := flow.op(node)) not in CARRYING | DROPOUTS)
-        for nodes in regions
-    )
-    return (id(flow), phase.towering.first_layer, name_stage(staging), *ops)
+    ways = [[flow.op(node) for node in list_own(flow, joint)] for joint in staging.joints]
+    ops = tuple(tuple(op for op in way if op not in CARRYING | DROPOUTS) for way in ways)
+    return (name_stage(staging).lower(), id(flow), phase.towering.first_layer, ops)
+
+
+def list_own(flow: Flow, joint: Joint) -> list[int]:
+    """The steps of a branch in their order, but those that the stream goes through too: its scale at the entrance."""
+    inner, end = joint.region.inner, joint.region.end
+    first = min(inner)
+    ways = [{*flow.behind(maker, within=lambda one: one >= first)} for maker in flow.makers[joint.add]]
+    apart = set[int]().union(*(way for way in ways if end not in way))
+    return [node for node in sorted(inner - apart) if flow.is_leaf(node)]
 
 
 def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:

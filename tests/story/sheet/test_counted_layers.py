@@ -1,0 +1,57 @@
+"""What stands in no box counts once for each layer that does it, be the first one's stream scaled, or others named so."""
+
+import torch
+from story.body.test_mistaken import WIDTH, FeedForwardPart
+from torch import nn
+from unsaid import list_unsaid
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+PLACES, LAYERS = 7, 4
+
+
+class Look(nn.Module):
+    """Attention that sees a few places before each one, or all of them, and weighs what it found."""
+
+    def __init__(self, seen):
+        super().__init__()
+        self.seen, self.norm = seen, nn.LayerNorm(WIDTH)
+        self.q, self.k, self.v, self.o = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        read = self.norm(x)
+        q, k, v = (make(read).unflatten(-1, (3, -1)).transpose(1, 2) for make in (self.q, self.k, self.v))
+        far = torch.full((PLACES, PLACES), float("-inf"))
+        hidden = far.triu(1) + far.tril(-self.seen) if self.seen else far.triu(1)
+        made = (q @ k.mT / 2 + hidden).softmax(-1) @ v
+        made = made / torch.cos(made).detach().abs().sum(-1, keepdim=True).clamp(1, 9)
+        return x * 1.0 + self.o(made.transpose(1, 2).flatten(2))
+
+
+class Words(nn.Module):
+    """Layers behind words, which are multiplied first or are not."""
+
+    def __init__(self, *seen, scale=1.0):
+        super().__init__()
+        self.words, self.scale = nn.Embedding(31, WIDTH), scale
+        self.layers = nn.ModuleList(part for one in seen for part in (Look(one), FeedForwardPart()))
+
+    def forward(self, ids):
+        x = self.words(ids) * self.scale if self.scale != 1 else self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def count_of(model, op):
+    found = list_unsaid(read_columns(xray.trace(model.eval(), torch.arange(2 * PLACES).view(2, PLACES))))
+    return {name: ops[op] for name, ops in found if ops[op]}
+
+
+def test_a_first_layer_whose_stream_is_scaled_counts_with_those_like_it():
+    assert count_of(Words(*[0] * LAYERS, scale=3.0), "cos") == {"self-attention": LAYERS}
+
+
+def test_layers_whose_boxes_stand_at_others_of_another_name_count_by_their_own():
+    assert count_of(Words(3, 0, 3, 0), "cos") == {"self-attention in windows of 3": 2, "self-attention": 2}
