@@ -259,12 +259,14 @@ THINKING = {
     "as wide": (replace(PLAIN, d_ff=35), 35),
     "rows to one": (replace(PLAIN, d_ff=35, joined=4), 35),
     "gated rows": (replace(PLAIN, d_ff=34, gates_beside=True), 35),
+    "best again": (replace(PLAIN, d_ff=None, best_again=True), 35),
     "width not known": (replace(PLAIN, d_ff=36), None),
     "d_ff not known": (replace(PLAIN, d_ff=None), 35),
 }
 OF_FORWARDS = {
     "gated rows": {"gated rows"},
     "rows to one": {"rows to one"},
+    "best again": {"best again"},
     "wider": {"wider"},
     "narrower": {"narrower", "gated rows"},
     "alone": set(THINKING),

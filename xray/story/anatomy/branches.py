@@ -21,6 +21,8 @@ class FeedForward:
     True where of the gate's numbers those alone go on that are above one that follows from the mean and the spread of
     their row (Gemma 3n). `held_gate` and `held_up` say what is done to the two factors of a gate before they meet, be
     it that they are held between bounds (gpt-oss), `held_bent` what is done to the one when it is bent (Step 3.7).
+    `best_again` is True where layers on all rows stand beside others on those rows alone that score best (CoLT5):
+    then no one d_ff is that of all.
     """
 
     d_ff: int | None
@@ -35,6 +37,7 @@ class FeedForward:
     held_gate: Held = ()
     held_bent: Held = ()
     held_up: Held = ()
+    best_again: bool | None = None
     part: str = "feed_forward"
 
 

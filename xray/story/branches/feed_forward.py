@@ -1,6 +1,6 @@
 """What a feed-forward is: how wide, how bent, gated or not."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -26,6 +26,7 @@ from xray.story.experts.held_gates import find_held
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, is_linear, projections_in, read_sizes, width_in, width_out
+from xray.story.recognition.chosen_rows import picks_best
 
 BENT_BY: dict[str, frozenset[str]] = {
     "silu": frozenset({"silu", "sigmoid", "mul"}),
@@ -65,9 +66,10 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     gates = [node for node in inner if is_gate(flow, node, set(nodes), wide)]
     gated = bool(gates)
     is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
+    best_again = takes_best(flow, region, behind)
     is_beside = is_open or linear != projections or meets_others(flow, inner, wide) or meets_part(flow, inner)
     found = FeedForward(
-        d_ff=d_ff,
+        d_ff=None if best_again else d_ff,
         activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
         gated=gated if gated or not is_beside else None,
         fused=is_fused if gated else None,
@@ -76,6 +78,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         joined=count_joined(flow, region, projections[0], last),
         threshold=True if list_threshold(flow, inner, wide) else None,
         gates_beside=True if not gated and find_rows_beside(flow, region, inner) is not None else None,
+        best_again=best_again or None,
     )
     return with_held(flow, found, gates, inner)
 
@@ -84,6 +87,14 @@ def with_held(flow: Flow, each: FeedForward, gates: Sequence[int], inner: Collec
     """A feed-forward, with what is done to the factors of its gate before they meet."""
     held = find_held(flow, gates[-1], inner) if gates and each.gated else None
     return each if held is None else replace(each, held_gate=held.gate, held_bent=held.bent, held_up=held.up)
+
+
+def takes_best(flow: Flow, region: Region, behind: Mapping[int, Collection[int]]) -> bool:
+    """Whether layers work on those rows of a stream alone that score best, and others, beside them, on all of them."""
+    whole = () if region.start is None else flow.output(region.start).shape  # an expert alone begins with no stream
+    best = [node for node, before in behind.items() if any(picks_best(flow, one) for one in before)]
+    others = [node for node in behind if node not in best and flow.output(node).shape == whole]
+    return any(other not in behind[node] for node in best for other in others)
 
 
 def list_threshold(flow: Flow, inner: Collection[int], wide: Collection[int]) -> list[int]:

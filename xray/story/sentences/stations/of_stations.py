@@ -355,6 +355,7 @@ OF_FORWARDS: tuple[Sentence[tuple[FeedForward, int | None]], ...] = (
         lambda fact: fact[0].gates_beside,
     ),
     Sentence("rows to one", describe_joined),
+    fixed("best again", "Each place alone; those that score best once more.", lambda fact: bool(fact[0].best_again)),
     fixed("wider", "Each place alone, wider and back.", lambda fact: (fact[0].d_ff or 0) > (fact[1] or maxsize)),
     fixed("narrower", "Each place alone, narrower and back.", lambda fact: (fact[0].d_ff or maxsize) < (fact[1] or 0)),
     fixed("alone", "Each place alone.", lambda _: True),
