@@ -176,7 +176,7 @@ def test_a_choice_between_two_numbers_is_a_bias_and_what_is_taken_away_from_hidd
     labels, _ = read_square(OfKinds)
 
     added = [label for key, label in labels.items() if key.startswith(("bias", "kinds", "mask"))]
-    assert added == ["+ BIAS OF RELATIVE PLACES", "+ A BIAS", "MASK"]
+    assert added == ["+ A BIAS", "+ A BIAS", "MASK"]
     assert "+ A BIAS Q" in labels.values()
 
 

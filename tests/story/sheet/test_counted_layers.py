@@ -1,4 +1,4 @@
-"""What stands in no box counts once for each layer that does it, be the first one's stream scaled, or others named so."""
+"""What stands in no box counts once for each layer that does it, also where the first one's stream is scaled before."""
 
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart

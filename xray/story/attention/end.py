@@ -2,11 +2,9 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from math import prod
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
@@ -31,10 +29,10 @@ from xray.story.attention.factors import (
     list_unit_values,
     name_gate,
 )
+from xray.story.attention.laid_back import count_others, cuts_padding, joins_heads, name_joined_windows
 from xray.story.attention.twins import add_weights, find_twin, name_half, tell_repeated
 from xray.story.attention.ways.lanes import Part, cut_way
 from xray.story.attention.ways.part_names import CUT_SMALLER, label_cut, label_map
-from xray.story.attention.ways.runs import pads
 from xray.story.attention.ways.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
@@ -344,64 +342,6 @@ def takes_in(flow: Flow, part: Part, way: Region) -> bool:
         if flow.op(node) in SIDE_BY_SIDE
         for maker in flow.makers[node]
     )
-
-
-def count_others(flow: Flow, site: Site, part: Part) -> int:
-    """How many other attentions have found all that a part puts beside the rows that its own found; else 0."""
-    found = {one.weighted_sum for one in list_sites(flow)}
-    joined = [
-        flow.carried_from(maker) for node in part.nodes if flow.op(node) in SIDE_BY_SIDE for maker in flow.makers[node]
-    ]
-    others = {one for one in joined if one != site.weighted_sum}
-    return len(others) if others <= found and len(joined) == len(others) + 1 else 0
-
-
-def name_joined_windows(flow: Flow, part: Part, branch: Attention, region: Region) -> str:
-    """What a move is called that lays windows one behind the other, or side by side as a map; "" for any other one.
-
-    What was put around the rows of the branch before it was cut into windows may be left away with it (SAM), and of
-    each window one query of several may have been made by then (SAM 2).
-    """
-    pooled = branch.pooled or 1
-    window = (branch.window or 0) // pooled
-    given = flow.steps[part.nodes[0]].inputs
-    before, after = (given[0].shape if given else ()), part.record.shape
-    is_of_windows = len(before) >= 3 and prod(before[1:-1]) == window and before[-1:] == after[-1:]
-    if not window or not is_of_windows or before[0] <= after[0]:
-        return ""
-    if prod(before) == prod(after):
-        return "WINDOWS JOINED"
-    padded = (flow.steps[node].inputs[0].shape for node in region.inner if pads(flow, node))
-    are_all = prod(after[:-1]) * pooled in (prod(shape[:-1]) for shape in padded)
-    return "WINDOWS JOINED, PADDING OFF" if are_all else ""
-
-
-def cuts_padding(flow: Flow, part: Part, region: Region) -> bool:
-    """Whether a part takes off what the branch put behind its rows, of which it leaves as many as there were.
-
-    They may be rolled and rolled back before that (MONAI's Swin).
-    """
-    cut = next((node for node in part.nodes if flow.op(node) == "index"), None)
-    if cut is None:
-        return False
-    whole, left = flow.steps[cut].inputs[0].shape, part.record.shape
-    index = str(flow.steps[cut].settings.get("index", ""))
-    spans = [read_span(index, whole, axis) or (0, size) for axis, size in enumerate(whole)]
-    begun = [flow.steps[node] for node in region.inner if pads(flow, node)]
-    behind = [one for one in begun if {*str(one.settings.get("pad", "")).split("x")[::2]} == {"0"}]
-    pads_alike = any((one.inputs[0].shape, one.outputs[0].shape) == (left, whole) for one in behind)
-    return pads_alike and spans == [(0, size) for size in left]
-
-
-def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:
-    """Whether moves lay side by side in one row what the heads found for a place, each as wide as its values."""
-    given = flow.steps[part.nodes[0]].inputs
-    before, after = (given[0].shape if given else ()), part.record.shape
-    if not before or prod(before) != prod(after) or before[-1] != branch.d_v:
-        return False
-    if any(cuts_across_places(flow, node) for node in part.nodes):
-        return False
-    return after[-1] == branch.heads * before[-1] if branch.heads else after[-1] > before[-1]
 
 
 def is_by_one(flow: Flow, place: int) -> bool:

@@ -61,6 +61,8 @@ def count_blocks(squares: Values) -> int | None:
 
 def count_causal_blocks(squares: Values) -> int | None:
     """The same where each place of a piece sees those of it up to itself; a place by itself may be padding."""
+    if squares.shape[-1] != squares.shape[-2]:
+        return None
     both = np.maximum(squares, squares.swapaxes(-1, -2))
     return count_blocks(both) if ((both > LOW).sum(axis=-1) > 1).all() else None
 
