@@ -6,6 +6,7 @@ from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import list_shared_axes
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
+from xray.ir.flow.softmax_axis import read_equation
 from xray.story.branches.operands.sides import (
     Side,
     is_narrowed,
@@ -33,6 +34,9 @@ def count_d_k(flow: Flow, site: Site) -> int | None:
 def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     """How many heads there are: as many as their outputs, laid side by side, are wide; else as the scores have."""
     scores = flow.output(site.scores).shape
+    over_one_key = count_over_one_key(flow, site)
+    if over_one_key is not None:
+        return over_one_key
     if site.output is not None and d_v:
         width = width_in(flow, site.output) or 0
         if (
@@ -57,6 +61,24 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
         return None
     return 1 if site.output is not None else count_cut_queries(flow, site)
+
+
+def count_over_one_key(flow: Flow, site: Site) -> int | None:
+    """How many heads queries alone have, by the letters of an einsum, where all heads meet one key (DeepSeek's own).
+
+    The axis of heads is that of two which queries bring that their numbers were cut into.
+    """
+    left, right, made = read_equation(flow.steps[site.scores]) or ("", "", "")
+    brought = {flow.output(site.scores).shape[axis] for axis, one in enumerate(made) if (one in left) > (one in right)}
+    if len(left) != len(right) + 1 or len(made) != len(left) or not brought:
+        return None
+    query = flow.makers[site.scores][-2]
+    for node in flow.behind(query, ends=lambda one: one == site.query.origin):
+        before, after = flow.steps[node].inputs[:1], flow.output(node).shape
+        is_cut = bool(before) and before[0].shape[:-1] == after[:-2] and before[0].shape[-1:] == (prod(after[-2:]),)
+        if is_cut and after[-2] in brought:
+            return after[-2]
+    return None
 
 
 def count_cut_queries(flow: Flow, site: Site) -> int | None:
