@@ -1,4 +1,4 @@
-"""Heads that all meet one key are those that queries were cut into, by the letters of an einsum (DeepSeek's own code)."""
+"""Heads that all meet one key are those that queries were cut into, by an einsum's letters (DeepSeek's own code)."""
 
 import torch
 from torch import nn
