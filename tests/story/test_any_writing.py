@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from any_writing import CHOICES, PLAIN, Writing, settle
-from any_writing_truth import list_anatomy_lies, list_sheet_lies
+from any_writing import CHOICES, PLAIN, Writing
+from any_writing_settled import settle
+from any_writing_sheet import list_chart_lies, list_sheet_lies
+from any_writing_truth import list_anatomy_lies
 from any_writing_whole import Whole, make_inputs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from trust.amount import cases
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 SOME = st.sets(st.sampled_from([*CHOICES]), max_size=9).flatmap(
     lambda names: st.fixed_dictionaries({name: st.sampled_from(CHOICES[name]) for name in sorted(names)})
@@ -32,7 +35,8 @@ def list_lies(how):
     model, trace = record(how)
     layout = compose_poster(trace, text_width)
     lies = list_anatomy_lies(how, model, xray.anatomy(trace))
-    return [*lies, *(() if layout is None else list_sheet_lies(how, model, layout))]
+    told = () if layout is None else list_sheet_lies(how, model, layout)
+    return [*lies, *told, *list_chart_lies(how, model, read_columns(trace))]
 
 
 def read_first(**choices):
