@@ -65,6 +65,8 @@ PINS = (
     {"curve": "relu by clamp"},
     {"kind": "both", "layers": 1, "softmax": "by hand"},
     {"scale": "none", "extra": "alibi", "softmax": "by hand"},
+    {"layout": "places first", "batch": 9},
+    {"layout": "places first", "length": 1},
 )
 """Choices of which something false was said once."""
 

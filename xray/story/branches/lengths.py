@@ -384,8 +384,10 @@ def count_places(flow: Flow, site: Site, region: Region) -> int | None:
 
 
 def lay_last(flow: Flow, place: int) -> tuple[int, ...]:
-    """The shape of a stream, the numbers of each place last: in a map they may stand before the places."""
-    shape = flow.output(place).shape
+    """The shape of a stream, sequences first and the numbers of each place last, however it lies."""
+    shape, axes = flow.output(place).shape, flow.output(place).axes
+    if len(shape) == len(("places", "batch", "width")) and axes[1:2] == ("batch",):
+        return shape[1], shape[0], shape[2]
     is_map = len(shape) == len(("batch", "channels", "height", "width")) and find_channels(flow, place) == 1
     return (shape[0], *shape[2:], shape[1]) if is_map else shape
 
