@@ -92,6 +92,19 @@ def test_slopes_in_the_mask_of_a_kernel_are_places(hiding):
     assert (attention.positions, attention.causal) == ("alibi", True)
 
 
+@pytest.mark.parametrize("hiding", ["finfo", "masked_fill"])
+def test_masks_taken_off_scores_with_heads_last_hide_the_future(hiding):
+    attention, _ = read_first(product="heads last", hiding=hiding)
+
+    assert attention.causal is True
+
+
+def test_how_a_given_mask_lies_over_heads_proves_nothing_of_the_future():
+    attention, _ = read_first(product="heads last", mask_given=True)
+
+    assert attention.causal is None
+
+
 def test_a_relu_times_itself_is_squared():
     _, each = read_first(curve="relu squared by mul")
 
