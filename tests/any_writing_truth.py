@@ -162,6 +162,7 @@ def list_tower_lies(how: Writing, tower: Tower, *, reading: bool) -> Iterator[Li
         "vocab": VOCAB,
         "entrance": (tower.entrance,),
         "groups": (tower.groups,),
+        "looked_at": (True, False) if how.kind == "beside" else False,
         "bridges": (tower.bridges,) if how.skips else ((),),
         "from_one": (tower.from_one,) if how.norm == "spelt rms from one" else ((),),
         "not_from_one": (tower.not_from_one,) if how.norm == "spelt rms from one" and how.head_norm else ((),),

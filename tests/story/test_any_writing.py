@@ -67,6 +67,8 @@ PINS = (
     {"scale": "none", "extra": "alibi", "softmax": "by hand"},
     {"layout": "places first", "batch": 9},
     {"layout": "places first", "length": 1},
+    {"length": 1, "extra": "alibi"},
+    {"length": 1, "extra": "alibi", "product": "sdpa"},
     {"token_shift": "both", "norm_place": "branch"},
     {"token_shift": "feed-forward", "norm_place": "both", "layer_scale": True},
     {"token_shift": "feed-forward", "feed_forward": "conv"},
