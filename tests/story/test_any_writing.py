@@ -66,6 +66,7 @@ PINS = (
     {"kind": "both", "layers": 1, "softmax": "by hand"},
     {"scale": "none", "extra": "alibi", "softmax": "by hand"},
     {"layout": "places first", "batch": 9},
+    {"layout": "places first", "batch": 9, "sharing": 3, "grouping": "einsum"},
     {"layout": "places first", "length": 1},
     {"length": 1, "extra": "alibi"},
     {"length": 1, "extra": "alibi", "product": "sdpa"},
