@@ -2,8 +2,11 @@
 
 from dataclasses import dataclass
 
-VOCAB, LENGTH, SOURCE, NARROW = 53, 7, 5, 3
-"""The sizes of the one input; a window, a prefix and a block each are as many places as the last one."""
+VOCAB, SOURCE, NARROW, PAST, ROOM = 53, 5, 3, 4, 16
+"""The sizes of inputs; a window, a prefix and a block each are as many places as the third.
+
+A cache holds the keys of as many places as the fourth before those of the input, and has room for the last in all.
+"""
 
 
 @dataclass(frozen=True)
@@ -13,6 +16,7 @@ class Writing:
     kind: str = "decoder"
     device: str = "cpu"
     batch: int = 2
+    length: int = 7
     layers: int = 2
     layout: str = "batch first"
     training: bool = False
@@ -24,6 +28,8 @@ class Writing:
     heads: int = 3
     sharing: int = 1
     grouping: str = "repeat_interleave"
+    merged: bool = False
+    cache: str = "none"
     head_width: int = 8
     value_width: int = 0
     projection: str = "three"
@@ -31,6 +37,7 @@ class Writing:
     scale: str = "scores"
     mask: str = "causal"
     hiding: str = "masked_fill"
+    mask_given: bool = False
     extra: str = "none"
     softmax: str = "softmax"
     head_norm: bool = False
@@ -38,32 +45,61 @@ class Writing:
     turned: str = "all"
     curve: str = "gelu"
     gated: str = "no"
+    swell: float = 4.0
     feed_forward: str = "linear"
     biased: bool = True
     parallel: str = "no"
+    token_shift: str = "no"
+    skips: bool = False
+    context: int = 0
+    context_norm: bool = False
+    crossing_norm: bool = True
     layer_scale: bool = False
     residual: str = "plain"
     embedding: str = "plain"
     head: str = "vocabulary"
-    tied: bool = False
+    tied: str = "no"
+    looked_up: str = "inside"
     shared: bool = False
+
+    @property
+    def d_ff(self) -> int:
+        return int(self.width * self.swell)
+
+    @property
+    def past(self) -> int:
+        """How many places stand before those of the input."""
+        return 0 if self.cache == "none" else PAST
 
 
 CHOICES: dict[str, tuple[object, ...]] = {
-    "kind": ("decoder", "encoder", "both"),
+    "kind": ("decoder", "encoder", "both", "beside"),
     "device": ("cpu", "meta"),
-    "batch": (2, 1),
+    "batch": (2, 1, 9),
+    "length": (7, 1, 6, 9),
     "layers": (2, 1, 3, 4),
     "layout": ("batch first", "places first"),
     "training": (False, True),
     "dropout": (0.0, 0.1),
     "width": (24, 36),
-    "norm": ("layer", "rms", "spelt layer", "spelt rms", "spelt rms by pow"),
+    "norm": (
+        "layer",
+        "rms",
+        "spelt layer",
+        "spelt rms",
+        "spelt rms by pow",
+        "spelt layer by std",
+        "spelt rms from one",
+        "layer alone",
+        "rms alone",
+    ),
     "norm_place": ("before", "after", "both", "branch", "none"),
     "final_norm": (True, False),
     "heads": (3, 1, 2, 6),
     "sharing": (1, 2, 3, 6),
-    "grouping": ("repeat_interleave", "expand", "einsum"),
+    "grouping": ("repeat_interleave", "expand", "einsum", "one head"),
+    "merged": (False, True),
+    "cache": ("none", "cat", "slice", "index_copy", "whole"),
     "head_width": (8, 12, 10, 4),
     "value_width": (0, 14),
     "projection": (
@@ -75,14 +111,28 @@ CHOICES: dict[str, tuple[object, ...]] = {
         "functional",
         "einsum",
         "each head",
+        "head modules",
         "packed",
         "addmm",
     ),
-    "product": ("matmul", "einsum", "letters", "baddbmm", "sdpa", "module"),
+    "product": ("matmul", "einsum", "letters", "heads last", "baddbmm", "sdpa", "module"),
     "scale": ("scores", "times", "q", "k", "both", "none", "odd"),
-    "mask": ("causal", "none", "padding", "causal padding", "window", "sides", "prefix", "blocks"),
-    "hiding": ("masked_fill", "where", "inf", "finfo", "buffer", "big", "is_causal"),
-    "extra": ("none", "cap", "relative", "alibi"),
+    "mask": ("causal", "none", "padding", "causal padding", "window", "sides", "prefix", "blocks", "packed", "cut"),
+    "hiding": (
+        "masked_fill",
+        "where",
+        "inf",
+        "finfo",
+        "buffer",
+        "big",
+        "is_causal",
+        "in place",
+        "index put",
+        "zeros of tril",
+        "triu",
+    ),
+    "mask_given": (False, True),
+    "extra": ("none", "cap", "relative", "alibi", "buckets", "rows", "skewed"),
     "softmax": ("softmax", "by hand", "by hand less max", "float32", "module"),
     "head_norm": (False, True),
     "positions": ("none", "learned", "sines kept", "sines", "rotary halves", "rotary pairs", "rotary complex"),
@@ -109,72 +159,21 @@ CHOICES: dict[str, tuple[object, ...]] = {
         "square",
     ),
     "gated": ("no", "two", "fused", "fused second"),
+    "swell": (4.0, 2.0, 0.5),
     "feed_forward": ("linear", "conv", "functional", "none"),
     "biased": (True, False),
     "parallel": ("no", "one norm", "two norms"),
+    "token_shift": ("no", "attention", "feed-forward", "both"),
+    "skips": (False, True),
+    "context": (0, 20),
+    "context_norm": (False, True),
+    "crossing_norm": (True, False),
     "layer_scale": (False, True),
     "residual": ("plain", "branch", "stream", "after"),
-    "embedding": ("plain", "scaled", "normed"),
+    "embedding": ("plain", "scaled", "divided", "normed"),
     "head": ("vocabulary", "none", "first", "mean"),
-    "tied": (False, True),
+    "tied": ("no", "assigned", "by use"),
+    "looked_up": ("inside", "root"),
     "shared": (False, True),
 }
 PLAIN = Writing()
-
-
-def settle(choices: dict[str, object]) -> Writing:
-    """A writing of some choices, where those that cannot stand together with others are the plainest."""
-    told = {**vars(PLAIN), **choices}
-
-    def plain(*names: str) -> None:
-        told.update({name: getattr(PLAIN, name) for name in names})
-
-    if told["kind"] == "encoder" and told["mask"] in ("causal", "causal padding", "window"):
-        told["mask"] = {"causal": "none", "causal padding": "padding", "window": "sides"}[told["mask"]]
-    if told["product"] == "module":
-        plain("sharing", "projection", "scale", "extra", "softmax", "head_norm")
-        told["head_width"] = told["width"] // told["heads"]
-        if told["positions"].startswith("rotary"):
-            plain("positions")
-    if told["projection"] == "each head":
-        plain("sharing", "extra", "head_norm")
-        if told["product"] in ("baddbmm", "letters"):
-            plain("product")
-    if told["heads"] % told["sharing"]:
-        plain("sharing")
-    if told["projection"] in ("each head", "unbind", "by head", "chunk", "packed", "addmm") or told["product"] in (
-        "module",
-        "baddbmm",
-    ):
-        plain("value_width")
-    if told["sharing"] > 1 and told["projection"] in ("chunk", "unbind", "by head", "packed", "addmm"):
-        plain("projection")
-    if told["sharing"] == 1 or told["product"] != "matmul":
-        plain("grouping")
-    if told["sharing"] > 1 and told["product"] not in ("matmul", "sdpa"):
-        plain("sharing")
-    if told["grouping"] == "einsum" or told["product"] in ("sdpa", "module"):
-        plain("softmax")
-    if told["product"] in ("sdpa", "module", "baddbmm"):
-        if told["extra"] == "cap":
-            plain("extra")
-        if told["hiding"] in ("where",):
-            plain("hiding")
-    if told["hiding"] == "is_causal" and (
-        told["product"] != "sdpa" or told["mask"] != "causal" or told["extra"] != "none"
-    ):
-        plain("hiding")
-    if told["hiding"] == "buffer" and told["mask"] not in ("causal", "window"):
-        plain("hiding")
-    if told["parallel"] != "no" and (told["norm_place"] not in ("before", "none") or told["kind"] == "both"):
-        plain("parallel")
-    if told["feed_forward"] == "none":
-        plain("parallel", "gated", "curve")
-        told["layers"] = max(2, int(str(told["layers"])))  # a norm behind the only sum of all is taken for the last one
-    if told["positions"] == "rotary complex" and told["layout"] == "places first":
-        plain("layout")
-    if not told["positions"].startswith("rotary") or told["head_width"] % 4:
-        plain("turned")
-    if told["head"] != "vocabulary":
-        plain("tied")
-    return Writing(**told)

@@ -1,71 +1,20 @@
 """An attention in any hand-writing."""
 
 import math
+from dataclasses import replace
 
 import torch
-from any_writing import NARROW, Writing
+from any_writing import Writing
+from any_writing_rows import Kept, Maker, turn_some
+from any_writing_scores import Far, hide, look_heads_last, look_in_windows, share
 from torch import Tensor, nn
 from torch.nn import functional
-
-
-class Maker(nn.Module):
-    """A linear layer as it is asked for: a module, a function with numbers of its own, or letters."""
-
-    def __init__(self, wide: int, heads: int, each: int, how: str, *, biased: bool):
-        super().__init__()
-        self.how, self.heads, self.each = how, heads, each
-        self.weight = self.shift = None
-        if how == "einsum":
-            self.weight = nn.Parameter(torch.randn(wide, heads, each) / math.sqrt(wide))
-            self.shift = nn.Parameter(torch.zeros(heads, each)) if biased else None
-        elif how == "addmm":
-            self.weight = nn.Parameter(torch.randn(wide, heads * each) / math.sqrt(wide))
-            self.shift = nn.Parameter(torch.zeros(heads * each))
-        elif how == "functional":
-            self.weight = nn.Parameter(torch.randn(heads * each, wide) / math.sqrt(wide))
-            self.shift = nn.Parameter(torch.zeros(heads * each)) if biased else None
-        else:
-            self.made = nn.Linear(wide, heads * each, bias=biased)
-
-    def forward(self, x: Tensor) -> Tensor:
-        if self.how == "einsum":
-            made = torch.einsum("abd,dhk->abhk", x, self.weight)
-            return made if self.shift is None else made + self.shift
-        if self.how == "addmm":
-            flat = torch.addmm(self.shift, x.reshape(-1, x.shape[-1]), self.weight)
-            return flat.view(*x.shape[:2], self.heads, self.each)
-        flat = functional.linear(x, self.weight, self.shift) if self.how == "functional" else self.made(x)
-        return flat.view(*flat.shape[:2], self.heads, self.each)
-
-
-def turn(x: Tensor, how: str) -> Tensor:
-    """Rows (batch, heads, places, d_k) turned by their place."""
-    places, each = x.shape[-2], x.shape[-1]
-    angles = torch.outer(torch.arange(places).float(), 1.0 / 10000.0 ** (torch.arange(0, each, 2).float() / each))
-    if how == "rotary complex":
-        turned = torch.view_as_complex(x.reshape(*x.shape[:-1], -1, 2)) * torch.polar(torch.ones_like(angles), angles)
-        return torch.view_as_real(turned).flatten(-2)
-    if how == "rotary pairs":
-        cosines, sines = angles.cos(), angles.sin()
-        one, two = x[..., ::2], x[..., 1::2]
-        return torch.stack((one * cosines - two * sines, one * sines + two * cosines), -1).flatten(-2)
-    angles = torch.cat((angles, angles), -1)
-    one, two = x.chunk(2, -1)
-    return x * angles.cos() + torch.cat((-two, one), -1) * angles.sin()
-
-
-def turn_some(x: Tensor, how: Writing) -> Tensor:
-    """The same, of which some are left as they are where that is asked for."""
-    if how.turned == "all":
-        return turn(x, how.positions)
-    many = x.shape[-1] // 2
-    return torch.cat((turn(x[..., :many], how.positions), x[..., many:]), -1)
 
 
 class Attention(nn.Module):
     """Attention as it is asked for; `x` asks, `memory` answers."""
 
-    def __init__(self, how: Writing, *, crossing: bool = False):
+    def __init__(self, how: Writing, *, crossing: bool = False, ends: bool = True):
         super().__init__()
         self.how, self.crossing = how, crossing
         self.one: nn.Module
@@ -73,6 +22,7 @@ class Attention(nn.Module):
         self.three: nn.Module
         self.heads, self.keys, self.each = how.heads, how.heads // how.sharing, how.head_width
         wide, biased = how.width, how.biased
+        context = (how.context or wide) if crossing else wide
         if how.product == "module":
             dropout = how.dropout
             self.whole = nn.MultiheadAttention(
@@ -87,17 +37,24 @@ class Attention(nn.Module):
         elif how.projection in ("chunk", "split", "unbind", "by head") and not crossing:
             self.all = nn.Linear(wide, sum(self.parts), bias=biased)
         elif how.projection == "each head":
-            heads = [[nn.Linear(wide, self.each, bias=biased) for _ in range(self.heads)] for _ in range(3)]
+            heads = [
+                [nn.Linear(one, self.each, bias=biased) for _ in range(self.heads)] for one in (wide, context, context)
+            ]
             self.one, self.two, self.three = map(nn.ModuleList, heads)
+        elif how.projection == "head modules":
+            alone = replace(how, heads=1, projection="three")
+            self.every = nn.ModuleList(Attention(alone, crossing=crossing, ends=False) for _ in range(self.heads))
         else:
-            counts = ((self.heads, self.each), (self.keys, self.each), (self.keys, self.value))
+            counts = ((wide, self.heads, self.each), (context, self.keys, self.each), (context, self.keys, self.value))
             made = "addmm" if how.projection == "packed" else how.projection
-            self.one, self.two, self.three = [Maker(wide, *count, made, biased=biased) for count in counts]
-        self.last = nn.Linear(inner, wide, bias=biased)
+            self.one, self.two, self.three = [Maker(*count, made, biased=biased) for count in counts]
+        self.last = nn.Linear(inner, wide, bias=biased) if ends else nn.Identity()
         if how.head_norm:
             self.norm_q, self.norm_k = nn.RMSNorm(self.each), nn.RMSNorm(self.each)
-        if how.extra == "relative" and not crossing:
-            self.far = nn.Embedding(2 * NARROW + 1, self.heads)
+        if how.extra not in ("none", "cap") and not crossing and how.projection != "head modules":
+            self.far = Far(how)
+        if how.cache != "none" and not crossing:
+            self.kept_k, self.kept_v = Kept(how, self.keys, self.each), Kept(how, self.keys, self.value)
 
     def project(self, x: Tensor, memory: Tensor) -> list[Tensor]:
         """Queries, keys and values, each (places or batch, batch or places, heads, d_k)."""
@@ -129,9 +86,16 @@ class Attention(nn.Module):
                 every.append(self.look(q, k, v, hidden))
             found = torch.cat([one.squeeze(1) for one in every], -1)
             return self.last(found.transpose(0, 1) if how.layout == "places first" else found)
+        if how.projection == "head modules":
+            return self.last(torch.cat([one(x, memory, hidden) for one in self.every], -1))
         q, k, v = self.project(x, memory)
         if how.head_norm:
             q, k = self.norm_q(q), self.norm_k(k)
+        if how.product == "heads last":
+            if how.layout == "batch first":
+                q, k, v = (one.transpose(0, 1) for one in (q, k, v))
+            found = self.look_apart(q, k, v, hidden).flatten(2)
+            return self.last(found if how.layout == "places first" else found.transpose(0, 1))
         order = (1, 2, 0, 3) if how.layout == "places first" else (0, 2, 1, 3)
         q, k, v = (one.permute(*order) for one in (q, k, v))
         found = self.look(q, k, v, hidden)
@@ -149,22 +113,37 @@ class Attention(nn.Module):
             else torch.zeros(mask.shape).masked_fill(mask, -math.inf)
         )
 
-    def look(self, q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
-        """What heads find, (batch, heads, places, d_k) as they are."""
+    def ready(self, q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor, float]:
+        """Rows (batch, heads, places, d_k) turned, kept and scaled, and what scores are still to be multiplied by."""
         how, root = self.how, math.sqrt(self.each)
         if how.positions.startswith("rotary") and not self.crossing:
             q, k = (turn_some(one, how) for one in (q, k))
+        if how.cache != "none" and not self.crossing:
+            k, v = self.kept_k(k), self.kept_v(v)
         if how.scale == "q":
             q = q / root
         if how.scale == "k":
             k = k * self.each**-0.5
         if how.scale == "both":
             q, k = q * self.each**-0.25, k * self.each**-0.25
-        late = {"scores": 1 / root, "times": self.each**-0.5, "odd": 0.37}.get(how.scale, 1.0)
-        bias = self.bias(q.shape[2], k.shape[2])
+        return q, k, v, {"scores": 1 / root, "times": self.each**-0.5, "odd": 0.37}.get(how.scale, 1.0)
+
+    def look_apart(self, q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
+        """What heads find of rows (places, batch, heads, d_k)."""
+        q, k, v, late = self.ready(*(one.permute(1, 2, 0, 3) for one in (q, k, v)))
+        bias = self.bias(q, k)
+        q, k, v = (one.permute(2, 0, 1, 3) for one in (q, k, v))
+        return look_heads_last(self.how, q, k, v, hidden, bias, late, self.training)
+
+    def look(self, q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None) -> Tensor:
+        """What heads find, (batch, heads, places, d_k) as they are."""
+        how, root = self.how, math.sqrt(self.each)
+        q, k, v, late = self.ready(q, k, v)
+        bias = self.bias(q, k)
         if how.grouping == "einsum":
             q = q.reshape(q.shape[0], self.keys, how.sharing, *q.shape[2:])
-            scores = self.hide(
+            scores = hide(
+                how,
                 torch.einsum("bkgqd,bksd->bkgqs", q, k) * late,
                 None if hidden is None else hidden[:, :, None],
                 None if bias is None else bias.view(self.keys, how.sharing, *bias.shape[1:]),
@@ -172,6 +151,11 @@ class Attention(nn.Module):
             return torch.einsum("bkgqs,bksd->bkgqd", scores.softmax(-1), v).flatten(1, 2)
         if how.sharing > 1:
             k, v = (self.repeat(one) for one in (k, v))
+        if how.mask == "cut" and not self.crossing:
+            one, two, three = (part.flatten(0, 1) for part in (q, k, v)) if how.merged else (q, k, v)
+            return look_in_windows(how, one, two, three, late, self.training).reshape(*q.shape[:-1], -1)
+        if how.merged:
+            return self.look_merged(q, k, v, hidden, late)
         if how.product == "sdpa":
             return self.look_in_one(q, k, v, hidden, bias, late)
         if how.product == "baddbmm":
@@ -182,7 +166,9 @@ class Attention(nn.Module):
                 start = start.masked_fill(hidden.expand(batch, heads, -1, -1).flatten(0, 1), -1e9)
             if bias is not None:
                 start = start + bias.repeat(batch, 1, 1)
-            weights = self.share(torch.baddbmm(start, flat[0], flat[1].transpose(1, 2), beta=1, alpha=late))
+            weights = share(
+                how, torch.baddbmm(start, flat[0], flat[1].transpose(1, 2), beta=1, alpha=late), self.training
+            )
             return torch.bmm(weights, flat[2]).view(batch, heads, places, -1)
         if how.product == "letters":
             q, k, v = (one.transpose(1, 2) for one in (q, k, v))
@@ -192,7 +178,7 @@ class Attention(nn.Module):
         else:
             scores = q @ k.transpose(-2, -1)
         scores = scores / root if how.scale == "scores" else scores * late if late != 1 else scores
-        weights = self.share(self.hide(scores, hidden, bias))
+        weights = share(how, hide(how, scores, hidden, bias), self.training)
         if how.product == "letters":
             return torch.einsum("bhqk,bkhd->bqhd", weights, v).transpose(1, 2)
         return torch.einsum("bhqk,bhkd->bhqd", weights, v) if how.product == "einsum" else weights @ v
@@ -212,50 +198,26 @@ class Attention(nn.Module):
             q, k, v, None if is_causal else mask, dropout, is_causal, scale=late
         )
 
+    def look_merged(self, q: Tensor, k: Tensor, v: Tensor, hidden: Tensor | None, late: float) -> Tensor:
+        """What heads find where batch and heads are one axis."""
+        batch, heads, places, _ = q.shape
+        q, k, v = (one.reshape(batch * heads, *one.shape[2:]) for one in (q, k, v))
+        if hidden is not None:
+            hidden = hidden[0] if hidden.shape[0] == 1 else hidden.repeat_interleave(heads, 0)[:, 0]
+        if self.how.hiding == "index put" and hidden is not None:
+            hidden = hidden[None]
+        scores = torch.einsum("bqd,bkd->bqk", q, k) if self.how.product == "einsum" else torch.bmm(q, k.transpose(1, 2))
+        weights = share(self.how, hide(self.how, scores * late if late != 1 else scores, hidden, None), self.training)
+        return torch.bmm(weights, v).view(batch, heads, places, -1)
+
     def repeat(self, x: Tensor) -> Tensor:
         """Keys or values, each for several heads."""
+        if self.how.grouping == "one head":
+            return x[:, 0].unsqueeze(1)
         if self.how.grouping == "repeat_interleave":
             return x.repeat_interleave(self.how.sharing, 1)
         return x[:, :, None].expand(-1, -1, self.how.sharing, -1, -1).reshape(x.shape[0], self.heads, *x.shape[2:])
 
-    def bias(self, queries: int, keys: int) -> Tensor | None:
-        """What is added to scores, (heads, places, places)."""
-        if self.crossing or self.how.extra not in ("relative", "alibi"):
-            return None
-        far = torch.arange(keys)[None, :] - torch.arange(queries)[:, None]
-        if self.how.extra == "relative":
-            return self.far(far.clamp(-NARROW, NARROW) + NARROW).permute(2, 0, 1)
-        slopes = torch.tensor([2.0 ** (-8 * (head + 1) / self.heads) for head in range(self.heads)])
-        return -slopes[:, None, None] * far.abs()
-
-    def hide(self, scores: Tensor, hidden: Tensor | None, bias: Tensor | None) -> Tensor:
-        """Scores with what is added to them, and a mask in the writing asked for."""
-        if self.how.extra == "cap":
-            scores = 30.0 * torch.tanh(scores / 30.0)
-        if bias is not None:
-            scores = scores + bias
-        if hidden is None:
-            return scores
-        how = self.how.hiding
-        if how == "where":
-            return torch.where(hidden, torch.tensor(-math.inf), scores)
-        if how == "inf":
-            return scores + torch.zeros(hidden.shape).masked_fill(hidden, -math.inf)
-        if how == "finfo":
-            return scores + hidden.float() * torch.finfo(scores.dtype).min
-        if how == "big":
-            return scores - 1e4 * hidden.float()
-        return scores.masked_fill(hidden, -1e9 if how == "buffer" else -math.inf)
-
-    def share(self, scores: Tensor) -> Tensor:
-        """Shares of scores, each row of which sums to 1."""
-        how = self.how.softmax
-        if how == "float32":
-            weights = functional.softmax(scores, -1, dtype=torch.float64).to(scores.dtype)
-        elif how.startswith("by hand"):
-            less = scores - scores.amax(-1, keepdim=True) if how == "by hand less max" else scores
-            exps = less.exp()
-            weights = exps / exps.sum(-1, keepdim=True)
-        else:
-            weights = nn.Softmax(-1)(scores) if how == "module" else scores.softmax(-1)
-        return functional.dropout(weights, self.how.dropout, self.training) if self.how.dropout else weights
+    def bias(self, q: Tensor, k: Tensor) -> Tensor | None:
+        """What is added to scores, (heads, places, places), and in front of these the batch where rows take part."""
+        return self.far(q, k.shape[2]) if hasattr(self, "far") else None

@@ -2,8 +2,10 @@
 
 import pytest
 import torch
-from any_writing import CHOICES, PLAIN, Writing, settle
-from any_writing_truth import list_anatomy_lies, list_sheet_lies
+from any_writing import CHOICES, PLAIN, Writing
+from any_writing_settled import settle
+from any_writing_sheet import list_chart_lies, list_sheet_lies
+from any_writing_truth import list_anatomy_lies
 from any_writing_whole import Whole, make_inputs
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +14,7 @@ from trust.amount import cases
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 SOME = st.sets(st.sampled_from([*CHOICES]), max_size=9).flatmap(
     lambda names: st.fixed_dictionaries({name: st.sampled_from(CHOICES[name]) for name in sorted(names)})
@@ -32,7 +35,8 @@ def list_lies(how):
     model, trace = record(how)
     layout = compose_poster(trace, text_width)
     lies = list_anatomy_lies(how, model, xray.anatomy(trace))
-    return [*lies, *(() if layout is None else list_sheet_lies(how, model, layout))]
+    told = () if layout is None else list_sheet_lies(how, model, layout)
+    return [*lies, *told, *list_chart_lies(how, model, read_columns(trace))]
 
 
 def read_first(**choices):
@@ -61,6 +65,14 @@ PINS = (
     {"curve": "relu by clamp"},
     {"kind": "both", "layers": 1, "softmax": "by hand"},
     {"scale": "none", "extra": "alibi", "softmax": "by hand"},
+    {"layout": "places first", "batch": 9},
+    {"layout": "places first", "batch": 9, "sharing": 3, "grouping": "einsum"},
+    {"layout": "places first", "length": 1},
+    {"length": 1, "extra": "alibi"},
+    {"length": 1, "extra": "alibi", "product": "sdpa"},
+    {"token_shift": "both", "norm_place": "branch"},
+    {"token_shift": "feed-forward", "norm_place": "both", "layer_scale": True},
+    {"token_shift": "feed-forward", "feed_forward": "conv"},
 )
 """Choices of which something false was said once."""
 
@@ -82,6 +94,19 @@ def test_slopes_in_the_mask_of_a_kernel_are_places(hiding):
     attention, _ = read_first(product="sdpa", extra="alibi", hiding=hiding)
 
     assert (attention.positions, attention.causal) == ("alibi", True)
+
+
+@pytest.mark.parametrize("hiding", ["finfo", "masked_fill"])
+def test_masks_taken_off_scores_with_heads_last_hide_the_future(hiding):
+    attention, _ = read_first(product="heads last", hiding=hiding)
+
+    assert attention.causal is True
+
+
+def test_how_a_given_mask_lies_over_heads_proves_nothing_of_the_future():
+    attention, _ = read_first(product="heads last", mask_given=True)
+
+    assert attention.causal is None
 
 
 def test_a_relu_times_itself_is_squared():

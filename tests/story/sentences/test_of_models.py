@@ -299,6 +299,8 @@ BARE = "No places are added or turned in: the mask that hides the future"
         (make_anatomy(HIDES, MAMBA), f"{BARE}, states and convolutions tell the order."),
         (make_anatomy(HIDES, Convolution((3,), 1)), f"{BARE}, and convolutions, tell the order."),
         (make_anatomy(HIDES, replace(PLAIN, kernel=(3,))), f"{BARE}, and convolutions, tell the order."),
+        (make_anatomy(HIDES, replace(PLAIN, kernel=(2,))), f"{BARE}, and rows of the place before, tell the order."),
+        (make_anatomy(replace(HIDES, shifted=(4, 8))), f"{BARE}, and rows of the place before, tell the order."),
         (make_anatomy(replace(HIDES, chosen_keys=True)), ""),
         (make_anatomy(replace(HIDES, window=4)), ""),
         (make_anatomy(HIDES, replace(HIDES, positions="rotary")), ""),

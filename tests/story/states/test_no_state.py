@@ -51,6 +51,26 @@ class Weighted(nn.Module):
         return self.last(mixed / key.cumsum(dim=1))
 
 
+class Scored(nn.Module):
+    """Scores with learned rows for each distance added, of which some are written over (Shaw et al. 2018)."""
+
+    def __init__(self):
+        super().__init__()
+        self.all, self.far, self.last = (
+            nn.Linear(WIDTH, 3 * WIDTH),
+            nn.Embedding(2 * LENGTH, D_K),
+            nn.Linear(WIDTH, WIDTH),
+        )
+
+    def forward(self, x):
+        rows = self.all(x).view(*x.shape[:2], 3, HEADS, D_K).permute(2, 0, 3, 1, 4)
+        place = torch.arange(LENGTH)
+        far = torch.einsum("bhqd,qkd->bhqk", rows[0], self.far(place[None] - place[:, None] + LENGTH))
+        scores = rows[0] @ rows[1].transpose(-2, -1) + far
+        scores[..., place[None] > place[:, None]] = -torch.inf
+        return self.last((scores.softmax(-1) @ rows[2]).transpose(1, 2).reshape(x.shape))
+
+
 def read_state(model):
     flow = read_flow(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
     nodes = {node for node in range(1, len(flow.steps)) if flow.is_leaf(node)}
@@ -63,3 +83,7 @@ def test_numbers_that_a_model_holds_are_no_state():
 
 def test_a_sum_so_far_of_what_exp_made_is_no_state():
     assert read_state(Weighted()) is None
+
+
+def test_scores_to_which_others_are_added_are_no_state():
+    assert read_state(Scored()) is None

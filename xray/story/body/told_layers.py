@@ -21,8 +21,8 @@ from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer, learned_paths
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.branches.feed_forward import SPLITTERS
-from xray.story.branches.lengths import lay_last
 from xray.story.passages.bridges import end_of, list_between
+from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
 from xray.story.streams.chains import Chain
 from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone

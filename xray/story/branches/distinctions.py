@@ -29,8 +29,9 @@ from xray.story.anatomy.branches import (
 )
 from xray.story.branches.convolutions import describe_convolution
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
-from xray.story.branches.lengths import lay_last, read_mixing
+from xray.story.branches.lengths import read_mixing
 from xray.story.branches.scored.caps import name_bend
+from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import (
     Region,
     does_mix,

@@ -11,7 +11,7 @@ from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.operands.sides import Side
-from xray.story.passages.channels import find_channels
+from xray.story.passages.channels import find_channels, lay_last
 from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.value_shapes import number, read_slices
@@ -36,7 +36,7 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
     """
     square = flow.output(site.scores).shape[-2:]
     stream = lay_last(flow, region.end)
-    if not key.is_own or len(square) != 2 or len(stream) < 3:
+    if not key.is_own or len(square) != 2 or len(stream) < 3 or may_lie_across(flow, site, region, heads):
         return None
     places = prod(stream[1:-1])
     if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]) * (heads or 1):
@@ -55,6 +55,13 @@ def takes_some_rows(flow: Flow, node: int) -> bool:
     shape = before[0].shape if before and flow.op(node) in ("index", "narrow", "slice") else ()
     is_same = len(shape) == len(after) > 1 and shape[-1] == after[-1]
     return is_same and 0 < prod(after) < prod(shape)
+
+
+def may_lie_across(flow: Flow, site: Site, region: Region, heads: int | None) -> bool:
+    """Whether each place of a stream may ask all others, where these may stand before the sequences: none are named."""
+    stream, scores = flow.output(region.end), flow.output(site.scores).shape
+    is_named = "batch" in stream.axes or len(stream.shape) != len(("places", "batch", "width"))
+    return not is_named and scores[-2] == stream.shape[0] and prod(scores[:-2]) == stream.shape[1] * (heads or 1)
 
 
 def read_set_window(flow: Flow, site: Site, *, is_joint: bool = False) -> int | None:
@@ -297,13 +304,6 @@ def count_places(flow: Flow, site: Site, region: Region) -> int | None:
     width = stream[axis] if axis is not None else 0 if output is None else width_out(flow, output)
     is_same = prod(begun) == prod(stream) or begun[1:] == stream[1:]  # of pairs, one half may be picked
     return prod(stream) // width if is_same and width and width in stream[1:] else None
-
-
-def lay_last(flow: Flow, place: int) -> tuple[int, ...]:
-    """The shape of a stream, the numbers of each place last: in a map they may stand before the places."""
-    shape = flow.output(place).shape
-    is_map = len(shape) == len(("batch", "channels", "height", "width")) and find_channels(flow, place) == 1
-    return (shape[0], *shape[2:], shape[1]) if is_map else shape
 
 
 def is_pooled(flow: Flow, site: Site, region: Region) -> bool:

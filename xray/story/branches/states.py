@@ -45,7 +45,7 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
     """
     chain = longest_chain(flow, nodes)
     ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
-    if chain is not None:
+    if chain is not None and not are_scores(flow, chain):
         matrix = sums_outer_products(flow, chain, nodes)
         kind: Kind = "linear attention" if matrix else name_state(len(flow.output(chain).shape), ops)
         heads = describe_state_heads(flow, nodes) if matrix else None
@@ -118,7 +118,7 @@ def name_state(axes: int, ops: Counter[str]) -> Kind:
 
 def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord | None:
     """The state that a step adds keys times values to, or that it looks into; None if it does neither."""
-    if sums_outer_products(flow, node, nodes):
+    if sums_outer_products(flow, node, nodes) and not are_scores(flow, node):
         return flow.output(node)
     if not is_product(flow, node) or len(flow.output(node).shape) != 4:
         return None
@@ -126,6 +126,13 @@ def find_matrix(flow: Flow, node: int, nodes: Collection[int]) -> TensorRecord |
     root = flow.carried_from(maker)
     begins = flow.op(root) in ZEROS if root is not None else comes_in(flow, record, maker)
     return record if begins and root not in nodes else None
+
+
+def are_scores(flow: Flow, node: int) -> bool:
+    """Whether a softmax makes weights of what a step makes: no state, then."""
+    shape = flow.output(node).shape
+    ahead = flow.ahead(node, within=lambda one: flow.output(one).shape == shape and not is_product(flow, one))
+    return any(flow.op(one) == "softmax" for one in ahead)
 
 
 def comes_in(flow: Flow, record: TensorRecord, maker: int | None) -> bool:

@@ -270,7 +270,8 @@ def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:
         return chart
     if ends_turns(flow, turn, found.region.start):
         return chart
-    if any(node.key == "join" for node in chart.nodes):  # which the turn is behind
+    held = {step.id for node in chart.nodes for step in node.steps}
+    if any(flow.steps[one].id in held for one in flow.behind(turn, within=found.region.inner.__contains__)):
         return chart
     is_other = flow.output(turn).shape[-1:] != flow.steps[turn].inputs[0].shape[-1:]
     node = Node("turned", AXES_SWAPPED, 0, BROAD, steps_at(flow, turn), flow.output(turn))

@@ -264,7 +264,10 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
     if tanh is not None and isinstance(found.branch, FeedForward | Experts):
         node = Node("tanh", name_tanh_gate(flow, tanh), 0, BROAD, steps_at(flow, tanh), flow.output(tanh))
         chart = stack_charts(chart, chart_alone(node))
-    return chart if closing is None else stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
+    held = {step.id for node in chart.nodes for step in node.steps}
+    if closing is None or flow.steps[closing.end].id in held:
+        return chart
+    return stack_charts(chart, chart_norm(flow, closing, "closing", wide=False))
 
 
 def label_turns(flow: Flow, found: Branching) -> dict[int, str]:

@@ -178,3 +178,12 @@ def spreads_both(flow: Flow, place: int) -> bool:
     if len(shape) < FEWEST_AXES or len(given) != 2:
         return False
     return {(*shape[:2], *(1 for _ in shape[2:])), (shape[0], 1, *shape[2:])} == set(given) and shape not in given
+
+
+def lay_last(flow: Flow, place: int) -> tuple[int, ...]:
+    """The shape of a stream, sequences first and the numbers of each place last, however it lies."""
+    shape, axes = flow.output(place).shape, flow.output(place).axes
+    if len(shape) == len(("places", "batch", "width")) and axes[1:2] == ("batch",):
+        return shape[1], shape[0], shape[2]
+    is_map = len(shape) == len(("batch", "channels", "height", "width")) and find_channels(flow, place) == 1
+    return (shape[0], *shape[2:], shape[1]) if is_map else shape

@@ -56,11 +56,14 @@ def name_bias(
     if learned:
         is_known = any(tells_places(flow, site, one) for one in learned)
         return None if not is_known or any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
-    if alone is not None and not np.isnan(alone).any():
+    is_single = bool(biases) and flow.output(site.scores).shape[-1:] == (1,)  # which no distance tells from another
+    if alone is not None and not np.isnan(alone).any() and not is_single:
         return name_known_bias(alone)
     sloped = [list_behind(flow, one.maker) for one in biases]
     if any(is_sloped(flow, behind) for behind in sloped):
         return "alibi"
+    if is_single:
+        return None
     return "none" if only_masks or adds_nothing(flow, biases) else None
 
 

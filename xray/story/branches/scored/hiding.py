@@ -98,8 +98,10 @@ def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool |
     verdicts = [hides_future(flow, operand.record, operand.maker, axis) for operand in operands]
     if any(verdict is True for verdict in verdicts):
         return True
-    queries = flow.output(site.softmax).shape[-2:-1]
-    return None if queries == (1,) or any(verdict is None for verdict in verdicts) else False
+    asked, _ = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
+    queries = flow.output(site.softmax).shape[asked]
+    is_elsewhere = bool(verdicts) and asked != -2  # how a mask lies over the last two axes tells nothing then
+    return None if is_elsewhere or queries == 1 or any(verdict is None for verdict in verdicts) else False
 
 
 def hides_future(flow: Flow, record: TensorRecord, maker: int | None, axis: int = -2) -> bool | None:

@@ -143,9 +143,9 @@ def read_squares(flow: Flow, site: Site, kept: Known) -> Values | None:
         return None
     pair = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
     if pair != (-2, -1):
-        if alone.shape != shape:
+        if alone.ndim != len(shape):
             return None
-        alone = np.moveaxis(alone, pair, (-2, -1))
+        alone = np.moveaxis(np.broadcast_to(alone, shape), pair, (-2, -1))
     # without what stands beside the keys, as sinks do
     return alone.reshape(-1, *alone.shape[-2:])[..., : shape[pair[1]]]
 

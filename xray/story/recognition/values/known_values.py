@@ -14,9 +14,10 @@ from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
+from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import PADDING, VISIBLE, TensorRecord
 from xray.ir.trace import Step
-from xray.story.recognition.values.value_rules import RULES, SCORE_RULES, Rule
+from xray.story.recognition.values.value_rules import RULES, SCORE_RULES, Rule, shift_along
 from xray.story.recognition.values.value_shapes import Values
 
 MOST = 1 << 20
@@ -145,10 +146,11 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Value
         addend = read_outside(step, record, kept.learned) if maker is None else work_out(flow, maker, kept, DEEPEST)
         start = unknown(step.outputs[0].shape) if addend is None else np.broadcast_to(addend, step.outputs[0].shape)
     made: dict[int, Values | None] = {first: start}
+    shift = shift_along(read_axis(flow.steps[scored[-1]]))
     for place in scored[1:-1]:
         step = flow.steps[place]
         name = step.op.rstrip("_")
-        compute = SCORE_RULES.get(name) or RULES.get(name)
+        compute = shift if name == "sub" else SCORE_RULES.get(name) or RULES.get(name)
         if read_mixing(flow, place) is not None:
             before = next((made[maker] for maker in flow.makers[place] if maker in made), None)
             made[place] = None if before is None else mix_known(flow, place, before)

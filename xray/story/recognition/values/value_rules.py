@@ -334,15 +334,19 @@ RULES: dict[str, Rule] = {
 """How each operation works on numbers of which some are unknown."""
 
 
-def shift(step: Step, given: list[Values]) -> Values:
-    """What is taken from a whole row of scores makes no difference to softmax."""
-    if len(given) == 2 and given[1].shape[-1:] == (1,) and given[0].shape[-1] > 1:
-        return given[0]
-    return add(step, [given[0], -pair(step, given)[1]])
+def shift_along(axis: int) -> Rule:
+    """What is taken from a whole row of scores makes no difference to a softmax along that axis, such as -1."""
+
+    def shift(step: Step, given: list[Values]) -> Values:
+        lengths = [one.shape[axis] if one.ndim >= -axis else 1 for one in given]
+        if len(given) == 2 and lengths[1] == 1 < lengths[0]:
+            return given[0]
+        return add(step, [given[0], -pair(step, given)[1]])
+
+    return shift
 
 
 SCORE_RULES: dict[str, Rule] = {
-    "sub": shift,
     "mask_scores": mask_scores,
     "tanh": single(lambda one: np.where(one <= LOW, one, np.tanh(one))),
     "scale": single(lambda one: one),

@@ -168,8 +168,14 @@ def describe_no_places(anatomy: Anatomy) -> str:
     is_one = len(anatomy.towers) == 1 and tower.reads == "ids" and not tower.bridges
     if not is_one or not found or not is_known or not all(hides_the_future_alone(one) for one in found):
         return ""
-    has_convolutions = any(lets_neighbours_in(one) for one in branches(anatomy))
-    more = [name for name, holds in (("states", Recurrence in kinds), ("convolutions", has_convolutions)) if holds]
+    every = [*branches(anatomy)]
+    has_convolutions = any(lets_neighbours_in(one) and not mixes_with_before(one) for one in every)
+    ways = {
+        "states": Recurrence in kinds,
+        "convolutions": has_convolutions,
+        "rows of the place before": any(map(mixes_with_before, every)),
+    }
+    more = [name for name, holds in ways.items() if holds]
     tell = {0: " alone tells", 1: f", and {' '.join(more)}, tell"}.get(len(more), f", {' and '.join(more)} tell")
     return f"No places are added or turned in: the mask that hides the future{tell} the order."
 
@@ -185,6 +191,12 @@ def lets_neighbours_in(branch: Branch) -> bool:
     """Whether a branch is a convolution, or has one, so that it tells what stands next to what."""
     has_one = isinstance(branch, FeedForward | Recurrence) and branch.kernel is not None
     return isinstance(branch, Convolution) or has_one or (isinstance(branch, Experts) and branch.neighbours)
+
+
+def mixes_with_before(branch: Branch) -> bool:
+    """Whether a branch reads numbers of the place before beside those of each place."""
+    is_mixed = isinstance(branch, FeedForward) and branch.kernel == (2,)
+    return is_mixed or (isinstance(branch, Attention) and branch.shifted is not None)
 
 
 def describe_turned(anatomy: Anatomy) -> str:
