@@ -54,7 +54,7 @@ def settle_product(told: Told) -> None:
             make_plain(told, "product")
         if told["extra"] != "cap":
             make_plain(told, "extra")
-        make_plain(told, "cache")
+        make_plain(told, "cache", "layout")  # else it is not known which axis of a stream its places are
     if told["product"] not in ("matmul", "einsum"):
         make_plain(told, "merged")
     if told["merged"] and told["extra"] != "cap":
@@ -154,5 +154,7 @@ def settle_layers(told: Told) -> None:
         make_plain(told, "token_shift")
     if told["layers"] < 2 or told["shared"] or told["kind"] == "both":
         make_plain(told, "skips")
+    if told["batch"] == told["length"] == 1 and told["curve"] == "gelu tanh by hand":
+        make_plain(told, "curve")  # whose sum of one row is taken for a sum of the stream
     if told["head"] != "vocabulary":
         make_plain(told, "tied")

@@ -61,6 +61,7 @@ PINS = (
     {"projection": "each head", "softmax": "by hand"},
     {"projection": "each head", "softmax": "by hand less max", "mask": "prefix"},
     {"product": "sdpa", "extra": "alibi"},
+    {"product": "sdpa", "extra": "alibi", "mask": "none"},
     {"product": "sdpa", "extra": "alibi", "hiding": "inf"},
     {"curve": "relu by clamp"},
     {"kind": "both", "layers": 1, "softmax": "by hand"},

@@ -163,7 +163,9 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
-    is_mask = operand.record.mask is not None or operand.record.role == "mask"
+    facts = operand.record.mask
+    is_bare = facts is not None and facts.kind == "none" and is_worked_out(flow, operand.maker)  # slopes, say
+    is_mask = (facts is not None or operand.record.role == "mask") and not is_bare
     hides = any(makes_mask(flow, here) or pushes_down(flow, here) for here in behind)
     if not is_mask and not is_given(flow, operand.maker) and (not hides or adds_many(flow, operand.maker)):
         return operand
