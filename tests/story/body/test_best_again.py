@@ -3,10 +3,10 @@
 import torch
 from story.body.test_mistaken import AttentionPart
 from torch import nn
-from xray.story.sentences.of_stations import describe_station
 
 import xray
 from xray.story.anatomy.branches import FeedForward
+from xray.story.sentences.stations.of_stations import describe_station
 
 BATCH, PLACES, WIDTH, BEST = 2, 5, 12, 3
 
