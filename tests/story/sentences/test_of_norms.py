@@ -203,3 +203,13 @@ def test_what_norms_are_moved_by_is_told_only_where_all_that_it_is_made_of_is_kn
         for own in conditions
     )
     assert told in describe_adaptive(replace(make_anatomy(FALSE), towers=(first, second)))
+
+
+@pytest.mark.parametrize(("parallel", "told"), [(True, "before each sublayer"), (False, "before some sublayers")])
+def test_of_sublayers_that_follow_one_another_before_one_sum_the_first_alone_has_the_norm(parallel, told):
+    (tower,) = make_anatomy(FALSE, PLAIN).towers
+    (group,) = tower.groups
+    stage = replace(group.stages[0], branches=(FALSE, PLAIN), parallel=parallel, norm=BEFORE)
+    anatomy = replace(make_anatomy(FALSE), towers=(replace(tower, groups=(replace(group, stages=(stage,)),)),))
+
+    assert told in describe_norm(anatomy)

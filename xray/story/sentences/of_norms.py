@@ -145,7 +145,13 @@ def spell_towers(anatomy: Anatomy, names: Sequence[str]) -> str:
 
 
 def describe_many_normed(towers: Sequence[Tower]) -> str:
-    """Whether each sublayer is known to have a norm, or most of them, or some."""
+    """Whether each sublayer is known to have a norm, or most of them, or some.
+
+    Of several that follow one another before one sum, the first alone is known to have one (U-Nets of diffusers).
+    """
+    stages = [stage for tower in towers for group in tower.groups for stage in group.stages]
+    if any(len(stage.branches) > 1 and not stage.parallel and not stage.beside for stage in stages):
+        return "some"
     found = [
         (group.count, stage.norm.place not in ("none", None))
         for tower in towers
