@@ -50,9 +50,9 @@ class Looks(nn.Module):
 class LooksInParts(Looks):
     """Words look at words, and a place of the image at all words and those of its line, or column, up to itself."""
 
-    def __init__(self, *, along_columns):
+    def __init__(self, *, along_columns, is_bent=False):
         super().__init__()
-        self.along_columns = along_columns
+        self.along_columns, self.is_bent = along_columns, is_bent
 
     def lay(self, rows):
         laid = rows.reshape(-1, SIDE, SIDE, WIDTH // HEADS)
@@ -65,6 +65,7 @@ class LooksInParts(Looks):
         said = torch.einsum("bij,bjd->bid", weigh(torch.einsum("bid,bjd->bij", words, keys)), values)
         image, others, more = map(self.lay, (image, others, more))
         near = torch.einsum("bxid,bxjd->bxij", image, others)
+        near = near.tanh() if self.is_bent else near
         weights = weigh(torch.cat((torch.einsum("bxid,bjd->bxij", image, keys), near), dim=-1))
         seen = torch.einsum("bxij,bxjd->bxid", weights[..., TEXT:], more)
         seen = seen + torch.einsum("bxij,bjd->bxid", weights[..., :TEXT], values)
@@ -98,11 +99,11 @@ class Thinks(nn.Module):
 class Draws(nn.Module):
     """Scores for the next word, or code; where no word stands, an id of its place does."""
 
-    def __init__(self):
+    def __init__(self, *more):
         super().__init__()
         self.words, self.places = nn.Embedding(TABLE + WORDS, WIDTH), nn.Embedding(TEXT, WIDTH)
         self.codes, self.lines = nn.Embedding(CODES, WIDTH), Lines()
-        kinds = (Looks(), LooksInParts(along_columns=False), LooksInParts(along_columns=True))
+        kinds = (Looks(), LooksInParts(along_columns=False), LooksInParts(along_columns=True), *more)
         self.layers = nn.Sequential(*(part for one in kinds for part in (one, Thinks())))
         self.last, self.scores = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, TABLE + WORDS + CODES)
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from printed import words_of
-from story.drawing import CODES, IMAGE, SIDE, TEXT, WIDTH, WORDS, Draws
+from story.drawing import CODES, IMAGE, SIDE, TEXT, WIDTH, WORDS, Draws, LooksInParts
 
 import xray
 from xray.renderers.fonts import text_width
@@ -11,11 +11,13 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
+GIVEN = (torch.zeros(2, WORDS).long(), torch.arange(2 * IMAGE).view(2, -1) % CODES)
+
 
 @pytest.fixture(scope="module")
 def trace():
     torch.manual_seed(0)
-    return xray.trace(Draws().eval(), torch.zeros(2, WORDS).long(), torch.arange(2 * IMAGE).view(2, -1) % CODES)
+    return xray.trace(Draws().eval(), *GIVEN)
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +72,15 @@ def test_a_part_of_the_rows_that_looks_at_itself_is_no_window(trace, told):
 def test_what_lines_and_columns_leave_out_is_counted_in_both(told):
     assert "einsum × 8" in told
     assert "softmax × 2" in told
+    assert "where drawn" not in told
+
+
+def test_what_a_layer_leaves_out_that_is_not_opened_and_does_something_else_is_not_counted_with_others():
+    model = Draws(LooksInParts(along_columns=False, is_bent=True)).eval()
+    other = words_of(compose_poster(xray.trace(model, *GIVEN), text_width))
+
+    assert "einsum × 8" in other
+    assert "(self-attention where drawn)" in " ".join(other.split())
 
 
 def test_a_place_of_a_map_is_given_the_row_above_it(column):

@@ -29,6 +29,7 @@ from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.planning import Panel
 from xray.story.streams.joints import Joint
 
+WHERE_DRAWN = " where drawn"
 Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 """Steps that stand in no box, with the part that they belong to and their pass."""
 
@@ -37,15 +38,16 @@ def count_unsaid(columns: Sequence[Column], unsaid: Unsaid) -> tuple[tuple[str, 
     """How often each operation stands in no box, by the part that it belongs to.
 
     An operation counts as often as it runs: what boxes of one layer leave out once for each layer that does the same.
+    Where some layers are not opened, and do not do the same as one that is, what is drawn of a part is told alone.
     """
     found: dict[str, Counter[str]] = {}
-    runs = count_runs(columns)
+    runs, unlike = count_runs(columns)
     for name, flow, nodes in unsaid:
         found.setdefault(name, Counter())
         for node in nodes:
             for part, times in runs.get((id(flow), name, node), {name: 1}).items():
                 found.setdefault(part, Counter())[flow.op(node).rstrip("_")] += times
-    return tuple((name, ops) for name, ops in found.items() if ops)
+    return tuple((name + WHERE_DRAWN * (name in unlike), ops) for name, ops in found.items() if ops)
 
 
 def tell_left_out(column: Column, unsaid: Unsaid) -> Column:
@@ -73,12 +75,13 @@ def is_laid_beside(flow: Flow, softmax: int) -> bool:
     return bool(made) and all(flow.op(node) in SIDE_BY_SIDE for node in made)
 
 
-def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], Counter[str]]:
+def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Counter[str]], frozenset[str]]:
     """How many stages of which name do what each step of an opened one does: itself, and those not opened like it.
 
     Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first of its
     tower that does the same, of its name where such a one is opened, and else of another (attention without windows).
-    What runs within stages of two towers counts for that which has more.
+    What runs within stages of two towers counts for that which has more. The names are those of stages that are neither
+    opened nor like one that is.
     """
     phases = [phase for column in columns for phase in column.phases]
     panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
@@ -96,7 +99,7 @@ def count_runs(columns: Sequence[Column]) -> dict[tuple[int, str, int], Counter[
         nodes = {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))
         for key in ((id(phase.reading.flow), own[0], node) for node in nodes):
             runs[key] = max(times, runs.get(key, times), key=Counter.total)
-    return runs
+    return runs, frozenset(name for name, *_ in alike)
 
 
 def outline_stage(phase: Column, staging: Staging) -> tuple[str, int, int, tuple[tuple[str, ...], ...]]:
