@@ -134,3 +134,31 @@ def test_between_the_two_ends_of_a_condition_line_stands_no_other_box_of_the_con
         between = beside - (drawn - starts)
         read = [maker for place in ends for maker in flow.makers[place]]
         assert not starts.isdisjoint(flow.behind(*read, within=between.__contains__))
+
+
+class OfLabels(Diffusion):
+    """Layers whose condition is the row of a label, which is put in front of the stream too (VAR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.labels, self.enter, self.places = nn.Embedding(5, 12), nn.Linear(3, 12), nn.Parameter(torch.rand(8, 12))
+
+    def forward(self, rows, time):
+        label = self.labels(time)
+        rows = torch.cat((label[:, None], self.enter(rows)), dim=1) + self.places
+        for layer in self.layers:
+            rows = layer(rows, label)
+        return self.out(self.norm(rows))
+
+
+def test_a_condition_is_led_from_the_rows_that_are_looked_up_and_not_from_their_ids():
+    trace = xray.trace(OfLabels(), torch.rand(2, 7, 3), torch.tensor([3, 1]))
+    layout = compose_poster(trace, text_width)
+    named = {name_box(box): box for box in layout.boxes if box.steps}
+    starts = [curve.points[0] for curve in layout.curves if curve.head]
+
+    assert any(is_edge(named["LOOKUP IN 5"], *start) for start in starts)
+    assert "IDS" in named
+    led = [curve for curve in layout.curves if curve.head and is_edge(named["IDS"], *curve.points[0])]
+    assert all(is_edge(named["LOOKUP IN 5"], *curve.points[-1]) for curve in led)
+    assert led

@@ -198,7 +198,8 @@ def list_taken(column: Column, placed: Placed, entrance: Placed | None) -> list[
     if column.condition is None or column.entrance is None or entrance is None:
         return []
     flow = column.reading.flow
-    made = {flow.places.get(step.id): entrance.boxes[node.key] for node in column.entrance.nodes for step in node.steps}
+    nodes = [node for node in column.entrance.nodes if not node.key.startswith(("given", "also"))]
+    made = {flow.places.get(step.id): entrance.boxes[node.key] for node in nodes for step in node.steps}
     found: dict[tuple[str, str], tuple[Box, Box]] = {}
     for node in column.condition.nodes:
         own = {flow.places[step.id] for step in node.steps if step.id in flow.places}
