@@ -359,3 +359,31 @@ def test_labels_of_which_each_sequence_has_one_are_no_words(words):
     tower = anatomy.towers[-1]
     assert (tower.vocab, tower.also) == ((29, "ids") if words else (None, None))
     assert ("TOKEN IDS" in labels_of(chart)) is words
+
+
+class Labelled(nn.Module):
+    """A stream of nothing but a row for each label, or of vectors to which that row is added."""
+
+    def __init__(self, *, has_more):
+        super().__init__()
+        self.has_more = has_more
+        self.labels, self.lead = nn.Embedding(29, OTHER), nn.Linear(OTHER, WIDTH)
+        self.patches, self.layers = nn.Linear(OTHER, WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, label, seen):
+        x = self.lead(self.labels(label))[:, None]
+        x = self.patches(seen) + x if self.has_more else x
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("has_more", [True, False])
+def test_a_tower_of_labels_of_which_each_sequence_has_one_is_none_of_text(has_more):
+    """So it is where an image is made for a class (MAR, LlamaGen, guided diffusion)."""
+    anatomy, chart = read(lambda: Labelled(has_more=has_more), torch.tensor([3, 7]), torch.rand(2, 5, OTHER))
+
+    tower = anatomy.towers[-1]
+    assert (tower.name, tower.vocab, tower.reads) == ("stack", None, "vectors" if has_more else None)
+    assert "IDS" in labels_of(chart)
+    assert "TOKEN IDS" not in labels_of(chart)

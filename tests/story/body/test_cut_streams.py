@@ -45,6 +45,37 @@ class EveryOther(Patches):
         return grid.permute(0, 3, 2, 1).reshape(-1, SIDE * SIDE // 2, WIDTH)
 
 
+class Masked(EveryOther):
+    """The same, where a mask that is held joins the scores and tells its cells to nobody (SwinIR's shifted windows)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([MaskedPart(), FeedForwardPart(), MaskedPart(), FeedForwardPart()])
+
+
+class MaskedPart(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm, self.look = nn.LayerNorm(WIDTH), MaskedLook()
+        places = SIDE * SIDE // 2
+        self.register_buffer("attn_mask", -100.0 * (torch.arange(places) % 3 == 1).repeat(2, places, 1))
+
+    def forward(self, x):
+        return x + self.look(self.norm(x), mask=self.attn_mask)
+
+
+class MaskedLook(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, mask):
+        q, k, v = self.qkv(x).unflatten(-1, (3, 2, WIDTH // 2)).permute(2, 0, 3, 1, 4)
+        scores = (q @ k.mT) * (WIDTH // 2) ** -0.5
+        scores = scores.view(BATCH, 2, *scores.shape[1:]) + mask.unsqueeze(1).unsqueeze(0)
+        return self.out((scores.flatten(0, 1).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
 class Tiles(Patches):
     """Several images in a row of the batch, as a model may be given them (LLaVA)."""
 
@@ -78,6 +109,13 @@ def test_places_of_one_image_that_became_several_sequences_are_not_told_to_see_a
 
     assert (attention.window, attention.partial) == (None, True)
     assert told == "Every place looks at every other of the 18 in its sequence."
+
+
+def test_how_many_places_see_each_other_is_not_told_where_a_mask_may_hide_some():
+    attention, told = read_attention(Masked(), BATCH, 3, 2 * SIDE, 2 * SIDE)
+
+    assert (attention.window, attention.partial, attention.together) == (None, True, None)
+    assert "every other" not in told
 
 
 def test_whole_images_and_tiles_see_all():

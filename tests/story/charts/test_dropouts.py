@@ -184,8 +184,12 @@ def test_a_share_of_whole_branches_is_called_a_drop_path(path, share, told):
     assert [node.extra for node in draw(model, torch.rand(BATCH, PLACES, 7)) if node.key == "add"][-1] == told
 
 
-def test_layers_that_differ_in_drop_paths_alone_are_told_so():
+@pytest.mark.parametrize("has_first", [True, False])
+def test_layers_that_differ_in_drop_paths_alone_are_told_so(has_first):
+    """Where a share is 0 there may be no step at all (SwinIR)."""
     layers = nn.Sequential(*(nn.Sequential(Looks(nn.Identity()), Parted(number / 10, 0.3)) for number in range(3)))
+    if not has_first:
+        layers[0][1].drop_path = nn.Identity()
     trace = xray.trace(nn.Sequential(nn.Linear(7, WIDTH), layers).eval(), torch.rand(BATCH, PLACES, 7))
     ((group,),) = (tower.groups for tower in xray.anatomy(trace).towers)
 

@@ -245,7 +245,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             is_shared(held[key]) if len(numbers) > 1 else None,
             count_weight_sets(held[key]),
             spread_of({shares for shares, _ in dropped[key]}),
-            spread_of({shares for _, shares in dropped[key]}),
+            spread_of({shares for _, shares in dropped[key]}, of_branches=True),
             in_part[key],
             count_shared_sets(own[key]) if in_part[key] else None,
         )
@@ -270,11 +270,14 @@ def find_return(groups: Sequence[Sequence[int]]) -> int | None:
     return numbers[place] if 1 < place < len(numbers) - 1 else None
 
 
-def spread_of(dropped: Collection[tuple[float, ...]]) -> tuple[float, float] | None:
+def spread_of(dropped: Collection[tuple[float, ...]], *, of_branches: bool = False) -> tuple[float, float] | None:
     """The lowest and the highest share that layers drop at one place, where they differ in that; else None.
 
-    Layers that drop at more places than others have no such places in common.
+    Layers that drop at more places than others have no such places in common. Of whole branches these drop none there.
     """
+    if of_branches:
+        most = max(map(len, dropped))
+        dropped = {(*[0.0] * (most - len(shares)), *shares) for shares in dropped}
     if len({len(one) for one in dropped}) != 1:
         return None
     differing = [shares for shares in zip(*dropped, strict=True) if len(set(shares)) > 1]

@@ -24,6 +24,7 @@ from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.streams.chains import Chain
 from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone
 from xray.story.streams.shortcuts import find_any_norm
@@ -190,9 +191,16 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) 
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        return replace(one.branch, partial=True, together=None if one.branch.partial else size)
+        is_cut = one.branch.partial or joins_mask(flow, one.site)
+        return replace(one.branch, partial=True, together=None if is_cut else size)
 
     return [change_branches(staging, tell) for staging in stagings]
+
+
+def joins_mask(flow: Flow, site: Site) -> bool:
+    """Whether something joins the scores that may hide some places, as what keeps shifted ones apart (SwinIR)."""
+    hiding = [part.operand for part in read_scored(flow, site.scored) if part.kind in ("mask", "mixed_mask", "kept")]
+    return any(one is None or one.record.mask is None or one.record.mask.kind != "none" for one in hiding)
 
 
 def find_beginning(flow: Flow, stagings: Sequence[Staging]) -> int | None:

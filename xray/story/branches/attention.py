@@ -17,7 +17,7 @@ from xray.story.branches.convolutions import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.heads import count_d_k, count_heads, count_key_heads, is_weighed_last
+from xray.story.branches.heads import count_d_k, count_d_v, count_heads, count_key_heads
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     count_aside,
@@ -98,7 +98,7 @@ def describe_attention(
     twins = [one for one in sites[1:] if are_twins(flow, site, one)]
     query, key, value = read_sides(flow, site, region)
     d_k = count_d_k(flow, site)
-    d_v = flow.output(site.weighted_sum).shape[-2 if is_weighed_last(flow, site) else -1]
+    d_v = count_d_v(flow, site)
     heads = count_heads(flow, site, d_v)
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
     scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
@@ -144,7 +144,7 @@ def describe_attention(
         heads=heads,
         kv_heads=kv_heads,
         d_k=d_k,
-        d_v=d_v + sum(flow.output(twin.weighted_sum).shape[-1] for twin in twins),
+        d_v=d_v + sum(count_d_v(flow, twin) for twin in twins),
         window=window,
         positions=positions,
         unscaled=are_unscaled(flow, site, query, key) or None,

@@ -26,9 +26,38 @@ def is_weighed_last(flow: Flow, site: Site) -> bool:
 def count_d_k(flow: Flow, site: Site) -> int | None:
     """How many numbers of a query meet as many of a key: those of the axis that the product sums over."""
     query, key = site.query.end.shape, site.key.end.shape
-    if flow.op(site.scores) == "einsum":
-        return query[-1] if query[-1] == key[-1] else None
-    return query[-2 if has_keys_first(flow, site) else -1]
+    if flow.op(site.scores) != "einsum":
+        return query[-2 if has_keys_first(flow, site) else -1]
+    summed = find_summed(flow, site)
+    if summed is not None:
+        return flow.steps[site.scores].inputs[-2].shape[summed]
+    return query[-1] if query[-1] == key[-1] else None
+
+
+def find_summed(flow: Flow, site: Site) -> int | None:
+    """The axis of the first operand of the scores that letters say is summed over; None where they name no such one."""
+    left, right, made = read_equation(flow.steps[site.scores]) or ("", "", "")
+    summed = [place for place, letter in enumerate(left) if letter in right and letter not in made]
+    return summed[0] if len(summed) == 1 and len(left) == len(flow.steps[site.scores].inputs[-2].shape) else None
+
+
+def has_numbers_first(flow: Flow, site: Site) -> bool:
+    """Whether the numbers of each query stand before its place, as letters of the scores say ("bct,bcs->bts")."""
+    return find_summed(flow, site) == len(flow.steps[site.scores].inputs[-2].shape) - 2
+
+
+def count_d_v(flow: Flow, site: Site) -> int:
+    """How many numbers a value of one head is wide: the last axis of the weighted sum, unless letters tell otherwise.
+
+    That axis of the values is the width which is also one of the sum, and none of the weights ("bts,bcs->bct").
+    """
+    found = flow.output(site.weighted_sum).shape
+    left, right, made = read_equation(flow.steps[site.weighted_sum]) or ("", "", "")
+    weights = left if flow.makers[site.weighted_sum][-2] in {site.softmax, *site.weighed} else right
+    own = [place for place, letter in enumerate(made) if letter not in weights]
+    if len(own) == 1 and len(made) == len(found):
+        return found[own[0]]
+    return found[-2 if is_weighed_last(flow, site) else -1]
 
 
 def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
@@ -82,11 +111,17 @@ def count_over_one_key(flow: Flow, site: Site) -> int | None:
 
 
 def count_cut_queries(flow: Flow, site: Site) -> int | None:
-    """How many heads queries were cut into before those of all sequences became one axis (VITS); None of no such."""
+    """How many heads queries were cut into before those of all sequences became one axis (VITS); None of no such.
+
+    One step may do both where their numbers stand before their places, as letters of the scores say.
+    """
     rows, end = flow.steps[site.query.nodes[0]].inputs[0].shape if site.query.nodes else (), site.query.end.shape
-    heads, rest = divmod(end[0], rows[0] if len(rows) == len(("batch", "rows", "width")) else end[0])
+    are_rows = len(rows) == len(("batch", "rows", "width"))
+    heads, rest = divmod(end[0], rows[0] if are_rows else end[0])
     laid = {flow.output(node).shape for node in site.query.nodes}
-    return heads if heads > 1 and not rest and (end[0] // heads, heads, *end[1:]) in laid else None
+    is_cut = (end[0] // heads, heads, *end[1:]) in laid if heads else False
+    are_before = are_rows and has_numbers_first(flow, site) and rows == (rows[0], heads * end[1], end[2])
+    return heads if heads > 1 and not rest and (is_cut or are_before) else None
 
 
 def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:

@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.turns import swaps_last_two
+from xray.story.branches.heads import has_numbers_first
 from xray.story.branches.operands.sides import Side
 from xray.story.passages.channels import find_channels, lay_last
 from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
@@ -38,6 +39,8 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
     stream = lay_last(flow, region.end)
     if not key.is_own or len(square) != 2 or len(stream) < 3 or may_lie_across(flow, site, region, heads):
         return None
+    if has_numbers_first(flow, site) and square[0] == flow.output(region.end).shape[-1]:
+        return None  # places stand last in the stream too, and all of a sequence ask
     places = prod(stream[1:-1])
     if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]) * (heads or 1):
         return None

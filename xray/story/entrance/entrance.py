@@ -102,8 +102,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     others = bool(outer or vectors) and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)
     joining = list_tables_beside(flow, given, [*outer, *vectors], nodes)
-    joining = [node for node in joining if not is_of_sequence(flow, node, start)]
-    worded = [node for node in (joining if others else [] if beside else given) if looks_up_ids(flow, node)]
+    looking = joining if others else [] if beside else given
+    worded = [node for node in looking if looks_up_ids(flow, node) and not is_of_sequence(flow, node, first, tables)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
     first_of = {(flow.steps[node].path, name_table(flow, node)): node for node in reversed(tables)}
@@ -155,10 +155,15 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     return Entrance(whole, reads, tuple(name_rows(in_order)), vocab, also, resamplers, among=among)
 
 
-def is_of_sequence(flow: Flow, node: int, start: int) -> bool:
-    """Whether a lookup finds one row for each sequence of a stream, as of its class, and none for a place (VAR)."""
-    found, rows = flow.output(node).shape, flow.output(start).shape
-    return len(rows) == len(("batch", "row", "width")) and found == (rows[0], rows[-1])
+def is_of_sequence(flow: Flow, node: int, first: int, tables: Collection[int]) -> bool:
+    """Whether a lookup finds one row for each sequence of a stream, as of its class, and none for a place (VAR).
+
+    `first` is the first sum of the stream, of which sequences are the first axis, and which has places behind it. A
+    table in which other lookups find more may be one of words, read column by column.
+    """
+    found, rows = flow.output(node).shape, flow.output(first).shape
+    is_one = sum(name_table(flow, one) == name_table(flow, node) for one in tables) == 1
+    return is_one and len(found) == len(("batch", "width")) < len(rows) and found[0] == rows[0]
 
 
 def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:
