@@ -18,7 +18,7 @@ from xray.story.attention.ways.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.attention.ways.part_names import ONE_LINEAR, label_part, name_part, narrows
+from xray.story.attention.ways.part_names import ONE_LINEAR, label_part, leads_to_linear, name_part, narrows
 from xray.story.body.stages import Branching
 from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
 from xray.story.charts.chart import CENTRE, LEFT, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
@@ -174,7 +174,7 @@ def draw_shared(
             elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
                 label = label_norm_before(flow, part, label)
             elif factor := name_scaling(flow, part):
-                label = f"{', '.join(letters.upper())} {factor}"
+                label = name_scaled(flow, part, letters, factor)
             extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
@@ -190,6 +190,13 @@ def draw_shared(
             tops |= dict.fromkeys(letters, last)
             row = start + len(parts)
     return row, tops
+
+
+def name_scaled(flow: Flow, part: Part, letters: str, factor: str) -> str:
+    """What a part is called that multiplies by one number what queries, keys or values are made of, or these."""
+    if leads_to_linear(flow, part.nodes[-1]):
+        return factor.replace("· ", "× ")
+    return f"{', '.join(letters.upper())} {factor}"
 
 
 def find_lone(part: Part, letters: str, sides: Sequence[Side], behind: Collection[str]) -> str:
