@@ -192,6 +192,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{'ONE HEAD' if is_head else 'CUT ANEW'} {letters}"
     if narrow and moves_heads(flow, part):
         return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
+    if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
+        return label_step(flow, part.nodes[-1])
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
