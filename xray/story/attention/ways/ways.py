@@ -134,8 +134,9 @@ def list_asking(flow: Flow, query: Side, key: Side, common: Collection[int]) -> 
     """The steps up to the one linear layer that makes queries and keys, and no values, where it is the last of both."""
     lasts = {max((node for node in side.nodes if is_linear(flow, node)), default=None) for side in (query, key)}
     (last,) = lasts if len(lasts) == 1 else (None,)
-    is_own = last is not None and last not in common
-    return frozenset(node for node in (query.nodes & key.nodes) - {*common} if is_own and node <= last)
+    if last is None or last in common:
+        return frozenset()
+    return frozenset(node for node in (query.nodes & key.nodes) - {*common} if node <= last)
 
 
 def trim(parts: list[Part]) -> list[Part]:
