@@ -132,8 +132,23 @@ class TwicePart(ScaledPart):
     by = 2.0
 
 
-@pytest.mark.parametrize(("part", "positions"), [(ScaledPart, "rotary"), (TwicePart, None)])
-def test_products_of_a_turn_may_be_multiplied_by_one_before_they_are_added_up(part, positions):
+class LengthenedPart(HalvesPart):
+    """Multiplies both products of a turn by one number for each place, and those of keys by 1 ÷ it (xPos)."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        by = 0.9 ** torch.arange(PLACES)[:, None].expand(PLACES, WIDTH // HEADS)
+        q, k = (
+            one * tables.cos() * scale + self.swap_halves(one) * tables.sin() * scale
+            for one, scale in ((q, by), (k, by**-1))
+        )
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+@pytest.mark.parametrize(("part", "positions"), [(ScaledPart, "rotary"), (TwicePart, None), (LengthenedPart, "rotary")])
+def test_products_of_a_turn_may_be_multiplied_by_one_or_by_their_place_before_they_are_added_up(part, positions):
     model = Stilled(1.0, 0.1)
     model.look = nn.ModuleList(part() for _ in range(2))
     whole = anatomy(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)))

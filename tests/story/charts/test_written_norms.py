@@ -11,6 +11,7 @@ from torch.nn import functional
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.recognition.norms import find_norm
+from xray.story.sheet.columns import read_columns
 
 EPSILON = 1e-6
 
@@ -262,3 +263,57 @@ def test_a_norm_of_a_product_of_rows_and_numbers_of_rows_is_no_more_than_a_norm(
         return x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt()
 
     assert "RMS NORM" in labels_of(Written(change), rows(8))
+
+
+class OneOfTwo(nn.Module):
+    """A layer whose norm, without numbers of its own, is scaled by learned ones, or by a condition (Transfusion)."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma, self.film = nn.Parameter(torch.zeros(8)), nn.Linear(3, 16)
+        self.asked, self.offered, self.out = nn.Linear(8, 16), nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def forward(self, x, time, is_timed):
+        normed = functional.layer_norm(x, (8,))
+        weighed = normed * (self.gamma + 1)
+        scale, shift = self.film(time).chunk(2, dim=-1)
+        read = torch.where(is_timed[..., None], normed * (scale + 1) + shift, weighed)
+        query, key = self.asked(read).reshape(*x.shape[:2], 2, 2, 4).permute(2, 0, 3, 1, 4).unbind(0)
+        seen = (query @ key.transpose(-1, -2) * 0.5).softmax(-1) @ self.offered(read).unflatten(-1, (2, 4)).transpose(
+            1, 2
+        )
+        return x + self.out(seen.transpose(1, 2).flatten(2))
+
+
+class OfTwo(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(OneOfTwo() for _ in range(3))
+
+    def forward(self, x, time, is_timed):
+        for layer in self.layers:
+            x = layer(x, time, is_timed)
+        return x
+
+
+@pytest.fixture(scope="module")
+def looking():
+    trace = xray.trace(OfTwo(), torch.rand(2, 5, 8), torch.rand(2, 5, 3), torch.rand(2, 5) > 0.5)
+    return read_columns(trace)[0].frames[0].panels[0].chart
+
+
+def test_a_norm_that_others_read_without_its_weights_does_not_hold_these(looking):
+    (norm,) = (node for node in looking.nodes if node.label == "LAYER NORM")
+    (choice,) = (node for node in looking.nodes if node.label == "ONE OR THE OTHER")
+    led = {edge.source for edge in looking.edges if edge.target == choice.key}
+
+    assert [step.op for step in norm.steps] == ["layer_norm"]
+    assert {looking.node(key).label for key in led} == {"LAYER NORM", "× WHAT IS MADE OF LEARNED NUMBERS"}
+
+
+def test_one_linear_layer_that_makes_queries_and_keys_is_drawn_once(looking):
+    labels = [node.label for node in looking.nodes]
+
+    assert labels.count("ONE LINEAR FOR Q, K") == 1
+    assert not {"LINEAR Q", "LINEAR K"}.intersection(labels)
+    assert {"LINEAR V", "HEADS Q", "HEADS K"} <= {*labels}

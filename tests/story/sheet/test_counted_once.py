@@ -9,8 +9,10 @@ from handwritten import Attention, Layer
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.counting import count_in
 from xray.story.sheet.shares import count_common, list_shares, tell_again
 
 WIDTH = 15
@@ -302,3 +304,39 @@ def test_parts_that_are_counted_with_what_stands_above_work_with_no_weights_of_t
     assert tell_again(3, 1, 4) == ", 1 counted above"
     assert tell_again(1, 0, 12) == ", weights of 1"
     assert not tell_again(4, 0, 4)
+
+
+class Offering(nn.Module):
+    """A block that makes rows to be kept, out of a norm, and what it gives, out of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.kept, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, before=None):
+        kept = self.kept(self.norm(x))
+        return self.out(kept if before is None else kept + before), kept
+
+
+class InPieces(nn.Module):
+    """A block that goes over two pieces, the second time with what it kept of the first (block-recurrent)."""
+
+    def __init__(self):
+        super().__init__()
+        self.block = Offering()
+
+    def forward(self, x):
+        first, second = x.chunk(2, dim=1)
+        made, kept = self.block(first)
+        return made, self.block(second, kept)[0]
+
+
+def test_parts_of_a_block_that_another_run_of_it_used_are_counted_with_it():
+    model = InPieces()
+    (forward,) = xray.trace(model, torch.rand(2, 6, WIDTH)).passes
+    flow = read_flow(forward)
+    runs = [place for place, step in enumerate(flow.steps) if step.path == "block"]
+    kept = {place for place, step in enumerate(flow.steps) if step.path in ("block.norm", "block.kept")}
+    nodes = kept.union(range(runs[1], flow.ends[runs[1]]))
+
+    assert sum(count_in(flow).paths([nodes]).values()) == sum(one.numel() for one in model.parameters())

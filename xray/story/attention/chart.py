@@ -57,6 +57,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     rows = order_rows(even_cuts(flow, [lane.parts for lane in lanes]))
     drawn = {flow.places[step.id]: node.key for node in nodes for step in node.steps}
     everywhere = dict(drawn)
+    again = [part for part in ways.shared[0][1:] if reads_entry(flow, part, found, drawn)]
+    feet += [key for key in dict.fromkeys(drawn[part.nodes[-1]] for part in again) if key not in feet]
     for lane, own_rows in zip(lanes, rows, strict=True):
         last = tops.get(lane.letter)
         owners = dict(drawn)

@@ -19,7 +19,7 @@ BROAD: Place = (0.5, 0.86)
 MIDDLE: Place = (0.5, 0.62)
 LEFT, CENTRE, RIGHT = (1 / 6, 0.315), (0.5, 0.315), (5 / 6, 0.315)
 LEFT_HALF, RIGHT_HALF = (0.25, 0.46), (0.75, 0.46)
-RIGHT_TWO = (2 / 3, 0.645)
+LEFT_TWO, RIGHT_TWO = (1 / 3, 0.645), (2 / 3, 0.645)
 Surface = Literal["own", "mask", "memory", "phase", "ghost", "condition"]
 """What a node is filled with: the colour of its tower, of a mask, of the tower it comes from, of its phase, of what
 stands beside the stream, or none."""

@@ -52,16 +52,24 @@ def is_from_beside(flow: Flow, place: int, row: int) -> bool:
 
 def is_modulated(flow: Flow, norm: Norm) -> bool:
     """Whether what a norm makes is multiplied by something that the data around it makes (DiT), or only moved by it."""
-    for reader in flow.readers.get(norm.end, ()):
+    end = past_factors(flow, norm.end)
+    for reader in flow.readers.get(end, ()):
         step = flow.steps[reader]
-        if len(step.inputs) != 2 or (step.op not in SCALINGS and not is_from_beside(flow, reader, norm.end)):
+        if len(step.inputs) != 2 or (step.op not in SCALINGS and not is_from_beside(flow, reader, end)):
             continue
         for record, maker in flow.given(reader):
-            is_beside = maker not in (None, norm.end) and len(record.shape) >= 2
-            if is_beside and comes_from_learned(flow, maker) and norm.end not in flow.behind(maker, most=MOST_BEHIND):
+            is_beside = maker not in (None, end) and len(record.shape) >= 2
+            if is_beside and comes_from_learned(flow, maker) and end not in flow.behind(maker, most=MOST_BEHIND):
                 # a gate that is worked out of what the norm makes scales nothing (A.X K2)
                 return comes_from_data(flow, maker)
     return False
+
+
+def past_factors(flow: Flow, place: int) -> int:
+    """The last of the steps behind one that do nothing but multiply it by one number each; itself if there are none."""
+    readers = flow.leaf_readers(place)
+    is_factor = len(readers) == 1 and flow.op(readers[0]) in SCALINGS and len(flow.steps[readers[0]].inputs) == 1
+    return past_factors(flow, readers[0]) if is_factor else place
 
 
 def comes_from_data(flow: Flow, maker: int | None) -> bool:

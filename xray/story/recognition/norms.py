@@ -109,6 +109,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             here = flow.makers[here][0]
             continue
         if nodes and not begun and is_without_weights(flow, here) and gives_weights(flow, nodes):
+            if any(reader not in nodes for reader in flow.leaf_readers(here)):
+                break  # others read it without these weights: they stand behind the norm (Transfusion)
             return Norm(place, tuple(sorted({*nodes, *weighing, here})), flow.makers[here][0], step.op not in RMS_NORMS)
         if step.op not in STRIPPED or not step.outputs:
             break

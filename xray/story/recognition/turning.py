@@ -56,7 +56,7 @@ def list_turned(flow: Flow, own: Collection[int]) -> list[int]:
     for node in own:
         if flow.op(node) in SUMS | {"sub", "sub_"}:
             makers = [past_one(flow, maker) for maker in flow.makers[node] if maker is not None and maker in own]
-            factors = [maker for maker in makers if is_table_product(flow, maker, own)]
+            factors = [maker for maker in past_scale(flow, makers, own) if is_table_product(flow, maker, own)]
             if len(factors) == 2 and any(moves_itself(flow, factor, own) for factor in factors):
                 found += factors
     return found
@@ -66,6 +66,18 @@ def past_one(flow: Flow, node: int) -> int:
     """The step before multiplications by 1 that end at a step."""
     before = flow.makers[node][0] if is_times_one(flow, node) and len(flow.makers[node]) == 1 else None
     return node if before is None else past_one(flow, before)
+
+
+def past_scale(flow: Flow, makers: Collection[int], own: Collection[int]) -> Collection[int]:
+    """What products with one and the same table scale, so that what is turned is scaled by its place (xPos); else them.
+
+    See "A Length-Extrapolatable Transformer", Sun et al. 2022, section 2.2.
+    """
+    ways = [flow.makers[maker] for maker in makers if is_table_product(flow, maker, own)]
+    rows = [one for way in ways for one in way if one is not None and one in own]
+    tables = {one for way in ways for one in way if one not in own}
+    is_scaled = len(ways) == len(rows) == len(makers) == 2 and len(tables) == 1
+    return rows if is_scaled and all(is_table_product(flow, one, own) for one in rows) else makers
 
 
 def list_products(flow: Flow, own: Collection[int]) -> list[int]:

@@ -306,12 +306,15 @@ class Count:
             yield sum(self.run_within(modules.values())) + min(max(0, self.own_params(place)), read)
 
     def paths(self, groups: Iterable[Collection[int]]) -> dict[str, int]:
-        """The parameters of several groups of steps by the path of the block that counts them; shared ones once."""
+        """The parameters of several groups of steps by the path of the block that counts them; shared ones once.
+
+        What a block holds that is counted is counted with it, be it read of another run of it, for rows that are kept.
+        """
         found: dict[str, int] = {}
         for nodes in groups:
             for place in self.blocks(nodes):
                 found.setdefault(self.key(place), self.params(place))
-        return found
+        return {path: n for path, n in found.items() if found.keys().isdisjoint(paths_above(path))}
 
     def key(self, place: int) -> str:
         """By what the parameters of a step are known: its path, and which one it is where a run of a block has several.

@@ -157,6 +157,7 @@ def plan_frames(
     frames = []
     beside, around = list_condition(towering), list_around_layers(flow, towering)
     around |= list_serving_several(flow, towering.layers, beside)
+    around |= list_before_layers(flow, towering.layers)
     around |= frozenset[int]().union(*(list_learned_for_many(flow, one) for one in (towering, *towers)))
     around |= frozenset[int]().union(*map(list_condition, towers)) - beside
     if towering.condition is not None and towering.tower.looked_at:  # no layer's own
@@ -314,6 +315,14 @@ def list_serving_several(flow: Flow, layers: Sequence[Layer], beside: frozenset[
     held = (beside.intersection({node for staging in layer for node in staging.nodes}) for layer in layers)
     times = Counter(node for nodes in held for node in flow.behind(*nodes, within=beside.__contains__))
     return frozenset(node for node, count in times.items() if count > 1)
+
+
+def list_before_layers(flow: Flow, layers: Sequence[Layer]) -> frozenset[int]:
+    """The steps before all layers that several of them read beside the stream, the first one's beside it as well."""
+    regions = [joint.region for layer in layers for staging in layer for joint in staging.joints]
+    inner = frozenset[int]().union(*(region.inner for region in regions))
+    beside = frozenset[int]().union(*(region.beside for region in regions)) - inner
+    return frozenset(node for node in list_serving_several(flow, layers, beside) if node < min(inner))
 
 
 def name_kind(node: Node) -> str:

@@ -68,7 +68,7 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
         if step.op in SUMS | PLACING and place not in scored:
             joint = read_joint(flow, place, found) if step.op in SUMS else read_put_back(flow, place)
             joint = joint or read_for_all_rows(flow, place, found, sites)
-            if joint is not None:
+            if joint is not None and not mixes_earlier(flow, joint):
                 before = [add for add in found if add in joint.region.inner and adds_to_another_row(flow, add, joint)]
                 found[place] = leave_out(flow, joint, before)
                 for add in before:
@@ -83,6 +83,23 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
         return stream is None or begun[stream] <= MOST_AT_ONE_POINT or own[stream] == 1
 
     return [joint for add, joint in found.items() if stands(add, joint.stream)]
+
+
+def mixes_earlier(flow: Flow, joint: Joint) -> bool:
+    """Whether a branch is one linear layer alone that mixes an earlier stream in, beside its own (Transfusion).
+
+    It stands between layers, and is none of these.
+    """
+    inner = [node for node in joint.region.inner if flow.is_leaf(node)]
+    linears = [node for node in inner if is_linear(flow, node)]
+    joins = {flow.carried_from(flow.makers[node][0]) for node in linears} if len(linears) == 1 else set()
+    join = joins.pop() if joins else None
+    is_alone = all(flow.op(node) in CARRYING or node in (*linears, join) for node in inner)
+    if join is None or flow.op(join) not in SIDE_BY_SIDE or not is_alone:
+        return False
+    others = [maker for maker in flow.makers[join] if strip_plain(flow, maker) != joint.stream]
+    shapes = {record.shape for record in flow.steps[join].inputs}
+    return len(others) == 1 and len(shapes) == 1 and (others[0] is None or others[0] < (joint.stream or 0))
 
 
 def is_looked_up(flow: Flow, stream: int | None) -> bool:

@@ -192,11 +192,15 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{'ONE HEAD' if is_head else 'CUT ANEW'} {letters}"
     if narrow and moves_heads(flow, part):
         return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
+    if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
+        return label_step(flow, part.nodes[-1])
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         done = {flow.op(node) for node in part.nodes}
         told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
         joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
-        return ADDED_UP if joins or told == "SHIFT" else f"{told or 'CHANGE'} {letters}"
+        if joins or told == "SHIFT":
+            return ADDED_UP
+        return told if told and leads_to_linear(flow, part.nodes[-1]) else f"{told or 'CHANGE'} {letters}"
     if part.kind == "norm":
         where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
         return f"NORM {where}{letters}"

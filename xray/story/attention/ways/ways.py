@@ -18,10 +18,10 @@ from xray.story.attention.ways.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.attention.ways.part_names import ONE_LINEAR, label_part, name_part, narrows
+from xray.story.attention.ways.part_names import ONE_LINEAR, label_part, leads_to_linear, name_part, narrows
 from xray.story.body.stages import Branching
 from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
-from xray.story.charts.chart import CENTRE, LEFT, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
+from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block
 from xray.story.charts.norms_apart import CUT_ANEW
 from xray.story.experts.chosen_heads import count_chosen_in
@@ -51,7 +51,7 @@ class Lanes:
 
     sides: tuple[Side, Side, Side]
     own: tuple[Lane, ...]
-    shared: tuple[list[Part], list[Part]]
+    shared: tuple[list[Part], list[Part], list[Part]]
     turn: Part | None
 
 
@@ -101,10 +101,10 @@ def is_brought(node: Node, lanes: tuple[Lane, ...]) -> bool:
 
 def read_lanes(
     flow: Flow, sides: tuple[Side, Side, Side]
-) -> tuple[tuple[Lane, ...], tuple[list[Part], list[Part]], Part | None]:
-    """The three lanes with the parts that are theirs alone; the parts that all share, those that keys and values share.
+) -> tuple[tuple[Lane, ...], tuple[list[Part], list[Part], list[Part]], Part | None]:
+    """The three lanes with the parts that are theirs alone; the parts that all share, and those that two of them do.
 
-    Last the turn of the keys, if there is one.
+    These are keys and values, or queries and keys. Last the turn of the keys, if there is one.
     """
     query, key, value = sides
     common = query.nodes & key.nodes & value.nodes
@@ -113,10 +113,12 @@ def read_lanes(
     both = cut_way(flow, pair, None) if any(flow.op(node) not in CARRYING | DROPOUTS for node in pair) else []
     if not both:
         pair = frozenset()
+    asking = frozenset() if pair else list_asking(flow, query, key, common)
+    shared = {"q": common | asking, "k": common | pair | asking, "v": common | pair}
     lanes = []
     turn = None
     for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
-        parts = lay_out(flow, cut_way(flow, side.nodes - common - (pair if letter != "q" else frozenset()), side.end))
+        parts = lay_out(flow, cut_way(flow, side.nodes - shared[letter], side.end))
         if letter == "k":
             parts, turn = take_turn(flow, parts, side.nodes)
         if side.earlier is not None:
@@ -125,7 +127,16 @@ def read_lanes(
     cuts_apart = any(part.kind == "heads" for lane in lanes for part in lane.parts)
     if cuts_apart and any(node in common for node in query.projections):
         all_three = trim(all_three)
-    return tuple(lanes), (all_three, trim(both)), turn
+    return tuple(lanes), (all_three, trim(both), cut_way(flow, asking, None)), turn
+
+
+def list_asking(flow: Flow, query: Side, key: Side, common: Collection[int]) -> frozenset[int]:
+    """The steps up to the one linear layer that makes queries and keys, and no values, where it is the last of both."""
+    lasts = {max((node for node in side.nodes if is_linear(flow, node)), default=None) for side in (query, key)}
+    (last,) = lasts if len(lasts) == 1 else (None,)
+    if last is None or last in common:
+        return frozenset()
+    return frozenset(node for node in (query.nodes & key.nodes) - {*common} if node <= last)
 
 
 def trim(parts: list[Part]) -> list[Part]:
@@ -151,17 +162,21 @@ def draw_shared(
     """
     tops: dict[str, str] = {}
     row, sides = 0, ways.sides
-    all_three, both = ways.shared
+    all_three, both, asking = ways.shared
     common = {node for part in all_three for node in part.nodes}
     own = {lane.letter for lane in ways.own if any(part.kind == "linear" for part in lane.parts)}
-    for parts, letters, place, is_own in ((all_three, "qkv", WHOLE, True), (both, "kv", RIGHT_TWO, sides[1].is_own)):
+    for parts, letters, place, is_own in (
+        (all_three, "qkv", WHOLE, True),
+        (both, "kv", RIGHT_TWO, sides[1].is_own),
+        (asking, "qk", LEFT_TWO, True),
+    ):
         last: str | None = None
-        start = row if letters == "kv" else 0
+        start = row if len(letters) == 2 else 0
         behind = own | set("kv" if letters == "qkv" and any(part.kind == "linear" for part in both) else "")
         cuts = [part for part in parts if branch.window and cuts_windows(flow, part, branch.window)]
         for number, part in enumerate(parts):
             key = name_part(flow, part, letters)
-            is_waist = any(is_narrowed(flow, side) for side in sides[3 - len(letters) :])
+            is_waist = any(is_narrowed(flow, side) for side, one in zip(sides, "qkv", strict=True) if one in letters)
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
             if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
                 label = f"CUT INTO WINDOWS OF {branch.window}"
@@ -174,12 +189,12 @@ def draw_shared(
             elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
                 label = label_norm_before(flow, part, label)
             elif factor := name_scaling(flow, part):
-                label = f"{', '.join(letters.upper())} {factor}"
+                label = name_scaled(flow, part, letters, factor)
             extra = describe_params(flow, *part.nodes)
             nodes.append(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
             )
-            if last is None and letters == "kv" and reads_any(flow, part, common):
+            if last is None and len(letters) == 2 and reads_any(flow, part, common):
                 last = tops["k"]
             if last is None:
                 (feet if is_own else memory).append(key)
@@ -190,6 +205,13 @@ def draw_shared(
             tops |= dict.fromkeys(letters, last)
             row = start + len(parts)
     return row, tops
+
+
+def name_scaled(flow: Flow, part: Part, letters: str, factor: str) -> str:
+    """What a part is called that multiplies by one number what queries, keys or values are made of, or these."""
+    if leads_to_linear(flow, part.nodes[-1]):
+        return factor.replace("· ", "× ")
+    return f"{', '.join(letters.upper())} {factor}"
 
 
 def find_lone(part: Part, letters: str, sides: Sequence[Side], behind: Collection[str]) -> str:
