@@ -174,6 +174,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         if all(flow.op(node) in FINDINGS for node in beside):
             return f"{name_convolutions(flow, part)} {letters}"
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
+        if not adds and not mixes and ends_with_own_sum(flow, part):
+            return f"ADDED TO {letters}"
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
     if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
@@ -237,6 +239,13 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
         return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def ends_with_own_sum(flow: Flow, part: Part) -> bool:
+    """Whether a part ends with a sum of the rows as they came in, and what it made: a table's, gated (nanochat)."""
+    end = max(part.nodes)
+    came_in = [flow.carried_from(maker) not in part.nodes for maker in flow.makers[end]]
+    return flow.op(end) in SUMS and sorted(came_in) == [False, True]
 
 
 def name_convolutions(flow: Flow, part: Part) -> str:
