@@ -29,6 +29,7 @@ from xray.story.branches.rows import count_of_before, label_of_before, rolls_pla
 from xray.story.branches.scored.caps import name_bend
 from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.steps.operation_labels import label_step
+from xray.story.exits.handed_rows import find_row
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_held, name_worked_out
@@ -336,9 +337,13 @@ def label_rows(flow: Flow, part: Part) -> str:
 
     Rows of which it only takes an axis of 1 off lay there as they are (Funnel's, which were pooled).
     """
-    before, after = flow.steps[part.nodes[0]].inputs[0].shape, part.record.shape
+    given = flow.steps[part.nodes[0]].inputs[0]
+    before, after = given.shape, part.record.shape
     if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
         return "AN AXIS OF 1 TAKEN OFF"
+    told = {"0": "THE FIRST ROW FOR", "-1": "THE LAST ROW FOR"}.get(find_row(flow, part.nodes[-1]), "")
+    if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",):
+        return told
     taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
     return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT FOR"
 
