@@ -91,3 +91,29 @@ def test_channels_of_maps_that_look_at_each_other_are_told_so(are_last):
     found = {branch for tower in xray.anatomy(trace).towers for branch in tower.branches}
     assert found == {ChannelAttention(GROUPS, WIDTH // GROUPS)}
     assert not any("Every place looks" in text or "√d_k" in text or "width of one head" in text for text in texts)
+
+
+class Tempered(nn.Module):
+    """Channels that look at each other by scores times a learned number for each head, of which there may be one."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.norm, self.ask, self.back = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.heads, self.temperature = heads, nn.Parameter(torch.ones(heads, 1, 1))
+
+    def forward(self, x):
+        rows = self.ask(self.norm(x)).unflatten(-1, (3, self.heads, WIDTH // self.heads))
+        query, key, value = rows.permute(2, 0, 3, 4, 1).unbind(0)
+        found = (query @ key.mT * self.temperature).softmax(dim=-1) @ value
+        return x + self.back(found.permute(0, 3, 1, 2).flatten(2))
+
+
+def test_one_learned_number_is_no_other_box_than_several():
+    torch.manual_seed(0)
+    layers = [part for heads in (GROUPS, GROUPS, 1) for part in (Tempered(heads), Thinks())]
+    model = nn.Sequential(nn.Embedding(31, WIDTH), *layers)
+    texts = read_texts(xray.trace(model, torch.arange(2 * PLACES).view(2, PLACES)))
+
+    assert any("× LEARNED NUMBERS" in text for text in texts)
+    assert any("CHANNEL ATTENTION" in text and "boxes as at 2" in text for text in texts)
+    assert not any(" without " in text for text in texts)

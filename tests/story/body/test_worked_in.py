@@ -8,6 +8,8 @@ from torch import nn
 import xray
 from xray.story.body.reading import read_pass
 
+PAIR = 11
+
 
 class Looking(nn.Module):
     """Few rows look at many, go on, and are looked at by the scores that they had (LookViT)."""
@@ -92,3 +94,57 @@ def test_two_images_that_go_through_the_same_layers_are_no_branches_of_one(are_a
     (forward,) = xray.trace(Matching(are_apart=are_apart).eval(), torch.rand(2, 3, 16, 16)).passes
 
     assert bool(read_pass(forward).towers) != are_apart
+
+
+class Mixed(nn.Module):
+    """Rows look at themselves by scores that a table of pairs is added to; the table gets what pairs of rows give."""
+
+    def __init__(self, *, worked_in):
+        super().__init__()
+        self.norm, self.bias, self.worked_in = nn.LayerNorm(PAIR), nn.Linear(PAIR, 1, bias=False), worked_in
+        self.normed, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.think, self.one, self.other = FeedForwardPart(), nn.Linear(WIDTH, 2), nn.Linear(WIDTH, 2)
+        self.outer, self.pairs = nn.Linear(4, PAIR), nn.ModuleList(ThinkOfPairs() for _ in range(3))
+
+    def forward(self, rows, pairs):
+        q, k, v = self.qkv(self.normed(rows)).chunk(3, -1)
+        scores = q @ k.mT * WIDTH**-0.5 + self.bias(self.norm(pairs)).squeeze(-1)
+        rows = self.think(rows + self.out(scores.softmax(-1) @ v))
+        if self.worked_in:
+            outer = torch.einsum("bic,bjd->bijcd", self.one(rows), self.other(rows))
+            pairs = pairs + self.outer(outer.flatten(-2))
+        for part in self.pairs:
+            pairs = part(pairs)
+        return rows, pairs
+
+
+class ThinkOfPairs(nn.Module):
+    """A feed-forward of each pair."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.down = nn.LayerNorm(PAIR), nn.Linear(PAIR, 31), nn.Linear(31, PAIR)
+
+    def forward(self, pairs):
+        return pairs + self.down(self.up(self.norm(pairs)).relu())
+
+
+class Evoformer(nn.Module):
+    """Blocks of two streams, each worked into the other; or the pairs alone go into the rows."""
+
+    def __init__(self, *, worked_in):
+        super().__init__()
+        self.blocks = nn.ModuleList(Mixed(worked_in=worked_in) for _ in range(3))
+
+    def forward(self, rows, pairs):
+        for block in self.blocks:
+            rows, pairs = block(rows, pairs)
+        return rows, pairs
+
+
+@pytest.mark.parametrize("worked_in", [True, False])
+def test_two_streams_that_every_block_works_into_one_another_are_no_towers(worked_in):
+    given = torch.rand(BATCH, 5, WIDTH), torch.rand(BATCH, 5, 5, PAIR)
+    (forward,) = xray.trace(Evoformer(worked_in=worked_in).eval(), *given).passes
+
+    assert bool(read_pass(forward).towers) != worked_in

@@ -196,3 +196,29 @@ def test_heads_of_keys_that_are_laid_on_their_side_say_so():
     assert named["HEADS KT"].record.shape == (2, HEADS, D_K, PLACES)
     assert {"HEADS Q", "HEADS V"} <= set(named)
     assert "HEADS K" not in named
+
+
+class Tabled(nn.Module):
+    """Rows of a table, each times a gate that a linear layer makes, are added to the values (nanochat)."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.gate, self.table = nn.Linear(WIDTH, HEADS), nn.Embedding(7, WIDTH)
+
+    def forward(self, x):
+        ids = torch.arange(PLACES).remainder(7).expand(2, -1)
+        query, key, value, rows = (
+            one.unflatten(-1, (HEADS, -1)) for one in (*(made(x) for made in self.linear[:3]), self.table(ids))
+        )
+        value = value + 3 * self.gate(x).sigmoid().unsqueeze(-1) * rows
+        query, key, value = (one.transpose(1, 2) for one in (query, key, value))
+        found = (query @ key.mT / query.shape[-1] ** 0.5).softmax(-1) @ value
+        return x + self.linear[3](found.transpose(1, 2).flatten(2))
+
+
+def test_what_a_linear_layer_only_gates_is_added_and_does_not_stand_beside():
+    _, named = lay_out(Tabled)
+
+    assert "ADDED TO V" in named
+    assert "LINEAR BESIDE V" not in named

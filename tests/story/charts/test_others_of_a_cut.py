@@ -63,3 +63,26 @@ def test_what_meets_one_part_of_a_cut_is_led_out_of_the_box_that_moves_that_part
 
     found = {chart.node(edge.source).label for edge in chart.edges if edge.target == bias.key}
     assert found == {"SCORES Q·K^T ÷ √d_k", led}
+
+
+class OfOne(nn.Module):
+    """One row of a sequence alone makes a query, which leaves its axis: a class token's (CaiT)."""
+
+    def __init__(self, *, row):
+        super().__init__()
+        self.row = row
+        self.query, self.key, self.value = (nn.Linear(WIDTH, HEADS * D_K) for _ in range(3))
+        self.end = nn.Linear(HEADS * D_K, WIDTH)
+
+    def forward(self, x):
+        query = self.query(x[:, self.row]).unsqueeze(1)
+        query, key, value = (
+            one.unflatten(-1, (HEADS, D_K)).transpose(1, 2) for one in (query, self.key(x), self.value(x))
+        )
+        seen = scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
+        return self.end(seen).expand_as(x)
+
+
+@pytest.mark.parametrize(("row", "label"), [(0, "THE FIRST ROW FOR Q"), (-1, "THE LAST ROW FOR Q")])
+def test_a_row_that_alone_makes_queries_is_told_by_its_place(row, label):
+    assert label in {node.label for node in chart_of(lambda: OfOne(row=row)).nodes}

@@ -1,13 +1,15 @@
 """The towers of one pass."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations, pairwise
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
-from xray.ir.flow.operation_kinds import FINDINGS
+from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention
@@ -29,6 +31,9 @@ from xray.story.streams.taps import leaves_last, list_taps
 
 FEWEST_PIECES, FEWEST_SMALL, MOST_OF_A_PIECE = 4, 6, 2
 """So many towers that are alike, each with the keys of another one beside its own, are no towers."""
+
+IN_A_LIST = re.compile(r"\.\d+(?=\.)")
+"""What the path of a block has for its place in a list."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
     is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
-    is_unread = is_unread or any(add_up_apart(flow, one) for one in towers)
+    is_unread = is_unread or any(add_up_apart(flow, one) or holds_sums_alike(flow, one, towers) for one in towers)
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
@@ -214,6 +219,28 @@ def add_up_apart(flow: Flow, one: Towering) -> bool:
     """
     pairs = ((first.add, second.add) for staging in one.stagings for first, second in pairwise(staging.joints))
     return any(first not in flow.behind(second, within=first.__le__) for first, second in pairs)
+
+
+def holds_sums_alike(flow: Flow, one: Towering, towers: Sequence[Towering]) -> bool:
+    """Whether a sublayer holds sums that stand in another block where a list has those of another tower.
+
+    So do two streams of which each is worked into the other in every block: what one of them is in the last block is a
+    tower, and what it is in all others is in the sublayers of the other stream (the Evoformer's rows and pairs).
+    """
+    theirs = {name_in_lists(flow, add) for other in towers if other is not one for add in other.sums}
+    taken = frozenset[int]().union(*(other.sums for other in towers))
+    inside = ({*filter(partial(adds_up, flow), joint.region.inner)} - taken for joint in list_joints(one))
+    return any([name_in_lists(flow, add) in theirs for add in held].count(True) > 1 for held in inside)
+
+
+def name_in_lists(flow: Flow, node: int) -> str:
+    """The name of a step without the numbers of blocks in lists: that of alike steps of other blocks too."""
+    return IN_A_LIST.sub(".", flow.steps[node].id)
+
+
+def adds_up(flow: Flow, node: int) -> bool:
+    """Whether a step is a sum, and no block that holds others."""
+    return flow.op(node) in SUMS and flow.is_leaf(node)
 
 
 def outline(tower: Tower) -> tuple[tuple[int, tuple[str, ...]], ...]:

@@ -3,10 +3,11 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SCALINGS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Unknown
 from xray.story.body.stages import Staging
@@ -15,6 +16,7 @@ from xray.story.body.widths import list_works
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.stage_names import name_stage
 from xray.story.compare.marks import Mark
+from xray.story.passages.learned_steps import LEARNED
 from xray.story.sentences.of_parts import BOXES_AS_AT, WITHOUT
 from xray.story.wording import join_words
 
@@ -29,6 +31,7 @@ LAID_OUT = "LAID OUT IN "
 """How the name of a box begins that puts the same rows in lines of a map, or back: of some maps it is a step alone."""
 ROLLING = ("PLACES ROLLED", "ROLLED BACK")
 """Boxes that are missing together where places are not rolled."""
+TIMES_LEARNED = f"× {LEARNED}"
 UNKNOWN_NORM = ", NORM UNKNOWN"
 MOST_MISSING = 2
 """So many kinds of boxes may be missing of a stage that is told to be like another one."""
@@ -40,7 +43,8 @@ class Boxes:
 
     `ways` are the boxes between which arrows go, by their place among them. `kind` is its name without windows,
     rolled or not: these are boxes of their own. It ends with `UNKNOWN_NORM` where it is not told where a norm stands.
-    `works` are the operations of a stage of which boxes need not tell all.
+    `works` are the operations of a stage of which boxes need not tell all. `ops` are all of them, in order, be they in
+    a box or not, with those that multiply by learned numbers, or by one alone.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Boxes:
     ways: frozenset[tuple[int, int]]
     said: tuple[tuple[str, str, tuple[str, ...]], ...]
     works: frozenset[tuple[str, int]]
+    ops: tuple[str, ...] = field(default=(), compare=False)
 
 
 class StandIns:
@@ -123,7 +128,14 @@ def describe_boxes(flow: Flow, staging: Staging, chart: Chart) -> Boxes:
         ways,
         said,
         name_works(flow, staging),
+        tuple(name_operation(flow, node) for node in list_own(staging)),
     )
+
+
+def name_operation(flow: Flow, node: int) -> str:
+    """What a step does, with whether it multiplies by learned numbers, however many these are."""
+    is_learned = flow.op(node) in SCALINGS and any(one.role == "parameter" for one in flow.steps[node].inputs)
+    return f"{flow.op(node)} {LEARNED}" if is_learned else flow.op(node)
 
 
 def name_works(flow: Flow, staging: Staging) -> frozenset[tuple[str, int]]:
@@ -145,10 +157,18 @@ def read_label(node: Node) -> str:
 
 
 def tell_like(own: Boxes, stations: Mapping[Boxes, int]) -> str:
-    """At which station boxes stand that are the same, or but one or two more; "" where none are."""
+    """At which station boxes stand that are the same, or but one or two more; "" where none are.
+
+    One learned number has no box of its own, and is no other box than several (Restormer, where it has one head).
+    """
     if own in stations:
         return BOXES_AS_AT.format(station=stations[own])
     more = {station: list_more(own, other) for other, station in stations.items() if other.kind == own.kind}
+    in_number = [
+        at for other, at in stations.items() if other.ops == own.ops and {*more.get(at, ())} == {TIMES_LEARNED}
+    ]
+    if in_number:
+        return BOXES_AS_AT.format(station=in_number[0])
     kept = {said[0] for said in own.said}
     missing = {station: name_kinds(labels) for station, labels in more.items() if kept.isdisjoint(labels)}
     near = {station: labels for station, labels in missing.items() if 0 < len(labels) <= MOST_MISSING}

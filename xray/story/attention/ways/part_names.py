@@ -29,6 +29,7 @@ from xray.story.branches.rows import count_of_before, label_of_before, rolls_pla
 from xray.story.branches.scored.caps import name_bend
 from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.steps.operation_labels import label_step
+from xray.story.exits.handed_rows import find_row
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_held, name_worked_out
@@ -174,6 +175,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         if all(flow.op(node) in FINDINGS for node in beside):
             return f"{name_convolutions(flow, part)} {letters}"
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
+        if not adds and not mixes and ends_with_own_sum(flow, part):
+            return f"ADDED TO {letters}"
         return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
     if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
@@ -241,6 +244,13 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
         return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
     return f"{words.get(part.kind, part.kind.upper())} {letters}"
+
+
+def ends_with_own_sum(flow: Flow, part: Part) -> bool:
+    """Whether a part ends with a sum of the rows as they came in, and what it made: a table's, gated (nanochat)."""
+    end = max(part.nodes)
+    came_in = [flow.carried_from(maker) not in part.nodes for maker in flow.makers[end]]
+    return flow.op(end) in SUMS and sorted(came_in) == [False, True]
 
 
 def name_convolutions(flow: Flow, part: Part) -> str:
@@ -331,9 +341,13 @@ def label_rows(flow: Flow, part: Part) -> str:
 
     Rows of which it only takes an axis of 1 off lay there as they are (Funnel's, which were pooled).
     """
-    before, after = flow.steps[part.nodes[0]].inputs[0].shape, part.record.shape
+    given = flow.steps[part.nodes[0]].inputs[0]
+    before, after = given.shape, part.record.shape
     if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
         return "AN AXIS OF 1 TAKEN OFF"
+    told = {"0": "THE FIRST ROW FOR", "-1": "THE LAST ROW FOR"}.get(find_row(flow, part.nodes[-1]), "")
+    if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",):
+        return told
     taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
     return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT FOR"
 
