@@ -96,11 +96,12 @@ def test_waves_of_a_time_that_is_drawn_by_chance_are_led_from_it(given):
     assert arrows & by_chance == (set() if given else by_chance)
 
 
-class Shared(Flowing):
+class Shared(Layered):
     """Shares of rows and of noise, picked from a table by a time that is drawn by chance, and spread by zeros (MAR)."""
 
     def __init__(self):
         super().__init__()
+        self.lead = nn.Linear(OTHER, WIDTH)
         self.register_buffer("shares", torch.rand(50))
 
     def pick(self, times, rows):
