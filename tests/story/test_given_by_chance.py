@@ -94,3 +94,26 @@ def test_waves_of_a_time_that_is_drawn_by_chance_are_led_from_it(given):
 
     by_chance = {("DRAWN BY CHANCE", "SIN"), ("DRAWN BY CHANCE", "COS")}
     assert arrows & by_chance == (set() if given else by_chance)
+
+
+class Shared(Layered):
+    """Shares of rows and of noise, picked from a table by a time that is drawn by chance, and spread by zeros (MAR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(OTHER, WIDTH)
+        self.register_buffer("shares", torch.rand(50))
+
+    def pick(self, times, rows):
+        return self.shares[times].float()[..., None, None] + torch.zeros(rows.shape)
+
+    def enter(self, rows):
+        times = torch.randint(0, 50, (rows.shape[0],))
+        return self.lead(self.pick(times, rows) * rows + self.pick(times, rows) * torch.randn_like(rows))
+
+
+def test_what_a_time_drawn_by_chance_picks_from_a_table_is_no_noise():
+    labels = [node.label for node in read(Shared, torch.rand(2, 7, OTHER)).entrance.nodes]
+
+    assert "MULTIPLIED" in labels
+    assert not any("NOISE" in label for label in labels)

@@ -263,3 +263,32 @@ def test_columns_with_a_row_for_each_sequence_and_a_table_each_are_no_words(apar
     assert (tower.vocab, tower.reads == "ids") == (vocab, not apart)
     (column,) = read_columns(trace)
     assert ("TOKEN IDS" in [node.label for node in column.entrance.nodes]) != apart
+
+
+class Table(nn.Module):
+    """A table of its own module, in which a function looks rows up."""
+
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(rows, WIDTH))
+
+    def forward(self, ids):
+        return functional.embedding(ids, self.rows)[:, None]
+
+
+class Fields(nn.Module):
+    """Each number of a record is looked up in a table of its own (tsai's TabTransformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.tables = nn.ModuleList(Table(rows) for rows in (4, 6, 3))
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids):
+        return self.layers(torch.cat([table(ids[:, place]) for place, table in enumerate(self.tables)], 1))
+
+
+def test_fields_that_functions_look_up_in_tables_of_their_own_are_no_words():
+    tower = anatomy(xray.trace(Fields().eval(), torch.zeros(2, 3, dtype=torch.long))).towers[0]
+
+    assert (tower.reads, tower.vocab) == (None, None)

@@ -8,6 +8,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.attentions import Attention as Looking
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
@@ -85,3 +86,26 @@ def test_nothing_of_it_is_told_where_it_is_not_one_thing_or_made_of_nothing(make
 
     assert not any(tower.looked_at for tower in xray.anatomy(trace).towers)
     assert "LOOKED AT" not in words_of(compose_poster(trace, text_width))
+
+
+class OfOneSeries(nn.Module):
+    """Pieces of a series look at the whole of each of its numbers, which another layer leads in (TimeXer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.pieces, self.wholes = nn.Linear(4 * 3, WIDTH), nn.Linear(PLACES * 4, WIDTH)
+        self.looks = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+
+    def forward(self, series):
+        series = series - series.mean(1, keepdim=True)
+        x, others = self.pieces(series.reshape(-1, PLACES, 12)), self.wholes(series.transpose(1, 2))
+        for look in self.looks:
+            x = look(x, others)
+        return x
+
+
+def test_what_is_led_in_beside_a_stream_of_the_same_numbers_is_none_of_its_own():
+    tower = xray.anatomy(record(OfOneSeries, torch.rand(2, PLACES * 4, 3))).towers[0]
+
+    assert {branch.source for branch in tower.branches if isinstance(branch, Looking)} == {None}
+    assert not any(branch.longer_keys for branch in tower.branches if isinstance(branch, Looking))

@@ -1,10 +1,13 @@
 """Heads that all meet one key are those that queries were cut into, by an einsum's letters (DeepSeek's own code)."""
 
 import torch
+from printed import words_of
 from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sentences.where import attentions
 
 BATCH, PLACES, WIDTH, HEADS, NARROW = 2, 5, 12, 3, 7
@@ -30,4 +33,32 @@ def test_heads_over_one_key_are_those_of_the_queries():
     model = nn.Sequential(*(Absorbed() for _ in range(2)))
     looking = attentions(anatomy(xray.trace(model, torch.rand(BATCH, PLACES, WIDTH))))
 
-    assert {one.heads for one in looking} == {HEADS}
+    assert {(one.heads, one.d_k) for one in looking} == {(HEADS, None)}
+
+
+class InTwoParts(Absorbed):
+    """Another part of queries and keys meets by a product of its own, which is added (DeepSeek's own code)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query = nn.Linear(WIDTH, 2 * WIDTH)
+        self.offer = nn.Linear(WIDTH, NARROW + WIDTH // HEADS)
+
+    def forward(self, x):
+        kept, other = self.offer(x).split((NARROW, WIDTH // HEADS), -1)
+        asking, others = self.query(x).unflatten(-1, (HEADS, -1)).chunk(2, -1)
+        query = torch.einsum("bshd,hdc->bshc", asking, self.ups[0])
+        scores = torch.einsum("bshc,btc->bsht", query, kept) + torch.einsum("bshr,btr->bsht", others, other)
+        found = torch.einsum("bsht,btc->bshc", scores.softmax(-1), kept)
+        return x + self.back(torch.einsum("bshc,hdc->bshd", found, self.ups[1]).flatten(2))
+
+
+def test_what_other_parts_of_queries_and_keys_meet_for_is_no_bias():
+    model = nn.Sequential(*(InTwoParts() for _ in range(2)))
+    words = words_of(compose_poster(xray.trace(model, torch.rand(BATCH, PLACES, WIDTH)), text_width))
+
+    assert "+ SCORES OF OTHER PARTS" in words
+    assert "softmax( Q·KT + scores of other parts )" in words
+    assert "+ A BIAS" not in words
+    assert f"LINEAR IN {HEADS} GROUPS" in words
+    assert "LINEAR O" not in words

@@ -99,6 +99,7 @@ def draw_end(
         own = [] if gathered is None else [maker for maker in flow.makers[gathered] if maker is not None]
         name_of_all = "LINEAR O" if gathered is None else "CHOSEN EXPERTS' LINEAR O"
         added = list_added_row(flow, made)
+        name_of_all = name_groups_of_heads(flow, site, end) if gathered is None else name_of_all
         name_of_all = f"{'CLAMP + ' * bool(clamped)}{name_of_all}{' + A BIAS' * bool(added)}"
         steps = steps_at(flow, *dict.fromkeys((*bias, *added, made, *own, *clamped)))
         extra = describe_params(flow, *(own or [site.output]), *added, *bias)
@@ -332,6 +333,17 @@ def name_linear(flow: Flow, part: Part) -> str:
     product = next(iter(linears), None)
     weights = () if product is None or flow.op(product) != "bmm" else flow.steps[product].inputs[-1].shape
     return f"LINEAR IN {weights[0]} GROUPS" if len(weights) == 3 and weights[0] > 1 else "LINEAR"
+
+
+def name_groups_of_heads(flow: Flow, site: Site, end: int) -> str:
+    """What the first linear layer behind the heads is called: none of all of them where another one is behind it.
+
+    So values of each head are made of what all look up, by weights of its own (DeepSeek's own code).
+    """
+    weights = [one.shape for one in flow.steps[site.output].inputs] if site.output is not None else []
+    tail = find_region(flow, site.output, end) if flow.op(site.output or 0) == "einsum" else None
+    is_last = tail is None or not any(is_linear(flow, node) for node in tail.inner)
+    return "LINEAR O" if is_last or len(weights[-1]) < 3 else f"LINEAR IN {weights[-1][0]} GROUPS"
 
 
 def takes_in(flow: Flow, part: Part, way: Region) -> bool:

@@ -30,6 +30,7 @@ from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.shares import draw_mixed, mix_node
 from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
 from xray.story.branches.attention import has_sinks_inside
+from xray.story.branches.scored.biases import is_of_other_parts
 from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
@@ -55,6 +56,7 @@ KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
+OTHER_PARTS = "+ SCORES OF OTHER PARTS"
 OTHER_SCORES = {
     None: "+ SCORES OF ANOTHER ATTENTION",
     "before": "+ SCORES OF THE ATTENTION BEFORE",
@@ -304,6 +306,8 @@ def score_node(
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES[branch.earlier_scores] if others else label
+    if label == "+ A BIAS" and part.operand is not None and is_of_other_parts(flow, site, part.operand.maker):
+        label = OTHER_PARTS
     told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
     many = count_readers(flow, made)
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []

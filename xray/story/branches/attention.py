@@ -7,6 +7,7 @@ from typing import Literal
 from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SHAPING
+from xray.ir.flow.projections import is_product
 from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
@@ -317,19 +318,25 @@ def name_kernel(flow: Flow, site: Site) -> str | None:
 def name_source(
     flow: Flow, site: Site, sides: tuple[Side, Side, Side], region: Region, towers: Mapping[int, str]
 ) -> str | None:
-    """Whether keys and values come from the stream itself, or from which tower's end."""
+    """Whether keys and values come from the stream itself, be it pooled since, or from which tower's end.
+
+    What linear layers make beside the stream, of numbers that it was made of too, is none of its own (TimeXer).
+    """
     query, key, value = sides
     if key.is_own and value.is_own:
         return ANOTHER_ROW if looks_at_another_row(flow, query, key, value, region) else "self"
     other = value if key.is_own else key
-    seen: set[int] = set()
-    for place in flow.behind(*(() if key.is_own else (site.key.origin,)), *other.nodes, most=FAR):
+    starts = (*(() if key.is_own else (site.key.origin,)), *other.nodes)
+    for place in flow.behind(*starts, most=FAR):
         if place in towers:
             return FORMER_ROWS if towers[place] == "self" and is_made_anew(flow, region.start, place) else towers[place]
-        seen.add(place)
     if key.is_own:
         return None
-    is_pooled = not seen.isdisjoint(flow.behind(region.start, most=NEAR))  # what comes from there is the stream itself
+    rows = flow.behind(*starts, most=FAR, ends=lambda here: here not in other.nodes and is_linear(flow, here))
+    stream = flow.behind(
+        region.start, most=NEAR, ends=lambda here: is_product(flow, here) and not is_linear(flow, here)
+    )
+    is_pooled = not {*stream}.isdisjoint(rows)
     return "self" if site.kind == "self" or is_pooled else None
 
 

@@ -24,8 +24,14 @@ def is_weighed_last(flow: Flow, site: Site) -> bool:
 
 
 def count_d_k(flow: Flow, site: Site) -> int | None:
-    """How many numbers of a query meet as many of a key: those of the axis that the product sums over."""
+    """How many numbers of a query meet as many of a key: those of the axis that the product sums over.
+
+    None where all heads meet one key of more or fewer numbers than a head has (DeepSeek's own latent ones).
+    """
     query, key = site.query.end.shape, site.key.end.shape
+    cut = find_cut_over_one_key(flow, site)
+    if cut is not None and cut[1] != query[-1]:
+        return None
     if flow.op(site.scores) != "einsum":
         return query[-2 if has_keys_first(flow, site) else -1]
     summed = find_summed(flow, site)
@@ -63,9 +69,9 @@ def count_d_v(flow: Flow, site: Site) -> int:
 def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     """How many heads there are: as many as their outputs, laid side by side, are wide; else as the scores have."""
     scores = flow.output(site.scores).shape
-    over_one_key = count_over_one_key(flow, site)
+    over_one_key = find_cut_over_one_key(flow, site)
     if over_one_key is not None:
-        return over_one_key
+        return over_one_key[0]
     if site.output is not None and d_v:
         width = width_in(flow, site.output) or 0
         if (
@@ -92,10 +98,10 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     return 1 if site.output is not None else count_cut_queries(flow, site)
 
 
-def count_over_one_key(flow: Flow, site: Site) -> int | None:
-    """How many heads queries alone have, by the letters of an einsum, where all heads meet one key (DeepSeek's own).
+def find_cut_over_one_key(flow: Flow, site: Site) -> tuple[int, int] | None:
+    """How many heads queries alone have, and of how many numbers, where all heads meet one key (DeepSeek's own code).
 
-    The axis of heads is that of two which queries bring that their numbers were cut into.
+    An einsum's letters tell it. The axis of heads is that of two which queries bring that their numbers were cut into.
     """
     left, right, made = read_equation(flow.steps[site.scores]) or ("", "", "")
     brought = {flow.output(site.scores).shape[axis] for axis, one in enumerate(made) if (one in left) > (one in right)}
@@ -106,7 +112,7 @@ def count_over_one_key(flow: Flow, site: Site) -> int | None:
         before, after = flow.steps[node].inputs[:1], flow.output(node).shape
         is_cut = bool(before) and before[0].shape[:-1] == after[:-2] and before[0].shape[-1:] == (prod(after[-2:]),)
         if is_cut and after[-2] in brought:
-            return after[-2]
+            return after[-2], after[-1]
     return None
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Tower
 from xray.story.attention.factors import ROOT_OF_ROOT, UNKNOWN_FACTOR
-from xray.story.attention.square import OTHER_SCORES
+from xray.story.attention.square import OTHER_PARTS, OTHER_SCORES
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
@@ -18,6 +18,7 @@ from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
 
+ADDED_ONCE = ("bias", "other scores", "earlier scores", "scores of other parts")
 ATTENTION, WIDTH = "attention", "width of one head, d_k"
 BEFORE_DROPOUT, SHARED_OUT = " before dropout", ("softmax", "shares", "zeroed")
 MIXED = ("mix",)
@@ -218,7 +219,8 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
         kind = node.key.rstrip("0123456789").replace("kinds", "bias").replace("mixed_mask", "mask")
         if node.label in OTHER_SCORES.values():
             kind = "other scores" if node.label == OTHER_SCORES[None] else "earlier scores"
-        if kind == "mask" or (kind in ("bias", "other scores", "earlier scores") and kind not in found):
+        kind = "scores of other parts" if node.label == OTHER_PARTS else kind
+        if kind == "mask" or (kind in ADDED_ONCE and kind not in found):
             found.append(kind)
         elif kind == "mix":
             found.append(MIXED)

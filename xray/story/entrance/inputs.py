@@ -312,7 +312,10 @@ def find_made(flow: Flow, maker: int | None) -> int | None:
 
 
 def is_drawn_by_chance(flow: Flow, maker: int | None) -> bool:
-    """Whether numbers are drawn by chance, moved and scaled at most: by few numbers, as by the time of a flow (π0)."""
+    """Whether numbers are drawn by chance, moved and scaled at most: by few numbers, as by the time of a flow (π0).
+
+    What numbers drawn by chance pick from a table is not (the shares of noise and rows at a time, MAR).
+    """
     seen: set[int] = set()
     todo, chance = [maker], False
     while todo and len(seen) < MOST_BEHIND:
@@ -326,5 +329,6 @@ def is_drawn_by_chance(flow: Flow, maker: int | None) -> bool:
         if flow.op(here) not in MOVING | SCALINGS | {"index"}:
             return False
         whole = prod(flow.output(here).shape) if flow.op(here) in SCALINGS else 0
-        todo += [before for record, before in flow.given(here) if prod(record.shape) >= whole]
+        rows = list(flow.given(here))[: 1 if flow.op(here) == "index" else None]
+        todo += [before for record, before in rows if prod(record.shape) >= whole]
     return chance

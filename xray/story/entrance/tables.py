@@ -212,7 +212,8 @@ def list_columns(flow: Flow, node: int) -> list[int]:
 
 def cut_of(flow: Flow, lookup: int) -> tuple[object, str] | None:
     """Which tensor a lookup reads one column of, by its step or name and shape, and which; None if it reads none."""
-    if flow.op(lookup) not in LOOKUPS or not flow.steps[lookup].params:
+    step = flow.steps[lookup]
+    if step.op not in LOOKUPS or not (step.params or any(one.role == "parameter" for one in step.inputs)):
         return None
     cut = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
     if cut is None or flow.op(cut) not in PICKING or len(flow.steps[cut].inputs) != 1:

@@ -105,12 +105,32 @@ def name_pairs(flow: Flow, own: Collection[int]) -> Pairs | None:
     """
     turned = list_turned(flow, own)
     near = {one for node in turned for one in flow.behind(node, most=MOST_TO_PAIRS, within=own.__contains__)}
-    if any(flow.op(node) == "view_as_complex" or turns_pairs(flow, node) for node in own):
+    numbers = {name_complex(flow, node) for node in own if flow.op(node) == "view_as_complex"}
+    if numbers:
+        return numbers.pop() if len(numbers) == 1 else None
+    if any(turns_pairs(flow, node) for node in own):
         return "neighbours"
     if any(takes_every_other(flow, node) or has_pairs_last(flow, node) for node in near):
         return "neighbours"
     halves = [node for node in near if takes_half(flow, node)]
     return "halves" if turned and halves and not are_of_parts(flow, halves, own) else None
+
+
+def name_complex(flow: Flow, node: int) -> Pairs | None:
+    """Which two numbers of a row become one complex number: laid out two by two, or stacked (Gemma's own code)."""
+    here = flow.makers[node][0]
+    while here is not None and flow.makers[here]:
+        if has_pairs_last(flow, here):
+            return "neighbours"
+        if flow.op(here) == "stack":
+            ways = [one for one in flow.makers[here] if one is not None]
+            if len(ways) == 2 and all(takes_every_other(flow, one) for one in ways):
+                return "neighbours"
+            return "halves" if len(ways) == 2 and all(takes_half(flow, one) for one in ways) else None
+        if flow.op(here) not in CARRYING or flow.steps[here].inputs[0].shape[-2:] != flow.output(here).shape[-2:]:
+            return None
+        here = flow.makers[here][0]
+    return None
 
 
 def are_of_parts(flow: Flow, halves: Collection[int], own: Collection[int]) -> bool:

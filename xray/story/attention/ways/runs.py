@@ -13,7 +13,7 @@ from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_by_place, is_cut, picks_of_pairs, turns_pairs
+from xray.story.recognition.turning import is_by_place, is_cut, picks_of_pairs, takes_half, turns_pairs
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -75,7 +75,34 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         )
         if before and is_of_pairs and lays_pairs(flow, before[-1]):
             turn.insert(0, before.pop())
-    return [part for run in runs if run for part in part_own_norm(flow, run)]
+    return [part for run in gather_halves(flow, runs) if run for part in part_own_norm(flow, run)]
+
+
+def gather_halves(flow: Flow, runs: Sequence[list[int]]) -> list[list[int]]:
+    """Runs with what lays halves of rows in pairs in that of the complex numbers, and what lays them back (Gemma)."""
+    laid = {node for run in runs for one in run if flow.op(one) in COMPLEX for node in (one, *list_halves(flow, one))}
+    found: list[list[int]] = []
+    for run in filter(None, runs):
+        if found and laid.issuperset([*found[-1], *run]):
+            found[-1] = [*found[-1], *run]
+        else:
+            found.append(run)
+    return found
+
+
+def list_halves(flow: Flow, node: int) -> list[int]:
+    """What stacks the halves of rows before they become complex numbers, or parts these and lays them side by side."""
+    if flow.op(node) == "view_as_complex":
+        stack = flow.makers[node][0]
+        halves = flow.makers[stack] if stack is not None and flow.op(stack) == "stack" else ()
+        own = sorted({one for one in halves if one is not None and takes_half(flow, one)})
+        return [*own, stack] if own and stack is not None else []
+    readers = sorted({*flow.leaf_readers(node)})
+    joins = {join for one in readers for join in flow.leaf_readers(one)}
+    parts_them = all(flow.output(one).shape[-1:] == (1,) for one in readers)
+    if len(joins) != 1 or not parts_them or flow.op(join := joins.pop()) not in SIDE_BY_SIDE:
+        return []
+    return [*readers, join, *(one for one in flow.leaf_readers(join) if flow.op(one) in CARRYING)]
 
 
 def before_times_one(flow: Flow, maker: int | None, inside: Collection[int]) -> int | None:

@@ -191,6 +191,23 @@ def holds_other_scores(flow: Flow, site: Site, maker: int) -> bool:
     return all(sides) and not any(one in own for side in sides for one in side)
 
 
+def is_of_other_parts(flow: Flow, site: Site, maker: int | None) -> bool:
+    """Whether an addend is a product of other numbers that the same layers made of what asks, and of what is asked."""
+    product = None if maker is None else product_behind(flow, maker)
+    if product is None or len(flow.makers[product]) != 2:
+        return False
+    ends = {site.query.origin, site.key.origin}
+    sides, own = (
+        [
+            {here for here in flow.behind(one, ends=ends.__contains__) if is_linear(flow, here)}
+            for one in flow.makers[node]
+        ]
+        for node in (product, site.scores)
+    )
+    ways = (sides, sides[::-1])
+    return len(own) == 2 and any(not (way[0].isdisjoint(own[0]) or way[1].isdisjoint(own[1])) for way in ways)
+
+
 def find_projections(flow: Flow, place: int | None) -> list[int]:
     """The linear layers that a factor of a product was made by."""
     return [one for one in list_behind(flow, place) if is_linear(flow, one)]
