@@ -9,15 +9,8 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.branches.operands.sides import MOST_BEHIND, Side
-from xray.story.recognition.turning import (
-    Pairs,
-    is_rotary,
-    list_products,
-    list_turned,
-    list_worked_out,
-    name_pairs,
-    read_height,
-)
+from xray.story.branches.operands.turn_bases import list_worked_out, read_height
+from xray.story.recognition.turning import Pairs, is_rotary, list_products, list_turned, name_pairs
 
 MOST_TO_ANGLES = 24
 """So many steps lie at most between a turn and the frequencies of its angles."""
