@@ -87,6 +87,7 @@ CAPTIONS = (
     " parameters in all",
     "what comes behind its ",
     "places of boxes",
+    "scores of other parts",
 )
 """What is said of the drawing itself, and what numbers are called."""
 
