@@ -18,7 +18,14 @@ from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.roles.giving import Given
 
-OPERANDS = {"q": "queries", "k": "keys", "v": "values", "qkv": "queries, keys and values", "kv": "keys and values"}
+OPERANDS = {
+    "q": "queries",
+    "k": "keys",
+    "v": "values",
+    "qkv": "queries, keys and values",
+    "kv": "keys and values",
+    "qk": "queries and keys",
+}
 CROSSING = {
     "q": "cross-attention: queries from the decoder",
     "k": "cross-attention: keys from the encoder",
@@ -45,7 +52,7 @@ def give_attention(given: Given, found: Branching, words: str, apart: Collection
         return
     lanes = read_attention_lanes(given.flow, found)
     given.block(list_core(site), words, apart)
-    for letters, parts in zip(("qkv", "kv"), lanes.shared, strict=True):
+    for letters, parts in zip(("qkv", "kv", "qk"), lanes.shared, strict=True):
         give_way(given, parts, letters, branch)
     for lane in lanes.own:
         give_way(given, lane.parts, lane.letter, branch)
