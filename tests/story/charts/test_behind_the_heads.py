@@ -179,7 +179,7 @@ class Kept(nn.Module):
         return torch.cat((torch.empty(0), rows * 0.75), -2)
 
 
-@pytest.mark.parametrize(("shares", "told"), [(False, "V · 0.75"), (True, "K, V · 0.75")])
+@pytest.mark.parametrize(("shares", "told"), [(False, "V · 0.75"), (True, "× 0.75")])
 def test_by_which_number_values_are_multiplied_that_a_cache_keeps_is_told(shares, told):
     _, _, nodes = read_panel(lambda: Kept(shares=shares))
 

@@ -131,12 +131,13 @@ def read_lanes(
 
 
 def list_asking(flow: Flow, query: Side, key: Side, common: Collection[int]) -> frozenset[int]:
-    """The steps up to the one linear layer that makes queries and keys, and no values, where it is the last of both."""
+    """The steps up to the one linear layer that makes queries and keys, and no values, if no other stands before it."""
     lasts = {max((node for node in side.nodes if is_linear(flow, node)), default=None) for side in (query, key)}
     (last,) = lasts if len(lasts) == 1 else (None,)
     if last is None or last in common:
         return frozenset()
-    return frozenset(node for node in (query.nodes & key.nodes) - {*common} if node <= last)
+    found = frozenset(node for node in (query.nodes & key.nodes) - {*common} if node <= last)
+    return found if sum(is_linear(flow, node) for node in found) == 1 else frozenset()
 
 
 def trim(parts: list[Part]) -> list[Part]:
