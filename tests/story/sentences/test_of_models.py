@@ -160,12 +160,6 @@ def test_what_is_read_behind_layers_is_told_of_who_reads_it(kind, told):
     assert describe_earlier(make_anatomy(FALSE, links=(Link(kind, "text", "vision", (0,)),))) == told
 
 
-def test_what_a_stream_begins_with_is_told_to_be_put_into_it_before_its_first_layer():
-    told = "What the text tower gives behind layer 1 of 2 is put into the vision tower's stream before its first layer."
-
-    assert describe_earlier(make_anatomy(FALSE, links=(Link("joined", "text", "vision", (0,), begins=True),))) == told
-
-
 @pytest.mark.parametrize(("norms", "where"), [(("rms", "rms"), "attention"), (("rms", None), "some attentions")])
 def test_inner_norms_are_said_of_all_attentions_only_where_each_has_one(norms, where):
     anatomy = make_anatomy(*(replace(FALSE, inner_norm=norm) for norm in norms))

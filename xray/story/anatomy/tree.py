@@ -208,8 +208,7 @@ class Link:
     `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
     end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none. `turned` are how many
     numbers of each row are turned by cosines and sines on the way, and how many there are (Music Flamingo).
-    `with_added` says that all those rows are read once those of a third tower are added to them (BridgeTower), `begins`
-    that what is "joined" so was found before the first layer alone: more may be between layers (U-Nets).
+    `with_added` says that all those rows are read once those of a third tower are added to them (BridgeTower).
     """
 
     kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored", "met", "keys"]
@@ -218,7 +217,6 @@ class Link:
     behind: tuple[int, ...] = ()
     turned: tuple[int, int] | None = None
     with_added: bool = False
-    begins: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True)

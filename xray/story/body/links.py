@@ -132,15 +132,8 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
         link: link.kind == "memory" and reads_added(flow, named[link.source], named[link.target], ends)
         for link in found
     }
-    between = {(ends[rows.source], one.tower.name) for one in towers for rows in one.added}
     return tuple(
-        replace(
-            link,
-            behind=behind[link],
-            turned=read_turned(flow, link, named),
-            with_added=with_added[link],
-            begins=link.kind == "joined" and (link.source, link.target) not in between,
-        )
+        replace(link, behind=behind[link], turned=read_turned(flow, link, named), with_added=with_added[link])
         for link in found
     )
 

@@ -225,8 +225,7 @@ def describe_earlier(anatomy: Anatomy) -> str:
             continue
         behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
         if link.kind == "joined":
-            first = " before its first layer" * link.begins
-            told.append(f"What {behind} is put into the {link.target} tower's stream{first}.")
+            told.append(f"What {behind} is put into the {link.target} tower's stream.")
         elif link.kind == "met":
             told.append(f"What {behind} is put together with what the {link.target} tower gives.")
         else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
