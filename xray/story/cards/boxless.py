@@ -80,8 +80,8 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
 
     Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first of its
     tower that does the same, of its name where such a one is opened, and else of another (attention without windows).
-    What runs within stages of two towers counts for that which has more. The names are those of stages that are neither
-    opened nor like one that is.
+    What runs within stages of two towers counts for that which has more. The names are those of stages that are not
+    opened, and do more than one of that name that is.
     """
     phases = [phase for column in columns for phase in column.phases]
     panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
@@ -99,7 +99,10 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
         nodes = {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))
         for key in ((id(phase.reading.flow), own[0], node) for node in nodes):
             runs[key] = max(times, runs.get(key, times), key=Counter.total)
-    return runs, frozenset(name for name, *_ in alike)
+    drawn = [(name, Counter(chain(*ops))) for name, *_, ops in shown]
+    return runs, frozenset(
+        name for name, *_, ops in alike if not any(one == name and Counter(chain(*ops)) <= more for one, more in drawn)
+    )
 
 
 def outline_stage(phase: Column, staging: Staging) -> tuple[str, int, int, tuple[tuple[str, ...], ...]]:
