@@ -128,20 +128,3 @@ def test_layers_in_which_each_place_sees_itself_alone_hide_no_future(second, tol
     model = Windowed([lambda mask, local: 0.0, lambda mask, local: local])
 
     assert raise_kinds(model, rows=ROWS, mask=None, local_mask=second) == told
-
-
-class Causal(nn.Module):
-    """Attention that says of itself that it is causal, and adds a mask that it makes."""
-
-    def __init__(self, make):
-        super().__init__()
-        self.rows, self.is_causal, self.make = nn.Linear(WIDTH, 3 * WIDTH), True, make
-
-    def forward(self, rows):
-        query, key, value = self.rows(rows).chunk(3, -1)
-        return (query @ key.transpose(1, 2) + self.make(rows)).softmax(-1) @ value
-
-
-@pytest.mark.parametrize(("sizes", "told"), [((1, LENGTH), ["future"]), ((LENGTH, LENGTH), [])])
-def test_what_says_that_it_is_causal_is_not_blamed_for_an_open_mask_of_queries_and_keys(sizes, told):
-    assert raise_kinds(nn.Sequential(Causal(lambda rows: rows.new_zeros(sizes))), input=ROWS) == told

@@ -43,7 +43,7 @@ def gemma4_text(c):
     beside = replace(after("rms", rows), stream_scale="after")
     kinds = ((local, range(5)), (whole, (5,)))
     groups = (group(places, c.hidden_size, both("rms", one), both("rms", gated(c)), beside) for one, places in kinds)
-    text = tower(c, "text", "ids", True, words(c, "scale"), tuple(groups), "rms", conditions=("input_ids",))
+    text = tower(c, "text", "ids", True, words(c, "scale"), tuple(groups), "rms")
     return network(replace(text, conditioned=("gates",)), head=Head("vocabulary", c.vocab_size, True))
 
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import PLACING
-from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, given_masks, given_values, hides_nothing
 from xray.story.alarms.bench import Bench, mark_hidden
@@ -114,14 +113,10 @@ def hides_the_same(flow: Flow, site: Site, mask: Mask) -> bool:
 
 def is_joined(flow: Flow, site: Site) -> bool:
     """Whether anything with rows of its own joins the scores of an attention."""
-    return any(len(record.shape) > 1 for record in list_joining(flow, site))
-
-
-def list_joining(flow: Flow, site: Site) -> Iterator[TensorRecord]:
-    """What joins the scores of an attention from elsewhere."""
     spine, first = set(site.scored), 0 if flow.op(site.scores) == "baddbmm" else 1
     asked = (place for place in site.scored[first:] if place not in site.mixed)
-    return (record for place in asked for record, maker in flow.given(place) if maker not in spine)
+    joining = (record for place in asked for record, maker in flow.given(place) if maker not in spine)
+    return any(len(record.shape) > 1 for record in joining)
 
 
 def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int]) -> Iterator[Alarm]:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site, count_pairs
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.projections import is_product
 from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.alarms.reach import block_of, list_joining, shape_of_path
+from xray.story.alarms.reach import block_of, shape_of_path
 from xray.story.recognition.values.value_shapes import Values
 
 LONGEST_STEP = 2
@@ -158,16 +158,11 @@ def find_open(
             "are like it "
             "hide it."
         )
-    elif (block.settings.get("is_causal") or block.settings.get("causal")) is True and not obeys_square(flow, site):
+    elif block.settings.get("is_causal") is True or block.settings.get("causal") is True:
         text = f"{block.path} says of itself that it is causal, and each query of its scores {scores} sees all keys."
     else:
         return None if shifted is None else find_leak(flow, site, shifted)
     return alarm_at(flow.one_pass, step, "future", text)
-
-
-def obeys_square(flow: Flow, site: Site) -> bool:
-    """Whether a mask of queries and keys joins the scores, so that what is seen was meant."""
-    return any(record.shape[-2:] == count_pairs(flow, site) for record in list_joining(flow, site))
 
 
 def finds_next_word(flow: Flow) -> str | None:
