@@ -32,7 +32,6 @@ SHORTENING = frozenset({"max", "mean", "amax", "unfold"}) | frozenset(
 NORMS = ("batch_norm", "group_norm", "instance_norm")
 FEWEST_AXES = 3
 """A row of numbers for channels has that many axes, all but one of length 1."""
-FILTER_AXES = len(("channel made", "channel read", "row", "column"))
 POOLS = frozenset(
     ["mean", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d", "adaptive_avg_pool1d", "adaptive_avg_pool2d"]
 ) | frozenset(["interpolate", "cat", "index_select", "gather", "masked_select", "pad", "roll", "repeat", "expand"])
@@ -184,10 +183,11 @@ def find_any_norm(flow: Flow, node: int) -> Norm | None:
         if reads_parameter(flow, node):
             return None
         return Norm(node, (node,), flow.makers[node][0], centred=True)
-    is_of_filters = (
-        len(step.outputs) == 1 and len(step.outputs[0].shape) == FILTER_AXES and works_on_weights(flow, node)
-    )
-    return None if is_of_filters else find_norm(flow, node)
+    if works_on_weights(flow, node):
+        way = {node, *flow.ahead(node, within=lambda one: works_on_weights(flow, one))}
+        if any(flow.op(reader) in FINDINGS for one in way for reader in flow.leaf_readers(one)):
+            return None
+    return find_norm(flow, node)
 
 
 def with_turns(flow: Flow, norm: Norm) -> Norm:
