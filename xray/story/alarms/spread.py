@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CASTING, PLACING
+from xray.ir.flow.operation_kinds import CASTING, COPIES, PLACING
 from xray.ir.turns import TURNED, read_turn
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.recognition.between import is_linear
@@ -12,7 +12,7 @@ from xray.story.recognition.between import is_linear
 PRODUCTS = frozenset({"matmul", "linalg_matmul"})
 """Their result has a row for each query, behind the axis of heads; an einsum may lay it otherwise."""
 LAYINGS = frozenset({"view", "reshape"})
-KEEPING = CASTING | {"contiguous", "clone"}
+KEEPING = CASTING | COPIES
 AS_THEY_LIE: tuple[int, ...] = (0, 1, 2, 3)
 MOST_STEPS, MOST_BEHIND = 8, 200
 

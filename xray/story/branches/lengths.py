@@ -9,10 +9,11 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.softmax_axis import read_equation
+from xray.ir.kinds import PADDINGS
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.heads import has_numbers_first
 from xray.story.branches.operands.sides import Side
-from xray.story.passages.channels import find_channels, lay_last
+from xray.story.passages.channels import find_channels, keeps_axes, lay_last
 from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.value_shapes import number, read_slices
@@ -54,10 +55,10 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
 
 def takes_some_rows(flow: Flow, node: int) -> bool:
     """Whether a step takes some rows of what it is given, and leaves the others (DALL-E's words before its image)."""
-    before, after = flow.steps[node].inputs[:1], flow.output(node).shape
-    shape = before[0].shape if before and flow.op(node) in ("index", "narrow", "slice") else ()
-    is_same = len(shape) == len(after) > 1 and shape[-1] == after[-1]
-    return is_same and 0 < prod(after) < prod(shape)
+    if flow.op(node) in PADDINGS or not keeps_axes(flow, node):
+        return False
+    before, after = flow.steps[node].inputs[0].shape, flow.output(node).shape
+    return before[-1:] == after[-1:] and 0 < prod(after) < prod(before)
 
 
 def may_lie_across(flow: Flow, site: Site, region: Region, heads: int | None) -> bool:

@@ -340,6 +340,17 @@ def is_cut(flow: Flow, place: int) -> bool:
     )
 
 
+def takes_pairs_apart(flow: Flow, place: int) -> bool:
+    """Whether a step makes of rows laid out in pairs complex numbers, or the first and the second numbers of these."""
+    return flow.op(place) == "view_as_complex" or parts_pairs(flow, place) or picks_of_pairs(flow, place)
+
+
+def parts_pairs(flow: Flow, node: int) -> bool:
+    """Whether a step gives the first number of each pair, and the second."""
+    step = flow.steps[node]
+    return len(step.outputs) == 2 and [one.shape for one in step.inputs] == [(*step.outputs[0].shape, 2)]
+
+
 def picks_of_pairs(flow: Flow, place: int) -> bool:
     """Whether a step takes one number of each pair, where these have an axis of two (torchtune)."""
     given = flow.steps[place].inputs[:1]

@@ -13,7 +13,7 @@ from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_by_place, is_cut, picks_of_pairs, takes_half, turns_pairs
+from xray.story.recognition.turning import is_by_place, is_cut, parts_pairs, takes_half, takes_pairs_apart, turns_pairs
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -69,11 +69,7 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
         if turn and turns_pairs(flow, turn[-1]) and is_move(flow, before) and is_move(flow, behind):
             turn[:] = [before.pop(), *turn, behind.pop(0)]  # pairs are laid out before, and laid back behind
     for before, turn in pairwise(runs):
-        first = turn[0] if turn else None
-        is_of_pairs = first is not None and (
-            flow.op(first) == "view_as_complex" or parts_pairs(flow, first) or picks_of_pairs(flow, first)
-        )
-        if before and is_of_pairs and lays_pairs(flow, before[-1]):
+        if before and turn and takes_pairs_apart(flow, turn[0]) and lays_pairs(flow, before[-1]):
             turn.insert(0, before.pop())
     return [part for run in gather_halves(flow, runs) if run for part in part_own_norm(flow, run)]
 
@@ -169,12 +165,6 @@ def parts_rows(flow: Flow, cut: int, end: int) -> bool:
     is_some = len(part) == len(before) and prod(part) < prod(before)
     are_pairs = parts_pairs(flow, cut) and after in (before, (*before[:-2], before[-2] * 2))
     return part[-1] < before[-1] == after[-1] or (is_some and after == before) or are_pairs
-
-
-def parts_pairs(flow: Flow, node: int) -> bool:
-    """Whether a step gives the first number of each pair, and the second."""
-    step = flow.steps[node]
-    return len(step.outputs) == 2 and [one.shape for one in step.inputs] == [(*step.outputs[0].shape, 2)]
 
 
 def name_run(flow: Flow, run: Sequence[int], earlier: Collection[int] = ()) -> Kind | None:

@@ -7,18 +7,17 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import DIFFERENCES, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
-from xray.story.recognition.addends import list_behind, reads_table
+from xray.story.recognition.addends import MOST_BEHIND, list_behind, reads_table
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.score_operands import Operand
 from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import LOW
 from xray.story.recognition.values.value_shapes import Values
 
-DIFFERENCES = frozenset({"sub", "rsub"})
 COUNTED = ("arange", "cumsum")
 PICKING = LOOKUPS | {"index", "index_select"}
 FAR, MOST_NEAR = 60, 12
@@ -117,20 +116,20 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None, behind: Sequ
 def is_sloped(flow: Flow, behind: Sequence[int]) -> bool:
     """Whether places were counted out and multiplied, as slopes are."""
     ops = {flow.op(node) for node in behind}
-    return bool(ops & {"arange", "cumsum"}) and bool(ops & SCALINGS)
+    return bool(ops.intersection(COUNTED)) and bool(ops & SCALINGS)
 
 
 def list_score_sums(flow: Flow, site: Site) -> list[int]:
     """The other products of the queries, or of the keys, that are added to the scores, as positions are (XLNet)."""
     added = (maker for node in site.scored[1:] if flow.op(node) in SUMS for _, maker in flow.given(node))
     others = [maker for maker in added if maker is not None and maker not in site.scored]
-    near = [one for one in others if any(is_product(flow, node) for node in [one, *list_behind(flow, one)[:MOST_NEAR]])]
+    near = [one for one in others if product_behind(flow, one, MOST_NEAR) is not None]
     return [one for one in near if not holds_other_scores(flow, site, one)]
 
 
-def product_behind(flow: Flow, maker: int) -> int | None:
-    """The product that an addend is, or is made of."""
-    return next((one for one in [maker, *list_behind(flow, maker)] if is_product(flow, one)), None)
+def product_behind(flow: Flow, maker: int, most: int = MOST_BEHIND) -> int | None:
+    """The product that an addend is, or is made of in no more than so many steps."""
+    return next((one for one in [maker, *list_behind(flow, maker)[:most]] if is_product(flow, one)), None)
 
 
 def has_factor_of_places(flow: Flow, site: Site, maker: int) -> bool:
@@ -149,12 +148,12 @@ def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
     What linear layers make of the rows that ask, or of numbers for each pair that the model was given, proves none
     (the factors of a non-stationary series; the pairs of an Evoformer), but for differences of what was given (BROS).
     """
-    near = list_behind(flow, bias.maker)
-    if bias.maker is None or any(is_picked(flow, one) for one in near):
+    if bias.maker is None:
         return True
-    if any(is_picked(flow, one) for one in flow.ahead(bias.maker, within=lambda place: place < site.softmax)):
+    onward = flow.ahead(bias.maker, within=lambda place: place < site.softmax)
+    if any(is_picked(flow, one) for one in (*list_behind(flow, bias.maker), *onward)):
         return True
-    if any(is_product(flow, one) for one in (bias.maker, *near)):
+    if product_behind(flow, bias.maker) is not None:
         return has_factor_of_places(flow, site, bias.maker)
     way = (bias.maker, *flow.behind(bias.maker))
     is_given = any(record.is_float and record.argument is not None for one in way for record, _ in flow.given(one))
@@ -183,7 +182,7 @@ def is_of_content(site: Site, way: Collection[int]) -> bool:
 
 def holds_other_scores(flow: Flow, site: Site, maker: int) -> bool:
     """Whether an addend is a product of two that linear layers make, neither of them this attention's own (LiLT)."""
-    product = product_behind(flow, maker)
+    product = product_behind(flow, maker, MOST_NEAR)
     if product is None:
         return False
     sides = [find_projections(flow, one) for one in flow.makers[product]]
