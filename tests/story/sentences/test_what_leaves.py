@@ -171,3 +171,27 @@ def test_scores_are_told_of_the_tower_that_they_are_made_of_be_another_read_afte
     scored = [name for name, text in told.items() if "score for every word" in text]
     assert len(told) == 2
     assert scored == [column.name for column in columns if column.towering.tower.reads == "ids"]
+
+
+class Matching(Reader):
+    """Two sequences through the same layers and convolution; each place of one is held against each of the other."""
+
+    def __init__(self):
+        super().__init__(5)
+        self.head = nn.Conv1d(WIDTH, WIDTH, 1)
+
+    def forward(self, ids, others):
+        one, other = self.words(ids), self.words(others)
+        for layer in self.layers:
+            one, other = layer(one), layer(other)
+        return torch.einsum("bdn,bdm->bnm", self.head(one.mT), self.head(other.mT)) / 4
+
+
+def test_a_poster_may_end_in_two_towers_held_against_each_other():
+    trace = xray.trace(Matching().eval(), torch.arange(14).view(2, 7), torch.arange(18).view(2, 9))
+    columns = read_columns(trace)
+
+    assert [chart.node(chart.head).label for phase in columns[-1].phases if (chart := phase.exit)][-1] == (
+        "COMPARED WITH THE TEXT TOWER"
+    )
+    assert compose_poster(trace, text_width) is not None

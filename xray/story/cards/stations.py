@@ -60,7 +60,7 @@ def told_of(panel: Panel) -> Stage:
 def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     """What comes out of a tower: that of its phase that chooses a word, where one does."""
     charts = [phase.exit for phase in column.phases if phase.exit is not None]
-    picking = next((chart for chart in charts if chart.node(chart.head).steps[0].op in PICKS), None)
+    picking = next((chart for chart in charts if (last := last_step(chart)) is not None and last.op in PICKS), None)
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     picked = None if picking is None else picking.node(picking.head).record
     is_told = len(anatomy.towers) == 1 or holds_head(column.reading.flow, column.reading.towers, column.towering)
@@ -82,6 +82,11 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     )
 
 
+def last_step(chart: Chart) -> Step | None:
+    """The step that an exit ends in; None where that stands in a box below, the last one naming what it meets."""
+    return next(iter(chart.node(chart.head).steps), None)
+
+
 def draws_by_chance(column: Column, chart: Chart) -> bool:
     """Whether numbers that are drawn by chance behind the last layer go into boxes of an exit (VITS)."""
     flow = column.reading.flow
@@ -93,14 +98,15 @@ def draws_by_chance(column: Column, chart: Chart) -> bool:
 
 def leads_nowhere(flow: Flow, chart: Chart) -> bool:
     """Whether nothing reads what an exit makes last, and the model does not hand it out (the pooler in LFM2-VL)."""
-    made = flow.carried_from(flow.places.get(chart.node(chart.head).steps[0].id))  # a cast may change nothing
+    last = last_step(chart)
+    made = None if last is None else flow.carried_from(flow.places.get(last.id))  # a cast may change nothing
     return made is not None and is_lost(flow, made) and not follow(flow, made)[1]
 
 
 def changes_again(column: Column, chart: Chart) -> bool:
     """Whether what an exit makes last goes into more steps, and neither into another tower nor out of the model."""
-    flow, last = column.reading.flow, chart.node(chart.head).steps
-    place = flow.places.get(last[0].id) if last else None
+    flow, last = column.reading.flow, last_step(chart)
+    place = None if last is None else flow.places.get(last.id)
     if place is None or len(chart.heads) > 1:
         return False
     moved, readers = follow(flow, place, CARRYING | DROPOUTS | SIDE_BY_SIDE | {"stack"})
