@@ -59,6 +59,7 @@ class Writing:
     embedding: str = "plain"
     head: str = "vocabulary"
     tied: str = "no"
+    table: str = "called"
     looked_up: str = "inside"
     shared: bool = False
 
@@ -173,6 +174,7 @@ CHOICES: dict[str, tuple[object, ...]] = {
     "embedding": ("plain", "scaled", "divided", "normed"),
     "head": ("vocabulary", "none", "first", "mean"),
     "tied": ("no", "assigned", "by use"),
+    "table": ("called", "indexed"),
     "looked_up": ("inside", "root"),
     "shared": (False, True),
 }

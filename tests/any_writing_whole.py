@@ -10,6 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 
+def look_up(how: Writing, words: nn.Embedding, ids: Tensor) -> Tensor:
+    """The rows of ids, by the module or by an index of its table."""
+    return words.weight[ids] if how.table == "indexed" else words(ids)
+
+
 class Tower(nn.Module):
     """A table of words, places, layers, and a last norm."""
 
@@ -57,7 +62,7 @@ class Tower(nn.Module):
 
     def forward(self, ids: Tensor, memory: Tensor | None, hidden: Tensor | None) -> Tensor:
         """The rows of ids, or of what was looked up of them already."""
-        x, kept = self.begin(ids if ids.is_floating_point() else self.words(ids)), []
+        x, kept = self.begin(ids if ids.is_floating_point() else look_up(self.how, self.words, ids)), []
         for number in range(self.how.layers):
             if self.how.skips and 2 * number >= self.how.layers + self.how.layers % 2:
                 x = self.joins[self.how.layers - 1 - number](torch.cat((x, kept.pop()), -1))
@@ -125,7 +130,7 @@ class Whole(nn.Module):
         if not how.mask_given:
             hidden = self.hidden[..., :count, :count] if how.hiding == "buffer" else make_hidden(how, ids)
         rows = self.put_in_order(ids)
-        rows = self.get_input_embeddings()(rows) if how.looked_up == "root" else rows
+        rows = look_up(how, self.get_input_embeddings(), rows) if how.looked_up == "root" else rows
         x = self.writes(rows, memory, hidden)
         if how.head == "none":
             return x

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from any_writing import CHOICES, PLAIN, Writing
+from any_writing import CHOICES, PLAIN, VOCAB, Writing
 from any_writing_settled import settle
 from any_writing_sheet import list_chart_lies, list_sheet_lies
 from any_writing_truth import list_anatomy_lies
@@ -127,6 +127,16 @@ def test_an_unknown_sublayer_is_no_layer_of_its_own():
     attention, unknown = read_first(curve="square")
 
     assert (attention.part, unknown.part) == ("attention", "unknown")
+
+
+@pytest.mark.parametrize("layout", ["batch first", "places first"])
+def test_rows_of_a_table_that_an_index_picks_are_looked_up(layout):
+    _, called = record(settle({"kind": "both", "layout": layout}))
+    _, indexed = record(settle({"kind": "both", "layout": layout, "table": "indexed"}))
+
+    assert {tower.vocab for tower in xray.anatomy(indexed).towers} == {VOCAB}
+    assert xray.anatomy(indexed) == xray.anatomy(called)
+    assert {one.passes[0].steps[-1].outputs[0].axes[-1] for one in (called, indexed)} == {"vocab"}
 
 
 @pytest.mark.parametrize("softmax", ["by hand", "by hand less max"])

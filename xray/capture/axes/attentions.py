@@ -301,7 +301,7 @@ class AttentionNamer:
         return {
             self.groups.find(self.at[step.id].ins[number] + axis)
             for step in self.one_pass.steps
-            if step.op == "embedding"
+            if step.id in self.axes.lookups
             for number, record in enumerate(step.inputs)
             if record.role == "ids" and record.source is None
             for axis in range(len(record.shape))

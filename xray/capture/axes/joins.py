@@ -34,11 +34,10 @@ class Tensors:
         self.outs = [groups.add(record.shape) for record in step.outputs]
 
 
-def join_step(step: Step, at: Tensors, groups: Groups) -> None:
-    """Join the axes that the operation keeps."""
+def join_step(step: Step, at: Tensors, groups: Groups, op: str) -> None:
+    """Join the axes that the operation keeps, `op` being what it does."""
     if not step.outputs or not step.inputs:
         return
-    op = step.op
     if op in ELEMENTWISE or is_called_norm(step):
         join_from_the_right(step, at, groups)
     elif op in VIEWS and not step.module:
@@ -157,7 +156,7 @@ def join_product(step: Step, at: Tensors, groups: Groups) -> None:
 
 def join_leading(step: Step, at: Tensors, groups: Groups) -> None:
     """A linear layer keeps all axes but the last; an embedding adds one behind those of the ids."""
-    ids = step.op == "embedding"
+    ids = step.op in ("embedding", "index")
     first = next((n for n, one in enumerate(step.inputs) if one.role == "ids"), 0) if ids else 0
     rank, made = len(step.inputs[first].shape), len(step.outputs[0].shape)
     for axis in range(min(rank - (not ids), made - 1)):

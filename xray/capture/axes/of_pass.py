@@ -12,6 +12,7 @@ from xray.capture.axes.widths import (
     list_sums,
 )
 from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.written_lookups import LOOKUP
 from xray.ir.trace import Pass, Step
 
 
@@ -22,6 +23,11 @@ class PassAxes:
         self.one_pass = one_pass
         self.groups = Groups()
         self.at = {step.id: Tensors(step, self.groups) for step in one_pass.steps}
+
+    @cached_property
+    def lookups(self) -> frozenset[str]:
+        """The steps that pick rows of a table by ids, be that written as an index."""
+        return frozenset(step.id for step in read_flow(self.one_pass).steps if step.op == LOOKUP)
 
     @cached_property
     def layers(self) -> list[Step]:

@@ -40,7 +40,7 @@ class WidthNamer:
         They are named where something attends, or where the rows of a table go into such a stream.
         """
         groups, flow = self.groups, read_flow(self.one_pass)
-        tables = [step for step in self.one_pass.steps if step.op == "embedding" and step.outputs]
+        tables = [step for step in self.one_pass.steps if step.id in self.axes.lookups and step.outputs]
         attends = any(step.op in ATTENTIONS or step.op == "softmax" for step in self.one_pass.steps)
         if not attends and not tables:
             return

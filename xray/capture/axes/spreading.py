@@ -109,7 +109,7 @@ class Spreader:
                 for first, record in zip(firsts, records, strict=True):
                     self.join_source(name, first, record)
             if step.op not in EXCHANGES and not is_doubtful(step):
-                join_step(step, self.at[name], self.groups)
+                join_step(step, self.at[name], self.groups, step.op)
         for places in self.links.values():
             alike = [(self.find(place), self.shape(place)) for place in places if place[0] in self.at]
             for number, shape in alike[1:]:

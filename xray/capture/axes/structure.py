@@ -15,6 +15,7 @@ from xray.capture.axes.of_pass import PassAxes
 from xray.capture.axes.pieces import join_cut_axes
 from xray.capture.axes.row_widths import WidthNamer
 from xray.capture.freezing import make_fact
+from xray.ir.flow.written_lookups import LOOKUP
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step, Trace
 
@@ -62,7 +63,7 @@ class Namer:
             stretch_axes(step, self.at[step.id], groups)
         groups.freeze_stretched()
         for step in one_pass.steps:
-            join_step(step, self.at[step.id], groups)
+            join_step(step, self.at[step.id], groups, LOOKUP if step.id in self.axes.lookups else step.op)
         for places in self.links.values():
             self.join_same(places)
         join_cut_axes(one_pass, self.at, groups)

@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.put_together import list_put_together
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
+from xray.ir.flow.written_lookups import list_written_lookups
 from xray.ir.flow.written_relus import list_written_relus
 from xray.ir.flow.written_softmaxes import keep_closed, list_written_softmaxes
 from xray.ir.records import TensorRecord
@@ -30,9 +31,10 @@ class Flow:
     `makers` has, for each step, the place of the step that made each input, None where that was before this pass.
     `readers` are the innermost steps that read what a step made, `handed` those that hand it on as it is (a dropout
     that drops nothing). `ends` is, for each step, the place behind everything inside it. `put_together` are the steps
-    that put parts end to end as what an earlier one made, the place of which is theirs: they are read as that. Of what
-    is written out, a softmax or a ReLU, the last step stands for all, as the one step of it; `written` are those before
-    it, by the place of that one, and nothing leads through them.
+    that put parts end to end as what an earlier one made, the place of which is theirs: they are read as that. A
+    lookup that is written as an index is told as one. Of what is written out, a softmax or a ReLU, the last step stands
+    for all, as the one step of it; `written` are those before it, by the place of that one, and nothing leads through
+    them.
     """
 
     one_pass: Pass
@@ -150,6 +152,8 @@ LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
     flow = lay_flow(one_pass, one_pass.steps, {})
+    if looked_up := dict(list_written_lookups(flow.steps, flow.makers)):
+        flow = lay_flow(one_pass, tuple(looked_up.get(place, step) for place, step in enumerate(flow.steps)), {})
     steps, makers = flow.steps, flow.makers
     written = (*list_written_softmaxes(steps, makers), *list_written_relus(steps, makers))
     found = dict(keep_closed(written, steps, flow.readers, one_pass.results))

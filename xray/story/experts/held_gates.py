@@ -78,11 +78,11 @@ def read_way(flow: Flow, way: Collection[int]) -> Held:
 
 
 def read_held(flow: Flow, node: int) -> Held:
-    """Between which bounds a step holds numbers, or what it adds to all of them; nothing for any other."""
+    """Between which bounds a step holds numbers, or what it adds to all of them; nothing for any other, as for a 0 that is added."""
     step = flow.steps[node]
     if flow.op(node) in CLAMPS:
         low, high = step.settings.get("min"), step.settings.get("max")
         bounds: tuple[tuple[Literal["least", "most"], object], ...] = (("least", low), ("most", high))
         return tuple((name, float(one)) for name, one in bounds if isinstance(one, int | float))
     added = number(step) if flow.op(node) in SUMS and len(step.inputs) == 1 else None
-    return () if added is None else (("plus", float(added)),)
+    return (("plus", float(added)),) if added else ()
