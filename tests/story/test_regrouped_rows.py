@@ -191,3 +191,30 @@ def test_rows_that_end_as_a_map_have_a_box(lay_out, told):
 
     assert [node.label for node in column.exit.nodes] == ["LAST NORM", *told]
     assert column.exit.node(column.exit.heads[0]).record.shape == column.exit.nodes[-1].record.shape
+
+
+class Swapping(nn.Module):
+    """Attentions with places first, their feed-forwards with the batch first, norms behind the sums (SASRec)."""
+
+    def __init__(self):
+        super().__init__()
+        self.looking = nn.ModuleList(nn.MultiheadAttention(WIDTH, 2) for _ in range(3))
+        self.ups, self.downs = (nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 1) for _ in range(3)) for _ in range(2))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(6))
+
+    def forward(self, x):
+        for looks, up, down, first, second in zip(
+            self.looking, self.ups, self.downs, self.norms[::2], self.norms[1::2], strict=True
+        ):
+            x = x.transpose(0, 1)
+            x = first(x + looks(x, x, x)[0]).transpose(0, 1)
+            x = second(x + down(up(x.mT).relu()).mT)
+        return x
+
+
+def test_layers_between_which_batch_and_places_are_swapped_are_on_one_stream():
+    (tower,) = xray.anatomy(xray.trace(Swapping().eval(), torch.rand(BATCH, 7, WIDTH))).towers
+
+    (group,) = tower.groups
+    assert group.layers == (0, 1, 2)
+    assert [one.part for stage in group.stages for one in stage.branches] == ["attention", "feed_forward"]

@@ -78,7 +78,7 @@ def read_way(flow: Flow, way: Collection[int]) -> Held:
 
 
 def read_held(flow: Flow, node: int) -> Held:
-    """Between which bounds a step holds numbers, or what it adds to all of them; nothing for any other, as for a 0 that is added."""
+    """Between which bounds a step holds numbers, or what it adds to all of them; nothing for any other, or for a 0."""
     step = flow.steps[node]
     if flow.op(node) in CLAMPS:
         low, high = step.settings.get("min"), step.settings.get("max")

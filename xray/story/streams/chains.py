@@ -51,7 +51,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         for add, joint in joints.items()
         if not leads_along(flow, joint, joints) and not holds_most(joint, joints)
     }
-    before: dict[int, int | None] = {add: find_before(flow, joint, joints) for add, joint in joints.items()}
+    before: dict[int, int | None] = {add: find_before(flow, joint, joints, sites) for add, joint in joints.items()}
     for add in find_side_ways(flow, joints, before, sites):
         del joints[add], before[add]
     roots = {add: begin_of(flow, joint.stream) for add, joint in joints.items()}
@@ -232,17 +232,29 @@ def chain_behind(last: int, before: dict[int, int | None]) -> set[int]:
     return found
 
 
-def find_before(flow: Flow, joint: Joint, joints: dict[int, Joint]) -> int | None:
-    """The sum that a stream comes from, through norms, moves, bends and pools; None if it begins elsewhere."""
-    here, is_normed = joint.stream, False
+def find_before(flow: Flow, joint: Joint, joints: dict[int, Joint], sites: Sequence[Site]) -> int | None:
+    """The sum that a stream comes from; None if it begins elsewhere, or other rows attend to each other than before."""
+    before, is_normed = go_back(flow, joint.stream, joints)
+    looked = before if is_normed and attends(joint, sites) else None
+    while looked is not None and not attends(joints[looked], sites):
+        looked, _ = go_back(flow, joints[looked].stream, joints)
+    return None if looked is not None and are_regrouped(flow, looked, joint.add) else before
+
+
+def go_back(flow: Flow, here: int | None, joints: Collection[int]) -> tuple[int | None, bool]:
+    """The sum before a step, through norms, moves, bends and pools, and whether norms are among these."""
+    is_normed = False
     for _ in range(FARTHEST):
-        if here is None:
-            return None
-        if here in joints:
-            return None if is_normed and are_regrouped(flow, here, joint.add) else here
+        if here is None or here in joints:
+            return here, is_normed
         is_normed = is_normed or find_norm(flow, here) is not None
         here = step_back(flow, here)
-    return None
+    return None, is_normed
+
+
+def attends(joint: Joint, sites: Sequence[Site]) -> bool:
+    """Whether an attention is in the branch of a sum."""
+    return any(site.softmax in joint.region.inner for site in sites)
 
 
 def are_regrouped(flow: Flow, before: int, after: int) -> bool:
