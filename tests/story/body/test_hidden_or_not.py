@@ -24,10 +24,21 @@ class Heads(nn.Module):
     def cut(self, rows):
         return rows.unflatten(-1, (3, -1)).transpose(1, 2)
 
+    def keep(self, rows):
+        return rows
+
     def forward(self, x):
-        query, key, value = (self.cut(made(x)) for made in (self.query, self.key, self.value))
+        query = self.cut(self.query(x))
+        key, value = (self.keep(self.cut(made(x))) for made in (self.key, self.value))
         weights = self.change(torch.softmax(self.hide(query @ key.mT / query.shape[-1] ** 0.5), dim=-1))
         return self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+class Cached(Heads):
+    """Behind the keys of the one query there is room for others."""
+
+    def keep(self, rows):
+        return torch.cat([rows, torch.zeros(1, 3, LENGTH - 1, rows.shape[-1])], dim=2)
 
 
 def triangle(scores, diagonal=0):
@@ -98,3 +109,13 @@ def test_what_half_of_the_layers_hide_is_not_said_of_every_place():
     lines = read_lines(Heads(hides), Heads(), Heads(hides), Heads())
 
     assert not {"Every place looks back, never ahead.", "Every place looks at every other."} & {*lines}
+
+
+def test_room_of_a_cache_that_one_query_does_not_see_is_not_called_padding():
+    seen = torch.arange(LENGTH)[None, None, None] < 1
+    trace = record([Cached(lambda scores: scores.masked_fill(~seen, LOWEST)) for _ in range(2)], 1)
+    layout = compose_poster(trace, text_width)
+    lines = ["".join(run.text for run in line) for one in layout.boxes for line in one.lines]
+
+    assert any(line.startswith("hides by a rule of its own") for line in lines)
+    assert not any("hides padding" in line for line in lines)
