@@ -12,11 +12,9 @@ from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
 from xray.story.recognition.values.known_values import DEEPEST, MOST, apply
-from xray.story.recognition.values.value_rules import LOW, RULES, SCORE_RULES
+from xray.story.recognition.values.value_rules import LOW, LOWEST, RULES, SCORE_RULES
 from xray.story.recognition.values.value_shapes import Values
 
-LOWEST = -50
-"""The lower one of two numbers hides, if it is no higher than this (Swin takes -100)."""
 ADDING = ("add", "sub", "mul", "multiply", "div", "scale", "masked_fill", "where", "mask_scores", "tanh", "clamp")
 KEEPING = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguous", "clone", "dropout", "nan_to_num")
 SIGNS = {"additive": (0.0, -np.inf), "true_is_visible": (1.0, 0.0), "true_is_hidden": (0.0, 1.0)}

@@ -9,9 +9,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SUMS, TIMES
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import Mask, all_of, given_values
-from xray.story.alarms.bench import LOWEST, Bench, mark_hidden
+from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import fits, follow_mask, is_masked_by, list_side_makers, shape_of_path
+from xray.story.recognition.values.value_rules import LOWEST
 from xray.story.recognition.values.value_shapes import Values
 
 WEAKEST = -20.0

@@ -37,7 +37,19 @@ from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, list_of_sines, name_addition
 from xray.story.recognition.between import list_reading_data
 
-OF_PAIRS = ("scores", "mask", "mixed_mask", "kept", "bias", "kinds", "mix", "softmax", "mixed_weights", "zeroed")
+OF_PAIRS = (
+    "scores",
+    "mask",
+    "changed",
+    "mixed_mask",
+    "kept",
+    "bias",
+    "kinds",
+    "mix",
+    "softmax",
+    "mixed_weights",
+    "zeroed",
+)
 """What the boxes are known by that have a number for each query and key."""
 NO_LENGTHS = frozenset({"", "1", "heads", "kv_heads", "d_k", "d_v"})
 

@@ -1,6 +1,6 @@
 """The square of an attention: scores, what is done to them, softmax, and the weighted sum."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -37,9 +37,9 @@ from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, steps_at
 from xray.story.charts.counted_weights import count_given, describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
-from xray.story.recognition.addends import list_behind, takes_one_of_two
+from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
-from xray.story.recognition.scored_parts import read_scored
+from xray.story.recognition.scored_parts import list_changing, read_scored
 from xray.story.sentences.of_parts import (
     HELD_CAP,
     OF_SINES,
@@ -54,7 +54,8 @@ from xray.story.wording import plural
 
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
-ADDED = ("bias", "mask", "kept", "mix", "mixed_mask")
+CHANGED, TIMES_PAIRS = "A NUMBER WHERE A MASK SAYS SO", "WEIGHTS · NUMBERS OF PAIRS"
+ADDED = ("bias", "mask", "changed", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 OTHER_PARTS = "+ SCORES OF OTHER PARTS"
 OTHER_SCORES = {
@@ -132,7 +133,7 @@ def draw_square(
         hiding = list_hiding(flow, part, later, beside.inside)
         made = list_made(flow, part, site, beside.inside) if is_own else []
         made = [node for node in made if node not in hiding]
-        key = f"{'zeroed' if hides_by_product(flow, part, later) else name_scored(flow, part, made)}{number}"
+        key = f"{name_scored(flow, part, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
         if source != key:
             nodes.append(chooser_node(flow, site, made, row))
@@ -176,6 +177,11 @@ def draw_square(
     edges.append(Edge(last, key))
     row += 1
     key, row = draw_mixed(flow, site, key, row, nodes, edges)
+    for node in () if site.mixed else list_changing(flow, site):
+        if flow.op(node) in SCALINGS:
+            nodes.append(Node("changed", TIMES_PAIRS, row, SQUARE, steps_at(flow, node), flow.output(node)))
+            edges.append(Edge(key, "changed"))
+            key, row = "changed", row + 1
     zeroing = find_zeroing(flow, site)
     if zeroing is not None:
         nodes.append(zeroing_node(flow, zeroing, row))
@@ -222,16 +228,9 @@ def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
     """What the box of a part is known by; a bias that tells two kinds of pairs apart is of no places (Funnel)."""
     if part.kind == "bias" and any(takes_one_of_two(flow, node) and flow.output(node).is_float for node in made):
         return "kinds"
+    if part.kind == "mask" and flow.op(part.nodes[0]) in SCALINGS:
+        return "zeroed"
     return "factor" if part.kind == "scale" else part.kind
-
-
-def hides_by_product(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
-    """Whether a part multiplies scores by a mask, and what is added to hide keys is made of that same mask (GPT)."""
-    mask = part.operand
-    if part.kind != "mask" or mask is None or mask.maker is None or flow.op(part.nodes[0]) not in SCALINGS:
-        return False
-    added = (one.operand for one in parts if one.kind == "mask" and one.nodes[0] > part.nodes[0])
-    return any(one is not None and mask.maker in list_behind(flow, one.maker) for one in added)
 
 
 def own_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: str, row: int) -> Node:
@@ -296,6 +295,8 @@ def score_node(
     beside = sorted(hiding) if part.kind == "mask" and hiding else beside
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
+    if part.kind == "changed":
+        return Node(key, CHANGED, row, SQUARE, steps, out, extra, beside=record)
     if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"

@@ -153,7 +153,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     later = list_later(nodes)
     around = [term for term in reversed(later) if not isinstance(term, str)]
     factors = [term for term in around if term != MIXED]
-    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors or "scaled_weights" in keys:
+    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors or keys & {"scaled_weights", "changed"}:
         return ()  # such as the two around a tanh (Gemma 4's ear)
     if "kept" in keys and not is_own_last(nodes):
         return ()

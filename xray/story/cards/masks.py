@@ -1,7 +1,9 @@
 """The masks that attentions read, one card for each that differs."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
+from xray.ir.records import HIDDEN, PADDING, MaskFacts, TensorRecord
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas
@@ -47,8 +49,18 @@ def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> I
                 id=f"mask_{tower.name}_{title}".replace(" ", "_"),
                 title=f"MASK OF {title}",
                 shape=read_shape([(0, record)]),
-                facts=record.mask,
+                facts=leave_room(record.mask, node.record),
                 tooltip=describe([(look.passes[0], maker)]),
                 steps=(look.identity(maker),),
             )
             break
+
+
+def leave_room(facts: MaskFacts, scores: TensorRecord | None) -> MaskFacts:
+    """A mask as the scores read it: last keys that one query does not see may be room of a cache (LlamaGen)."""
+    rows = [row for matrix in facts.cells or () for row in matrix]
+    is_one = scores is not None and scores.shape[-2:-1] == (1,) and bool(rows)
+    if facts.kind != "padding" or not is_one or any(PADDING in row.rstrip(PADDING) for row in rows):
+        return facts
+    cells = tuple(tuple(row.replace(PADDING, HIDDEN) for row in matrix) for matrix in facts.cells or ())
+    return replace(facts, kind="custom", cells=cells)

@@ -79,9 +79,29 @@ def find_own_blocks(size: int, rows: Sequence[Row]) -> OwnBlocks | None:
     return OwnBlocks(sizes, before if before < (size - 1) // block else None) if is_even else None
 
 
-def shows_later(facts: MaskFacts) -> bool:
-    """Whether a query shows keys behind its own place, and not all: one that is padding may (Llama, padded left)."""
-    return any(row.query + 1 < row.end < size for size, rows in list_squares(facts) for row in rows)
+def hides_later(facts: MaskFacts, shape: Sequence[int]) -> bool:
+    """Whether no query of a mask shows a key behind its own place; the last query's own is the last key.
+
+    A query that is padding may show all (Llama, padded left). In each matrix a later query shows later keys, and one of
+    them keys before its own.
+    """
+    queries, keys = (1, *shape)[-2:]
+    matrices, before = [*list_ends(facts, keys)], keys - queries
+    return bool(matrices) and all(
+        all(row.end <= row.query + 1 + before for row in rows)
+        and any(row.first < row.query + before for row in rows)
+        and len({row.end for row in rows}) > 1
+        for rows in matrices
+    )
+
+
+def list_ends(facts: MaskFacts, keys: int) -> Iterator[list[Row]]:
+    """The queries of each matrix that show some keys and not all, from the first one up to the last."""
+    for matrix in facts.cells or ():
+        rows = [Row(query, cells.find(VISIBLE), cells.rfind(VISIBLE) + 1) for query, cells in enumerate(matrix)]
+        yield [row for row in rows if row.end and matrix[row.query].count(VISIBLE) < keys]
+    for spans in () if facts.cells else facts.spans or ():
+        yield [row for row in read_spans(spans) if 0 < row.end - row.first < keys]
 
 
 def moves_along(facts: MaskFacts) -> bool:

@@ -9,7 +9,7 @@ from xray.ir.flow.projections import is_product, is_projection
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 from xray.story.recognition.score_operands import Operand, Scored
 from xray.story.recognition.values.known_values import values_of
-from xray.story.recognition.values.value_rules import LOW
+from xray.story.recognition.values.value_rules import LOW, LOWEST
 
 MOST_BEHIND = 40
 FILLINGS = frozenset(
@@ -174,12 +174,15 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
 
 
 def adds_many(flow: Flow, maker: int | None) -> bool:
-    """Whether numbers that are added are known, more than two, and none so low that it hides: slopes (ALiBi).
+    """Whether numbers that are added are known, several, and none so low that it hides: slopes (ALiBi).
 
-    A mask may be what places are counted out by.
+    Or the ones of a mask that was to be made low before (a learner's).
     """
     values = values_of(flow, maker)
-    return values is not None and bool((values > LOW).all()) and len(np.unique(values)) > len(("seen", "hidden"))
+    if values is None:
+        return False
+    few, is_small = len(np.unique(values)), bool((abs(values) < -LOWEST).all())
+    return (few > 1 and is_small) or (few > len(("seen", "hidden")) and bool((values > LOW).all()))
 
 
 def list_unhidden(flow: Flow, place: int) -> list[Operand]:

@@ -5,8 +5,10 @@ from typing import Literal
 
 from xray.ir.records import TensorRecord
 
-Kind = Literal["scale", "bias", "mask", "kept", "mix", "mixed_mask", "softmax"]
+Kind = Literal["scale", "bias", "mask", "changed", "kept", "mix", "mixed_mask", "softmax"]
 """What a part does; "kept" hides some scores by what they are themselves.
+
+What is "changed" where a mask says so becomes a number that is not low enough to hide (1e-9 in place of -1e9).
 
 A "mix" is one of heads: what was hidden before it, by a "mixed_mask", is not known to be hidden behind it.
 """

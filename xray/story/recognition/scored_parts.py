@@ -1,14 +1,17 @@
 """What stands between scores and softmax: scale, a bias for positions, the mask."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from xray.ir.flow.attention_sites import hides_places
+from xray.ir.flow.attention_sites import Site, hides_places
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.records import TensorRecord
-from xray.story.recognition.addends import NEGATIONS, read_addend
-from xray.story.recognition.score_operands import Operand, Scored
+from xray.story.recognition.addends import NEGATIONS, list_behind, read_addend
+from xray.story.recognition.score_operands import Kind, Operand, Scored
+from xray.story.recognition.values.value_rules import LOWEST
+from xray.story.recognition.values.value_shapes import number
 
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
 """What goes with the part before it."""
@@ -50,7 +53,7 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 parts += [] if is_of_rows else [Scored("kept", (node,))]
                 fixed += [node] if is_of_rows else []
             else:
-                parts.append(peel(flow, node, mask))
+                parts.append(peel(flow, node, mask, "mask" if may_hide(flow, node) else "changed"))
         elif hides_places(flow, node):
             parts.append(Scored("mask", (node,)))
         elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:
@@ -62,13 +65,38 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         elif step.op in SCALINGS and all(is_for_all_pairs(one.record) for one in others):
             parts.append(Scored("scale", (node,)))
         elif step.op in SCALINGS and others:
-            parts.append(Scored("mask", (node,), others[0]))
+            parts.append(Scored("scale", (node,), others[0]))
         elif parts and step.op in SETTLING:
             parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
     parts.append(Scored("softmax", (*fixed, scored[-1])))
+    parts = [replace(part, kind="mask") if goes_with_mask(flow, part, parts) else part for part in parts]
     last = max((place for place, part in enumerate(parts) if part.kind == "mix"), default=0)
     hiding = [place for place, part in enumerate(parts[:last]) if part.kind in ("mask", "kept")]
     return [replace(part, kind="mixed_mask") if place in hiding else part for place, part in enumerate(parts)]
+
+
+def list_changing(flow: Flow, site: Site, masks: Sequence[Operand] = ()) -> list[int]:
+    """The steps behind softmax that change weights pair by pair, or key by key, by another mask than some."""
+    known, own = {find_root(flow, one.maker) for one in masks}, {site.softmax, *site.weighed}
+    return [
+        node
+        for node in site.weighed
+        if node != site.weighted_sum
+        and flow.op(node) in SCALINGS | MASKINGS
+        and any(
+            maker not in own and record.shape[-1:] != (1,) and len(record.shape) > 1
+            for record, maker in flow.given(node)
+            if find_root(flow, maker) not in known
+        )
+    ]
+
+
+def find_root(flow: Flow, maker: int | None) -> int | None:
+    """The step that made a mask, be it negated, or compared with one number (CPM-Ant)."""
+    here = flow.carried_from(maker)
+    while here is not None and flow.op(here) in NEGATIONS | {"eq"}:
+        here = flow.carried_from(flow.makers[here][0])
+    return here
 
 
 def joins_mixed(flow: Flow, node: int, parts: list[Scored], spine: set[int]) -> bool:
@@ -128,13 +156,27 @@ def made_of_scores(flow: Flow, maker: int | None, spine: set[int]) -> bool:
     return False
 
 
-def peel(flow: Flow, node: int, mask: Operand) -> Scored:
+def goes_with_mask(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
+    """Whether a part multiplies scores by a mask, and what is added to hide keys is made of that same mask (GPT)."""
+    if part.kind != "scale" or part.operand is None or part.operand.maker is None:
+        return False
+    added = (one.operand for one in parts if one.kind == "mask" and one.nodes[0] > part.nodes[0])
+    return any(one is not None and part.operand.maker in list_behind(flow, one.maker) for one in added)
+
+
+def may_hide(flow: Flow, node: int) -> bool:
+    """Whether what a step puts where a mask says so is low enough to hide, or not known."""
+    known = (number(flow.steps[node], name) for name in ("input", "value", "other", "arg2"))
+    return min((one for one in known if one is not None), default=LOWEST) <= LOWEST
+
+
+def peel(flow: Flow, node: int, mask: Operand, kind: Kind) -> Scored:
     """A masking step with the negation before it: what is negated is the mask."""
     maker = mask.maker
     if maker is not None and flow.op(maker) in NEGATIONS and flow.makers[maker]:
         record, before = next(flow.given(maker))
-        return Scored("mask", (maker, node), Operand(record, before))
-    return Scored("mask", (node,), mask)
+        return Scored(kind, (maker, node), Operand(record, before))
+    return Scored(kind, (node,), mask)
 
 
 def pick_mask(others: list[Operand]) -> Operand:

@@ -150,6 +150,8 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
         return "hide what may not be seen"
     if part.kind == "mix":
         return "mix the scores of all heads"
+    if part.kind == "changed":
+        return "put a number where a mask says so, too high to hide"
     if part.kind == "mixed_mask":
         return "change scores where a mask says so, before heads are mixed"
     if part.kind == "kept":

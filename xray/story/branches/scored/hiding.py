@@ -11,17 +11,13 @@ from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.records import TensorRecord
 from xray.story.branches.scored.biases import is_learned
-from xray.story.facts.mask_names import shows_later
+from xray.story.facts.mask_names import hides_later
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.score_operands import Operand
-from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import LOW
 from xray.story.recognition.values.value_shapes import Values, number
 
 CAUSAL = ("causal", "padding+causal")
-HIDING = ("gt", "triu", "triu_")
-"""They mark the future as what is hidden; other triangles mark the past as what is seen."""
-EITHER = ("or", "logical_or", "bitwise_or")
 Cells = NDArray[np.bool_]
 
 
@@ -93,14 +89,13 @@ def list_shapes(length: int, seen: int) -> list[Cells]:
 
 
 def join_verdicts(flow: Flow, site: Site, operands: Sequence[Operand]) -> bool | None:
-    """Whether one of the masks hides the future, by how they are made."""
+    """Whether one of the masks hides the future, by what was recorded of them."""
     axis, _ = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
     verdicts = [hides_future(flow, operand.record, operand.maker, axis) for operand in operands]
     if any(verdict is True for verdict in verdicts):
         return True
-    asked, _ = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
-    queries = flow.output(site.softmax).shape[asked]
-    is_elsewhere = bool(verdicts) and asked != -2  # how a mask lies over the last two axes tells nothing then
+    queries = flow.output(site.softmax).shape[axis]
+    is_elsewhere = bool(verdicts) and axis != -2  # how a mask lies over the last two axes tells nothing then
     return None if is_elsewhere or queries == 1 or any(verdict is None for verdict in verdicts) else False
 
 
@@ -115,22 +110,12 @@ def hides_future(flow: Flow, record: TensorRecord, maker: int | None, axis: int 
             return True
         if facts.kind in ("none", "padding"):
             return False
-    behind = list_behind(flow, maker)
-    triangles = {node for node in behind if cuts_triangle(flow, node)}
-    if triangles:
-        shown = {one for node in behind if shows_more(flow, node) for one in list_behind(flow, node)}
-        is_cut = any(node not in shown or flow.op(node) in HIDING for node in triangles)
-        is_open = shows_later(facts) if facts is not None else adds_nothing_ahead(flow, record, maker)
-        return True if is_cut and not is_open else None
+        if hides_later(facts, record.shape):
+            return True
     if record.shape[axis:][:1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
         return False
+    behind = list_behind(flow, maker)
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None
-
-
-def adds_nothing_ahead(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
-    """Whether numbers that are added to scores are known, and some places see later ones by them."""
-    values = values_of(flow, maker) if record.is_float and len(record.shape) > 1 else None
-    return values is not None and shows_ahead(values.reshape(-1, *values.shape[-2:]))
 
 
 def has_mask(flow: Flow, behind: Sequence[int]) -> bool:
@@ -139,33 +124,6 @@ def has_mask(flow: Flow, behind: Sequence[int]) -> bool:
         flow.op(node) in ("where", "masked_fill", "masked_fill_") or flow.output(node).dtype == "bool"
         for node in behind
     )
-
-
-def shows_more(flow: Flow, node: int) -> bool:
-    """Whether a step lets through what one of two masks lets through, as where the words of a prefix see each other.
-
-    Or lays a mask into a wider one that shows all around it, and not in front of its keys alone (rows of memory).
-    """
-    if flow.op(node) == "pad":
-        sizes = str(flow.steps[node].settings.get("pad", "")).split("x")
-        return flow.steps[node].settings.get("value") in (True, 1) and any(size != "0" for size in sizes[1:])
-    shape = flow.output(node).shape
-    return flow.op(node).strip("_") in EITHER and all(
-        len(record.shape) == len(shape) and max(record.shape, default=1) > 1 for record in flow.steps[node].inputs
-    )
-
-
-def cuts_triangle(flow: Flow, node: int) -> bool:
-    """Whether a step cuts a triangle, or asks which of two rows of places comes first."""
-    step = flow.steps[node]
-    if step.op.rstrip("_") in ("tril", "triu"):
-        return True
-    if step.op not in ("le", "lt", "ge", "gt") or len(step.inputs) != 2 or not step.outputs:
-        return False
-    out = step.outputs[0].shape
-    if len(out) < 2 or min(out[-2:]) < 2 or any(record.shape == out for record in step.inputs):
-        return False
-    return all(counted_from(flow, maker) == 0 for maker in flow.makers[node])
 
 
 def counted_from(flow: Flow, maker: int | None) -> float | None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 import numpy as np
 
@@ -11,7 +12,13 @@ from xray.ir.flow.softmax_axis import read_pair
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.scored.biases import counts_within_a_kind, name_bias
 from xray.story.branches.scored.caps import find_cap
-from xray.story.branches.scored.hiding import find_window, join_verdicts, sees_no_future, shifted_window, shows_ahead
+from xray.story.branches.scored.hiding import (
+    find_window,
+    join_verdicts,
+    sees_no_future,
+    shifted_window,
+    shows_ahead,
+)
 from xray.story.branches.scored.visible import (
     count_blocks,
     count_causal_blocks,
@@ -21,13 +28,11 @@ from xray.story.branches.scored.visible import (
 )
 from xray.story.recognition.addends import is_of_bools
 from xray.story.recognition.diagonals import read_diagonals
-from xray.story.recognition.score_operands import Operand
-from xray.story.recognition.scored_parts import read_scored
+from xray.story.recognition.score_operands import Operand, Scored
+from xray.story.recognition.scored_parts import list_changing, read_scored
 from xray.story.recognition.values.known_values import Known, keep_hiding, keep_values, read_scores_alone, values_of
-from xray.story.recognition.values.value_rules import LOW
+from xray.story.recognition.values.value_rules import LOW, LOWEST
 from xray.story.recognition.values.value_shapes import Values, number
-
-LOWEST = -50
 
 
 @dataclass(frozen=True)
@@ -69,7 +74,9 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     hiding = None if hiding is None else mark_hidden(hiding)
     causal = None if hiding is None else sees_no_future(hiding)
     unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
-    is_unread = any(part.kind == "mixed_mask" or (part.kind == "mask" and part.operand is None) for part in parts)
+    is_unread = any(hides_for_some(flow, site, part) for part in parts) or any(
+        part.kind == "mixed_mask" or (part.kind == "mask" and part.operand is None) for part in parts
+    )
     if causal is None and not is_unread:
         causal = join_verdicts(flow, site, joining)
         causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
@@ -85,6 +92,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     if hiding is None and not causal:
         blocks = next((n for one in joining if (n := count_written(flow, one.maker)) is not None), None)
         causal = causal if blocks is None else False
+    causal = None if causal is False and list_changing(flow, site, masks) else causal
     bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, [*masks, *unsure]))
     return Scores(
         bias,
@@ -97,6 +105,12 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         or (hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(joining)),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
+
+
+def hides_for_some(flow: Flow, site: Site, part: Scored) -> bool:
+    """Whether a part hides some of the rows of scores alone, as those of one head, that are put beside others again."""
+    rows, all_rows = (prod(flow.output(node).shape[:-1]) for node in (part.nodes[-1], site.softmax))
+    return part.kind == "mask" and rows < all_rows
 
 
 def read_columns(flow: Flow, site: Site, is_biased: bool) -> Scores:

@@ -30,6 +30,8 @@ from xray.story.recognition.values.value_shapes import (
 Rule = Callable[[Step, list[Values]], Values | None]
 LOW = -1e3
 """What softmax makes nothing of, beside scores of any usual size."""
+LOWEST = -50
+"""The lower one of two numbers hides, if it is no higher than this (Swin takes -100)."""
 
 NATIVE = ("_native_multi_head_attention", "_transformer_encoder_layer_fwd")
 """torch's kernels for whole attentions and layers, which take a row of padding for each sequence."""

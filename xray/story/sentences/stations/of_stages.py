@@ -26,9 +26,9 @@ def list_told(tower: Tower, stage: Stage) -> list[str]:
 
 
 def describe_stage(tower: Tower, stage: Stage) -> str:
-    """All of it, and in how many layers places see no more than a window, where others do something else (Gemma 3)."""
+    """All of it, and in how many layers places see so many others, where they see others elsewhere (Gemma 3)."""
     found, kind = list_told(tower, stage), name_kinds(stage)
-    windowed = {describe_station(tower, one): one for one in stage.branches if has_window(one)}
+    windowed = {describe_station(tower, one): one for one in stage.branches if has_window(one) or is_alone(tower, one)}
     for number, text in enumerate(found):
         if text not in windowed:
             continue
@@ -92,6 +92,14 @@ def count_seen(branch: Branch) -> int:
 def has_window(branch: Branch) -> bool:
     """Whether a branch is an attention of which a window is known."""
     return isinstance(branch, Attention) and (branch.window or branch.sliding_window or branch.kept_last) is not None
+
+
+def is_alone(tower: Tower, branch: Branch) -> bool:
+    """Whether the rows of some layers look back alone, and those of others do not."""
+    every = [one for group in tower.groups for stage in group.stages for one in stage.branches]
+    looking = [one.causal for one in every if isinstance(one, Attention) and one.source == "self"]
+    is_known = isinstance(branch, Attention) and branch.source == "self" and branch.causal is not None
+    return is_known and {True, False} <= {*looking}
 
 
 def name_kinds(stage: Stage) -> list[tuple[str, object]]:

@@ -1,0 +1,121 @@
+"""Masks that look as if they hid the future and do not: too weak, turned round, or in the wrong place."""
+
+import pytest
+import torch
+from story.body.test_kept_waist import WIDTH, Layer
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+LENGTH, LONG = 7, 600
+LOWEST = float("-inf")
+
+
+class Heads(nn.Module):
+    """Three heads, whose scores and weights are changed by a function each."""
+
+    def __init__(self, hide=lambda scores: scores, change=lambda weights: weights):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+        self.hide, self.change = hide, change
+
+    def cut(self, rows):
+        return rows.unflatten(-1, (3, -1)).transpose(1, 2)
+
+    def keep(self, rows):
+        return rows
+
+    def forward(self, x):
+        query = self.cut(self.query(x))
+        key, value = (self.keep(self.cut(made(x))) for made in (self.key, self.value))
+        weights = self.change(torch.softmax(self.hide(query @ key.mT / query.shape[-1] ** 0.5), dim=-1))
+        return self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+class Cached(Heads):
+    """Behind the keys of the one query there is room for others."""
+
+    def keep(self, rows):
+        return torch.cat([rows, torch.zeros(1, 3, LENGTH - 1, rows.shape[-1])], dim=2)
+
+
+def triangle(scores, diagonal=0):
+    return torch.ones(scores.shape[-2:]).tril(diagonal)
+
+
+def behind(scores):
+    places = torch.arange(scores.shape[-1])
+    return places[:, None] > places
+
+
+def hides(scores):
+    return scores.masked_fill(triangle(scores) == 0, LOWEST)
+
+
+FAKES = {
+    "multiplied": lambda scores: scores * triangle(scores),
+    "too weak": lambda scores: scores.masked_fill(triangle(scores) == 0, 1e-9),
+    "added as it is": lambda scores: scores + (1 - triangle(scores)),
+}
+TURNED = {
+    "filled": lambda scores: scores.masked_fill(triangle(scores) == 1, LOWEST),
+    "compared": lambda scores: scores.masked_fill(behind(scores), LOWEST),
+    "chosen": lambda scores: torch.where(behind(scores), LOWEST, scores),
+    "one too many": lambda scores: scores.masked_fill(triangle(scores, 1) == 0, LOWEST),
+    "for one head": lambda scores: torch.cat([hides(scores[:, :1]), scores[:, 1:]], dim=1),
+}
+
+
+def record(attentions, length):
+    layers = [Layer(attention) for attention in attentions]
+    return xray.trace(nn.Sequential(nn.Embedding(11, WIDTH), *layers), torch.arange(length)[None] % 11)
+
+
+def look(hide, length=LENGTH, **more):
+    return xray.anatomy(record([Heads(hide, **more)], length)).towers[0].branches[0]
+
+
+def read_lines(*attentions, length=LENGTH):
+    layout = compose_poster(record(attentions, length), text_width)
+    return ["".join(run.text for run in line) for one in layout.boxes for line in one.lines]
+
+
+@pytest.mark.parametrize("length", [LENGTH, LONG])
+@pytest.mark.parametrize("fake", FAKES.values(), ids=FAKES)
+def test_what_is_not_low_enough_hides_nothing(fake, length):
+    lines = read_lines(Heads(fake), Heads(fake), length=length)
+
+    assert look(fake, length).causal is not True
+    assert not any("ahead" in line or line.startswith("MASK") or "+ mask" in line or "hides" in line for line in lines)
+
+
+@pytest.mark.parametrize("length", [LENGTH, LONG])
+@pytest.mark.parametrize("hide", TURNED.values(), ids=TURNED)
+def test_a_triangle_alone_proves_nothing_of_the_future(hide, length):
+    assert look(hide, length).causal is not True
+    assert look(hides, length).causal is True
+
+
+def test_weights_that_a_mask_makes_0_behind_softmax_are_not_said_to_be_of_all_places():
+    lines = read_lines(*(Heads(change=lambda weights: weights * triangle(weights)) for _ in range(2)))
+
+    assert "WEIGHTS · NUMBERS OF PAIRS" in lines
+    assert not any("every other" in line or line.startswith("softmax(") for line in lines)
+
+
+def test_what_half_of_the_layers_hide_is_not_said_of_every_place():
+    lines = read_lines(Heads(hides), Heads(), Heads(hides), Heads())
+
+    assert not {"Every place looks back, never ahead.", "Every place looks at every other."} & {*lines}
+
+
+def test_room_of_a_cache_that_one_query_does_not_see_is_not_called_padding():
+    seen = torch.arange(LENGTH)[None, None, None] < 1
+    trace = record([Cached(lambda scores: scores.masked_fill(~seen, LOWEST)) for _ in range(2)], 1)
+    layout = compose_poster(trace, text_width)
+    lines = ["".join(run.text for run in line) for one in layout.boxes for line in one.lines]
+
+    assert any(line.startswith("hides by a rule of its own") for line in lines)
+    assert not any("hides padding" in line for line in lines)
