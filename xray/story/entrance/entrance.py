@@ -23,6 +23,7 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Reads
 from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
+from xray.story.entrance.place_tables import list_added
 from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
     find_lone_rows,
@@ -41,7 +42,7 @@ from xray.story.entrance.tables import (
 from xray.story.entrance.turns import find_turns
 from xray.story.exits.nearest_codes import find_choice
 from xray.story.passages.added_places import count_learned, describe_sum, learned_source, name_beside
-from xray.story.passages.channels import find_channels
+from xray.story.passages.channels import find_channels, keeps_channels
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.added_rows import find_added_rows
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data, read_sizes, width_out
@@ -110,7 +111,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     alone = find_lone_rows(flow, nodes)
     for node in first_of.values():
         rows = table_rows(flow, node)
-        name = "words" if node == word else "positions" if node in places else "table"
+        name = "words" if node == word else "positions" if node in places and any(list_added(flow, node)) else "table"
         if node == alone:  # nothing is added to them: they are no places
             name, rows = "learned rows", flow.output(node).shape[-2]
         learned = judge_training(flow, trains(flow, node), nodes)
@@ -321,7 +322,7 @@ def describe_finders(flow: Flow, finders: Collection[int], outer: Collection[int
     if finders:
         last = max(finders)
         shape = flow.output(last).shape
-        is_cut = bool(outer) and all(cuts_patches(flow, node) for node in finders)
+        is_cut = bool(outer) and all(cuts_patches(flow, node) for node in finders) and keeps_channels(flow, last)
         kernel = read_sizes(flow, last, "kernel_size") if is_cut and len(finders) == 1 else ()
         width = shape[1] if len(shape) > 1 else None
         yield last, EntrancePart("patches" if is_cut else "convolution", width, kernel=kernel)
@@ -329,8 +330,9 @@ def describe_finders(flow: Flow, finders: Collection[int], outer: Collection[int
 
 def cuts_patches(flow: Flow, node: int) -> bool:
     """Whether a convolution reads each place once: its step is as long as its kernel, and longer than 1."""
-    kernel, stride = (read_sizes(flow, node, name) for name in ("kernel_size", "stride"))
-    return flow.op(node) not in TRANSPOSED and kernel == stride and max(kernel, default=1) > 1
+    kernel, stride, apart = (read_sizes(flow, node, name) for name in ("kernel_size", "stride", "dilation"))
+    is_whole = kernel == stride and max(kernel, default=1) > 1 == max(apart, default=1)
+    return is_whole and flow.op(node) not in TRANSPOSED
 
 
 def describe_step(flow: Flow, node: int, nodes: Collection[int]) -> Iterator[EntrancePart]:

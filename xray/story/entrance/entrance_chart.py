@@ -53,7 +53,7 @@ from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_ro
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.exits.nearest_codes import Residual, find_residual_codes, label_codes, list_nearest
-from xray.story.passages.added_places import list_laid, list_weighed
+from xray.story.passages.added_places import describe_sum, list_laid, list_weighed
 from xray.story.passages.bridges import label_heads
 from xray.story.passages.channels import MASKED, find_channels_ahead
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
@@ -332,7 +332,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     if end is None or len(lookups) != 1 or flow.op(end) not in SUMS or len(flow.makers[end]) != 2:
         return None
     word = lookups[0]
-    if looks_up_places(flow, word):
+    if looks_up_places(flow, word) or next(describe_sum(flow, end, ()), None) is None:
         return None
     given = list(flow.given(end))
     sides = [flow.carried_from(maker, CARRYING | DROPOUTS | SCALINGS) for _, maker in given]

@@ -32,7 +32,7 @@ from xray.story.entrance.cut_rows import (
     label_pieces_apart,
 )
 from xray.story.entrance.entrance import cuts_patches
-from xray.story.entrance.place_tables import list_fitting
+from xray.story.entrance.place_tables import list_added, list_fitting
 from xray.story.entrance.tables import PICKING, looks_up_places, shares_rows, trains
 from xray.story.passages.added_places import (
     adds_to_picture,
@@ -44,7 +44,12 @@ from xray.story.passages.added_places import (
 )
 from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead, is_comparison
 from xray.story.passages.held_factors import list_shift
-from xray.story.passages.learned_steps import label_of_one_number, list_of_one_number
+from xray.story.passages.learned_steps import (
+    is_one_number,
+    label_of_one_number,
+    list_of_one_number,
+    name_learned_addend,
+)
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
@@ -69,7 +74,9 @@ def label_entry(flow: Flow, node: int) -> str:
     """What a step of the entrance is called."""
     op = flow.op(node)
     if op in LOOKUPS:
-        told = "PLACE LOOKUP" if looks_up_places(flow, node) else label_lookup(flow, node)
+        added = list_added(flow, node)  # one row for each sequence, say, is of no place
+        is_of_places = looks_up_places(flow, node) and (any(added) or not added)
+        told = "PLACE LOOKUP" if is_of_places else label_lookup(flow, node)
         return f"{told}: {count_weighed(flow, node)} ROWS WEIGHED" if count_weighed(flow, node) else told
     if op in FINDINGS:
         found = any(flow.op(one) in FINDINGS for one in flow.behind(flow.makers[node][0]))
@@ -94,8 +101,7 @@ def label_entry(flow: Flow, node: int) -> str:
     if held == {True, False} and not list_shift(flow, node):
         if beside := count_rows_beside(flow, node):
             return f"A LEARNED ROW + ONE OF {beside:,} ROWS"
-        what = "NUMBER" if is_one_number(flow, node) else "ROW"
-        return f"+ A {what}" if trains(flow, node) is False else f"+ A LEARNED {what}"
+        return f"+ {name_learned_addend(flow, node)}"
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
@@ -307,12 +313,6 @@ def adds_looked_up(flow: Flow, node: int) -> bool:
     before = flow.steps[node].inputs[0].shape if flow.steps[node].inputs else ()
     is_sum = flow.op(node) == "sum" and len(before) == 4 and flow.output(node).shape == (*before[:2], before[-1])
     return is_sum and maker is not None and flow.op(maker) in LOOKUPS
-
-
-def is_one_number(flow: Flow, node: int) -> bool:
-    """Whether what a step multiplies rows or maps by, or adds, is one number that is learned (DeepSeek-VL's hybrid)."""
-    learned = [prod(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
-    return learned == [1] and prod(flow.output(node).shape) > 1
 
 
 def puts_learned_row(flow: Flow, node: int) -> bool:

@@ -306,12 +306,14 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             if reads == "vectors" and is_held_inside(flow, record, node):
                 continue
             given = flow.steps[node], record, node
+            if maker is not None and reads is None and flow.op(maker) == "one_hot":
+                given = flow.steps[maker], flow.steps[maker].inputs[0], node
             is_picture = reads in ("image", "video")
             outside = step_out(flow, towering.entrance, node, as_given=is_picture) if wanted is FINDINGS else given
             found.append(outside)
             break
     if reads == "ids":
-        return max(found, key=lambda one: count_given(one[0]), default=None)
+        return max(found, key=lambda one: (len(one[1].shape) > 1, count_given(one[0])), default=None)
     if reads == "vectors":
         return max(found, key=lambda one: (one[1].is_float, prod(one[1].shape)), default=None)
     if not found or not list_asked(flow, found[0][2]):

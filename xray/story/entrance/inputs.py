@@ -29,7 +29,7 @@ from xray.story.recognition.values.value_shapes import number
 
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
 PICTURED = frozenset({"height", "width"})
-SOUNDING = ("audio", "feature", "mel", "spec", "wave", "speech")
+SOUNDING = ("audio", "sound", "feature", "mel", "spec", "wave", "speech")
 PICTURING = ("pixel", "patch", "image")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
 FILMING = ("video", "clip", "frames")
@@ -69,8 +69,6 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         source = source_of(flow, min(finders), stops)
         if source is None:
             return "noise" if is_drawn(flow, flow.makers[min(finders)][0]) else None
-        if is_code(source, name_argument(flow, source)):
-            return "vectors"
         read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before
         axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)
         if is_video(source):
@@ -79,9 +77,16 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
             return None  # a film, or a body in space (Wan)
         if axes < MAP == len(read) and read[1] > 1:
             return None  # maps of several channels, laid out of rows of numbers (Decision Transformer's frames)
-        return "image" if axes >= 4 and not is_sound(source) else "audio"
+        name = name_argument(flow, source)
+        if axes >= MAP and not is_sound(source):
+            return "image" if is_named_picture(name) or may_be_picture(source) else None
+        return "audio" if axes >= MAP or may_be_sound(source, name) else "vectors"
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
+    if any(flow.op(node) == "one_hot" for node in flow.behind(*linear)):
+        sources = [source for source in sources if source.is_float]
+    if not sources and any(is_drawn(flow, flow.carried_from(flow.makers[node][0])) for node in linear):
+        return "noise"
     if sources and set(sources[0].axes) >= PICTURED:  # cut into patches by moves alone (RADIO)
         return "video" if is_video(sources[0]) else "image"
     if sources and is_named_picture(name_argument(flow, sources[0])):  # a list of patches
@@ -163,10 +168,20 @@ def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     return "image" if is_named_picture(name) else "audio" if sounds else "vectors"
 
 
-def is_code(source: TensorRecord, name: str) -> bool:
-    """Whether rows of several channels are called after what a model has made, and not after a signal."""
-    has_channels = len(source.shape) == len(("batch", "channels", "row")) and source.shape[1] > MOST_CHANNELS
-    return has_channels and any(word in name for word in CODED)
+def may_be_sound(source: TensorRecord, name: str) -> bool:
+    """Whether what a convolution moves along has as few channels as a signal, or is called after sound by its maker.
+
+    A series of several columns is none, nor one that is called after what a model has made of something.
+    """
+    if len(source.shape) < len(("batch", "channels", "row")) or source.shape[1] <= MOST_CHANNELS:
+        return True
+    is_called = bool(SOUND & set(source.axes)) or any(word in name for word in SOUNDING)
+    return is_called and not any(word in name for word in CODED)
+
+
+def may_be_picture(source: TensorRecord) -> bool:
+    """Whether maps may be pictures: not one map that is no square, as electrodes by time are, or a spectrum is."""
+    return len(source.shape) != MAP or source.shape[1] != 1 or source.shape[2] == source.shape[3]
 
 
 def is_deep(flow: Flow, finder: int) -> bool:

@@ -12,17 +12,21 @@ from xray.ir.flow.operation_kinds import (
     GRIDS,
     LOOKUPS,
     REPEATS,
+    SCALINGS,
     SIDE_BY_SIDE,
     SUMS,
     TIMES,
     ZEROS,
 )
+from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.counted_weights import count_own
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
+from xray.story.passages.channels import tells_places
+from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import STANDING, is_of_ids
 from xray.story.recognition.values.value_shapes import number
 from xray.story.wording import plural
@@ -60,6 +64,35 @@ def count_tables(flow: Flow, chart: Chart) -> Chart:
             node = replace(node, extra=held, told=(*node.told, *describe_unread(flow, laid)))
         nodes.append(node)
     return replace(chart, nodes=tuple(nodes))
+
+
+@once_each
+def list_added(flow: Flow, lookup: int) -> tuple[bool, ...]:
+    """For each sum to which what is looked up comes first, be it normed or scaled, whether it tells places there.
+
+    It tells none where it stands beside rows of data before, as a prompt does.
+    """
+    ways = {*flow.ahead(lookup, within=lambda here: here == lookup or keeps_rows(flow, here))}
+    ends = sorted({one for here in ways for one in flow.leaf_readers(here)} - ways)
+    added = [(one, *given) for one in ends if flow.op(one) in SUMS for given in flow.given(one)]
+    told = [tells_places(flow, one, record) for one, record, maker in added if maker in ways]
+    return (*told, *(False for one in ends if stands_beside(flow, one)))
+
+
+def keeps_rows(flow: Flow, node: int) -> bool:
+    """Whether rows stay such in a step: none that meet others in a sum or a product, or stand beside them."""
+    if flow.op(node) in SUMS | SIDE_BY_SIDE:
+        is_of_data = flow.op(node) in SUMS or node in list_reading_data(flow)
+        return len(flow.steps[node].inputs) < 2 or not is_of_data
+    wide = flow.output(node).shape[-1:]
+    rows = [one for one in flow.steps[node].inputs if one.is_float and one.role != "parameter" and len(one.shape) > 1]
+    return flow.op(node) not in SCALINGS or sum(one.shape[-1:] == wide != (1,) for one in rows) < 2
+
+
+def stands_beside(flow: Flow, node: int) -> bool:
+    """Whether a step puts rows end to end, or makes a pile of them, as wide as they are."""
+    wide = flow.output(node).shape[-1:]
+    return flow.op(node) in SIDE_BY_SIDE and all(one.shape[-1:] == wide for one in flow.steps[node].inputs)
 
 
 def find_laid(flow: Flow, node: int) -> Laid | None:

@@ -23,7 +23,7 @@ from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.entrance.tables import COUNTING, MOST, MOST_BESIDE, MOVING, PICKING, judge_training
-from xray.story.passages.channels import find_channels
+from xray.story.passages.channels import find_channels, tells_places
 from xray.story.recognition.addends import FILLINGS
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.values.known_values import values_of
@@ -55,6 +55,7 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             continue
         source = source_beside(flow, record, maker)
         is_of_others = is_alike_inside(record, shape) or parts_copies(flow, node, record)
+        is_of_others = is_of_others or not tells_places(flow, node, record)
         if source is not None and (find_row_for_all(flow, maker) is not None or is_of_others):
             continue
         if source is not None:

@@ -18,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.regrouping import Piece, lay_out
 from xray.ir.kinds import PADDINGS
+from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -47,6 +48,24 @@ def find_channels(flow: Flow, place: int) -> int | None:
         way.append(here)
         here = step_back(flow, here)
     return None
+
+
+def keeps_channels(flow: Flow, finder: int) -> bool:
+    """Whether what a convolution makes of a place is a row behind it: not where its map is laid out without turns."""
+    end = max(flow.ahead(finder, within=lambda here: here == finder or flow.op(here) in CARRYING))
+    shape, axis = flow.output(end).shape, find_channels(flow, end)
+    return axis == len(shape) - 1 or (axis is not None and len(shape) > FEWEST_AXES)
+
+
+def tells_places(flow: Flow, node: int, record: TensorRecord) -> bool:
+    """Whether what a sum adds may differ from place to place: not where it does from sequence to sequence alone.
+
+    Nor where it is one row for many places. Where there is one place alone, that is not known.
+    """
+    made = flow.output(node)
+    laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
+    axes = [sizes for *sizes, word in zip(laid, made.shape, made.axes, strict=False) if word != "batch"]
+    return any(own > 1 for own, _ in axes[:-1]) or all(whole == 1 for _, whole in axes[:-1])
 
 
 def masks_places(flow: Flow, node: int) -> bool:

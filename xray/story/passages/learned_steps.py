@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, FINDINGS, SCALINGS, SUMS
 from xray.ir.flow.remembering import once, once_each
 from xray.story.branches.scored.caps import find_cap, name_bend, name_times, read_factor
+from xray.story.entrance.tables import trains
 from xray.story.passages.held_factors import list_fed
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.statistics import is_of_weights
@@ -150,3 +151,18 @@ def label_times(flow: Flow, steps: tuple[int, ...]) -> str:
     """By what number such a step multiplies, to stand behind the name of a bend."""
     factor = read_factor(flow, steps[0]) if steps else None
     return "" if factor is None else f" {name_times(factor)}".replace("-", "−")
+
+
+def name_learned_addend(flow: Flow, node: int) -> str:
+    """What is added that a step holds itself: a number, a row of them, or many, which may be known as not learned."""
+    held = [one.shape for one in flow.steps[node].inputs if one.role == "parameter"]
+    learned = "" if trains(flow, node) is False else "LEARNED "
+    if any(prod(shape) > max(shape, default=1) for shape in held):
+        return f"{learned}NUMBERS"
+    return f"A {learned}{'NUMBER' if is_one_number(flow, node) else 'ROW'}"
+
+
+def is_one_number(flow: Flow, node: int) -> bool:
+    """Whether what a step multiplies rows or maps by, or adds, is one number that is learned (DeepSeek-VL's hybrid)."""
+    learned = [prod(record.shape) for record in flow.steps[node].inputs if record.role == "parameter"]
+    return learned == [1] and prod(flow.output(node).shape) > 1

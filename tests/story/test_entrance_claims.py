@@ -1,0 +1,158 @@
+"""What is not said at the entrance where only a sign of it is there: places that are none, sounds, patches, ids."""
+
+import pytest
+import torch
+from story.entrances import OTHER, WIDTH, labels_of, make_layers, read
+from torch import nn
+
+from xray.story.sentences.of_ends import describe_entrance
+
+PLACES = 7
+
+
+class Given(nn.Module):
+    """Words, and rows of a table by numbers that are counted out: added, or led in as a learner may do by mistake."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way, self.words, self.places = way, nn.Embedding(31, WIDTH), nn.Embedding(16, WIDTH)
+        self.register_buffer("table", torch.rand(1, 16, WIDTH))
+        self.of_sequences = nn.Parameter(torch.rand(2, 1, WIDTH))
+        self.lead = nn.Linear(2 * WIDTH, WIDTH)
+        self.layers = make_layers(WIDTH, 3)
+
+    def forward(self, ids):
+        x, counted = self.words(ids), torch.arange(ids.shape[1])
+        if self.way == "added":
+            x = x + self.places(counted)
+        elif self.way == "multiplied":
+            x = x * self.places(counted)
+        elif self.way == "beside":
+            x = self.lead(torch.cat([x, self.places(counted).expand(len(x), -1, -1)], dim=-1))
+        elif self.way == "by sequence":
+            x = x + self.places(torch.arange(len(ids)))[:, None]
+        elif self.way == "one of a table":
+            x = x * WIDTH**0.5 + self.table[:, :1]
+        elif self.way == "numbers by sequence":
+            x = x + self.of_sequences
+        elif self.way == "in front":
+            x = torch.cat([self.places(torch.arange(3)).expand(len(x), -1, -1), x], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(
+    ("way", "is_said", "label"),
+    [
+        ("added", True, "PLACE LOOKUP"),
+        ("multiplied", False, "PLACE LOOKUP"),
+        ("beside", False, "PLACE LOOKUP"),
+        ("by sequence", False, "TABLE LOOKUP"),
+        ("one of a table", False, "ADDED UP"),
+        ("numbers by sequence", False, "+ LEARNED NUMBERS"),
+        ("in front", False, "TABLE LOOKUP"),
+    ],
+)
+def test_places_are_added_where_a_sum_makes_places_differ_alone(way, is_said, label):
+    anatomy, chart = read(lambda: Given(way), torch.arange(2 * PLACES).view(2, PLACES))
+
+    assert (describe_entrance(anatomy.towers[-1]) == "Ids become vectors. Learned places are added.") is is_said
+    assert label in labels_of(chart)
+    assert is_said or "PLACES" not in " ".join(labels_of(chart))
+
+
+class Entered(nn.Module):
+    """Layers behind any way in."""
+
+    def __init__(self, *found, enter):
+        super().__init__()
+        self.found, self.enter, self.layers = nn.ModuleList(found), enter, make_layers(WIDTH, 3)
+
+    def forward(self, came):
+        x = self.enter(self.found, came)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def cut(found, came):
+    return found[0](came).flatten(2).mT
+
+
+def mix(found, came):
+    return found[0](came).reshape(len(came), -1, WIDTH)
+
+
+IMAGE = (2, 3, 20, 20)
+
+
+@pytest.mark.parametrize(
+    ("shape", "found", "enter", "told", "label"),
+    [
+        (IMAGE, lambda: nn.Conv2d(3, WIDTH, 4, 4), cut, "An image becomes vectors, one for each patch.", "PATCHES 4×4"),
+        (IMAGE, lambda: nn.Conv2d(3, WIDTH, 4, 4), mix, "An image becomes vectors.", "PATCHES 4×4"),
+        (
+            IMAGE,
+            lambda: nn.Conv2d(3, WIDTH, 2, 2, dilation=3),
+            cut,
+            "An image becomes vectors.",
+            "CONVOLUTION 2×2, 3 APART, STEP 2",
+        ),
+        ((2, 1, 5, 40), lambda: nn.Conv2d(1, WIDTH, (5, 3)), cut, "What goes in.", "INPUT"),
+        ((2, OTHER, 17), lambda: nn.Conv1d(OTHER, WIDTH, 3), cut, "Vectors come in.", "VECTORS"),
+        ((2, 1, 17), lambda: nn.Conv1d(1, WIDTH, 3), cut, "A signal becomes vectors.", "SIGNAL"),
+    ],
+)
+def test_what_a_convolution_reads_is_named_by_what_is_known_of_it(shape, found, enter, told, label):
+    anatomy, chart = read(lambda: Entered(found(), enter=enter), torch.rand(shape))
+
+    assert describe_entrance(anatomy.towers[-1]) == told
+    assert label in labels_of(chart)
+
+
+def spread(found, came):
+    return found[0](nn.functional.one_hot(came, 31).float())
+
+
+def draw(found, came):
+    return found[0](torch.randn(2, PLACES, 31))
+
+
+@pytest.mark.parametrize(
+    ("enter", "told", "label", "shape"),
+    [
+        (spread, "What goes in.", "IDS", (2, PLACES)),
+        (draw, "Noise is drawn by chance.", "NOISE, DRAWN BY CHANCE", (2, PLACES, 31)),
+    ],
+)
+def test_vectors_come_in_where_what_comes_in_is_vectors_alone(enter, told, label, shape):
+    anatomy, chart = read(lambda: Entered(nn.Linear(31, WIDTH), enter=enter), torch.arange(14).view(2, PLACES))
+
+    below = min(chart.nodes, key=lambda node: node.row)
+    assert (describe_entrance(anatomy.towers[-1]), below.label, below.record.shape) == (told, label, shape)
+
+
+class Bought(nn.Module):
+    """What a customer bought, and the customer: one of far more than there are things."""
+
+    def __init__(self):
+        super().__init__()
+        self.things, self.customers, self.layers = (
+            nn.Embedding(31, WIDTH),
+            nn.Embedding(997, WIDTH),
+            make_layers(WIDTH, 3),
+        )
+
+    def forward(self, things, customer):
+        x = self.things(things) + self.customers(customer)[:, None]
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_one_id_for_a_whole_sequence_is_none_of_its_tokens():
+    _, chart = read(Bought, torch.arange(14).view(2, PLACES), torch.tensor([5, 7]))
+
+    ids = {node.label: node.record.shape for node in chart.nodes if node.row == 0}
+    assert ids == {"TOKEN IDS": (2, PLACES), "IDS": (2,)}
