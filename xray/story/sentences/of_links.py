@@ -222,7 +222,9 @@ def describe_earlier(anatomy: Anatomy) -> str:
             continue
         behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
         if link.kind == "joined":
-            told.append(f"What {behind} is put into the {link.target} tower's stream.")
+            target = anatomy.tower(link.target)  # what is put in between its layers is told apart
+            first = "" if target is not None and target.rows_added else " before its first layer"
+            told.append(f"What {behind} is put into the {link.target} tower's stream{first}.")
         elif link.kind == "met":
             told.append(f"What {behind} is put together with what the {link.target} tower gives.")
         else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
