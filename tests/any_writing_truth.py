@@ -227,13 +227,7 @@ def list_anatomy_lies(how: Writing, model: Whole, anatomy: Anatomy) -> Iterator[
     for number, tower in enumerate(anatomy.towers):
         yield from list_tower_lies(how, tower, reading=how.kind == "both" and towers == 2 and number == 0)
     for link in anatomy.links:
-        if (
-            how.kind not in ("both", "beside")
-            or link.kind not in ("memory", "multiplied")
-            or link.behind
-            or link.turned
-            or link.with_added
-        ):
+        if how.kind not in ("both", "beside") or link.kind not in ("memory", "multiplied") or link.behind:
             yield "link", link
     head = anatomy.head
     if head is not None:

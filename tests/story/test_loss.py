@@ -39,6 +39,14 @@ def by_distance(scores, ids):
     return functional.mse_loss(scores, functional.one_hot(ids, scores.shape[-1]).float())
 
 
+def by_words_and_more(scores, ids):
+    return by_words(scores, ids) + 0.01 * scores.pow(2).mean()
+
+
+def by_words_one_by_one(scores, ids):
+    return functional.cross_entropy(scores.flatten(0, 1), ids.flatten(), reduction="none")
+
+
 def by_hand(scores, ids):
     return (scores.logsumexp(-1) - scores.gather(-1, ids[..., None]).squeeze(-1)).mean()
 
@@ -93,6 +101,16 @@ def test_a_loss_is_called_what_it_is(compare, name):
     layout = poster_of(xray.trace(Judged(compare), IDS))
 
     assert f"{name}  the loss" in lines_of(layout)
+
+
+@pytest.mark.parametrize(("compare", "size"), [(by_words_and_more, "one number"), (by_words_one_by_one, "14")])
+def test_a_part_of_what_a_pass_gives_is_not_the_loss(compare, size):
+    layout = poster_of(xray.trace(Judged(compare), IDS))
+    (box,) = (box for box in layout.boxes if box.lines and text_of(box.lines[0]).startswith("CROSS-ENTROPY"))
+
+    assert text_of(box.lines[0]) == "CROSS-ENTROPY"
+    assert text_of(box.lines[1]).split()[0] == size.split()[0]
+    assert "A score for every word, compared with the target." in words_of(layout)
 
 
 @pytest.mark.parametrize("compare", [by_words, by_distance])

@@ -80,6 +80,33 @@ def test_scores_of_few_rows_of_a_table_are_no_scores_of_its_words():
     assert not [line for line in words_of_said(5) if line.startswith(("A score", "LINEAR TO"))]
 
 
+class SameSize(Ends):
+    """As many numbers as there are words, made of all rows or of one, with more made of them perhaps."""
+
+    def __init__(self, rows, words=31, more=()):
+        super().__init__(out=rows)
+        self.words, self.head = nn.Embedding(words, WIDTH), nn.Sequential(nn.Linear(WIDTH, words), *more)
+
+
+@pytest.mark.parametrize(
+    ("model", "are_words"),
+    [
+        (SameSize(lambda x: x), True),
+        (SameSize(lambda x: x[:, -1]), True),
+        (SameSize(lambda x: x[:, 0]), False),
+        (SameSize(lambda x: x.mean(1)), False),
+        (SameSize(lambda x: x, words=WIDTH), False),
+        (SameSize(lambda x: x, more=(nn.ReLU(), nn.Linear(31, 5))), False),
+    ],
+)
+def test_as_many_numbers_as_words_are_scores_of_words_where_each_place_has_them_last(model, are_words):
+    layout = compose_poster(xray.trace(model.eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
+    told = " ".join("".join(run.text for run in row) for box in layout.boxes for row in box.lines)
+
+    assert ("LINEAR TO VOCABULARY" in told) == are_words
+    assert ("A score for every word." in told) == are_words
+
+
 @pytest.mark.parametrize(
     ("out", "told"),
     [

@@ -113,3 +113,27 @@ def test_a_table_that_is_looked_into_from_outside_of_its_block_counts_in_that_al
 
     assert whole.head.tied is is_tied
     assert bool(describe_tied(whole)) is is_tied
+
+
+class TiedToPlaces(nn.Module):
+    """As many places as words, and a last layer that is the table of the places by mistake."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.places = nn.Embedding(WORDS, WIDTH), nn.Embedding(WORDS, WIDTH)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.head = nn.Linear(WIDTH, WORDS, bias=False)
+        self.head.weight = self.places.weight
+
+    def forward(self, ids):
+        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x)
+
+
+def test_a_last_layer_that_is_the_table_of_places_is_none_of_the_words():
+    whole = xray.anatomy(xray.trace(TiedToPlaces().eval(), torch.arange(14).view(2, 7)))
+
+    assert whole.head.kind == "vocabulary"
+    assert not describe_tied(whole)

@@ -1,13 +1,10 @@
 """Rows of one tower that are turned by their time before they are put among another one's words."""
 
-import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, rows
 from torch import nn
 
 import xray
-from xray.renderers.fonts import text_width
-from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 TURNED = 8
@@ -53,15 +50,6 @@ def test_rows_of_a_tower_that_are_turned_by_another_ones_ids_are_between_the_two
     surfaces = {node.label: node.surface for node in text.entrance.nodes}
     assert surfaces[f"ROTATE {TURNED} OF {WIDTH} NUMBERS"] == surfaces["LINEAR"] == "ghost"
     assert surfaces["TABLE LOOKUP"] == "own"
-
-
-@pytest.mark.parametrize("turns", [True, False])
-def test_it_is_said_that_rows_are_turned_on_their_way(turns):
-    layout = compose_poster(trace(turns=turns), text_width)
-    text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
-
-    told = f"{TURNED} of the {WIDTH} numbers of each row that the stack tower gives are turned before they are put into"
-    assert (told in text) == turns
 
 
 class Heard(Sung):

@@ -107,9 +107,7 @@ def musicflamingo(c):
     layers = (group(2, hear.hidden_size, pre("layer", itself), pre("layer", plain(hear))),)
     parts = entrance(f"convolution {hear.hidden_size}", f"frozen positions {hear.max_source_positions}")
     sound = tower(hear, "audio", "audio", False, parts, layers, None)
-    whole = joins(sound, reads(read, "norm", *[f"projection {read.hidden_size}"] * 2))
-    dim = int(c.head_dim * c.rope_parameters["partial_rotary_factor"])
-    return replace(whole, links=tuple(replace(one, turned=(2 * dim, hear.hidden_size)) for one in whole.links))
+    return joins(sound, reads(read, "norm", *[f"projection {read.hidden_size}"] * 2))
 
 
 @family(

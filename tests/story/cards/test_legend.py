@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
@@ -44,10 +45,11 @@ class Perceives(nn.Module):
 
 
 class Answers(nn.Module):
-    """Words that are read, and others that look at what was read."""
+    """Words that are read, and others that look at what was read; or at those words themselves, by mistake."""
 
-    def __init__(self):
+    def __init__(self, *, forgets=False):
         super().__init__()
+        self.forgets = forgets
         self.words, self.layers, self.head = nn.Embedding(31, WIDTH), make_layers(WIDTH), nn.Linear(WIDTH, 31)
         self.asks = nn.ModuleList(nn.TransformerDecoderLayer(WIDTH, 3, SPARE, batch_first=True) for _ in range(2))
 
@@ -55,20 +57,28 @@ class Answers(nn.Module):
         read, said = self.words(ids), self.words(answer)
         for layer in self.layers:
             read = layer(read)
+        read = self.words(ids) if self.forgets else read
         hidden = nn.Transformer.generate_square_subsequent_mask(answer.shape[1])
         for layer in self.asks:
             said = layer(said, read, tgt_mask=hidden)
         return self.head(said)
 
 
-def test_keys_and_values_of_a_memory_come_from_the_tower_whose_colour_they_have():
+@pytest.mark.parametrize(
+    ("forgets", "told_of"),
+    [
+        (False, ["comes from the encoder", "made by the decoder"]),
+        (True, ["made by the text, or from elsewhere", "made by the decoder"]),
+    ],
+)
+def test_keys_and_values_of_a_memory_come_from_the_tower_whose_colour_they_have_if_they_do(forgets, told_of):
     torch.manual_seed(0)
-    trace = xray.trace(Answers().eval(), torch.arange(14).view(2, 7), torch.arange(10).view(2, 5))
+    trace = xray.trace(Answers(forgets=forgets).eval(), torch.arange(14).view(2, 7), torch.arange(10).view(2, 5))
     boxes = compose_poster(trace, text_width).boxes
     told = ["".join(run.text for run in line) for box in boxes for line in box.lines]
 
     makers = [text for text in told if text.startswith(("made by", "comes from"))]
-    assert makers == ["comes from the encoder", "made by the decoder"]
+    assert makers == told_of
 
 
 def list_texts():

@@ -144,7 +144,6 @@ MODELS = {
     "compared": make_anatomy(FALSE, links=(Link("compared", "vision", "text"),)),
     "scores that are bent": make_anatomy(FALSE, head=Head("vocabulary", 61, scale=0.5, cap=30.0)),
     "links": make_anatomy(FALSE, links=(Link("joined", "vision", "text"),)),
-    "turned between towers": make_anatomy(FALSE, links=(Link("joined", "vision", "text", turned=(8, 12)),)),
     "ids of another tower": make_anatomy(FALSE, links=(Link("chosen", "vision", "text"),)),
     "links behind layers": make_anatomy(FALSE, links=(Link("memory", "text", "vision", (0,)),)),
     "met behind layers": make_anatomy(FALSE, links=(Link("met", "vision", "text"),)),
@@ -203,4 +202,3 @@ OF_MODELS["what reads a state"] |= OF_MODELS["heads of a state"]
 OF_MODELS["rotary places"] |= {"numbers that are turned", "numbers of a place"}
 OF_MODELS["relative places"] |= {"relative places of a kind"}
 OF_MODELS["windows"] |= {"rolled windows", "spread windows"}
-OF_MODELS["links"] |= {"turned between towers"}

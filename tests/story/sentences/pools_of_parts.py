@@ -314,5 +314,4 @@ OF_ENTRANCES = {
 OF_MEMORIES = {
     "memory of every layer": {"memory"},
     "memory": {"memory", "some memory"},
-    "memory that is sampled": {"sampled memory"},
 }

@@ -152,12 +152,14 @@ def test_of_what_is_not_drawn_the_largest_parts_are_named_and_all_counted():
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
-        ("memory", "The vision tower reads what the text tower gives behind layer 1 of 2."),
-        ("joined", "What the text tower gives behind layer 1 of 2 is put into the vision tower's stream."),
+        ("memory", "The vision tower reads what the {}."),
+        ("joined", "What the {} is put into the vision tower's stream before its first layer."),
     ],
 )
 def test_what_is_read_behind_layers_is_told_of_who_reads_it(kind, told):
-    assert describe_earlier(make_anatomy(FALSE, links=(Link(kind, "text", "vision", (0,)),))) == told
+    assert describe_earlier(make_anatomy(FALSE, links=(Link(kind, "text", "vision", (0,)),))) == told.format(
+        "text tower gives behind layer 1 of 2"
+    )
 
 
 @pytest.mark.parametrize(("norms", "where"), [(("rms", "rms"), "attention"), (("rms", None), "some attentions")])

@@ -63,15 +63,29 @@ class ReaderOfCodes(Reader):
 
 
 class Choosing(Reader):
-    """The likeliest word of each place, or of the last one alone."""
+    """The likeliest word of each place, or of the last one alone; along another axis, by mistake, no word at all."""
 
-    def __init__(self, last: bool):
+    def __init__(self, last: bool, axis: int = -1):
         super().__init__(WORDS)
-        self.last = last
+        self.last, self.axis = last, axis
 
     def leave(self, x):
-        x = self.head(x)
-        return (x[:, -1] if self.last else x).argmax(dim=-1)
+        x = self.head(x) / 0.5
+        return (x[:, -1] if self.last else x).argmax(dim=self.axis)
+
+
+def test_a_temperature_stands_in_one_box_before_a_word_is_chosen():
+    layout = compose_poster(xray.trace(Choosing(last=True).eval(), torch.arange(14).view(2, 7)), text_width)
+
+    titles = [box.lines[0][0].text for box in layout.boxes if "forward/Choosing.div#0" in box.steps]
+    assert titles == ["× 2"]
+
+
+class Measured(Reader):
+    """One number of each sequence, and how far it is from what it should be."""
+
+    def leave(self, x):
+        return nn.functional.mse_loss(self.head(x.mean(1)), torch.ones(2, 1))
 
 
 @pytest.mark.parametrize(("cut", "told"), [(True, "vocab 3 × 11"), (False, "vocab 33")])
@@ -88,8 +102,11 @@ def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
     [
         (ReaderOfCodes(cut=True), "33 numbers come out for each place."),
         (ReaderOfCodes(cut=False), "A score for every word."),
-        (Choosing(last=True), "the next word."),
+        (Choosing(last=True), "Argmax: a word."),
+        (Choosing(last=True, axis=0), "A score for every word."),
         (Choosing(last=False), "Argmax: one for each place."),
+        (Choosing(last=False, axis=1), "A score for every word."),
+        (Measured(1), "1 number, compared with the target."),
         (Reader(1), "1 number comes out for each place."),
         (Reader(3), "3 numbers come out for each place."),
         (ReaderOfTwo(scores_words=False), "2 numbers come out."),

@@ -120,6 +120,8 @@ class Attention(Looking):
     """
     coarse: int | None = None
     """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""
+    with_others: tuple[str, ...] = ()
+    """Further towers than its source that give what keys and values are made of."""
     keys_alone: bool | None = None
     """That keys are made of what another tower gives, and values of something else (OneFormer)."""
     foreign_queries: bool | None = None

@@ -206,17 +206,13 @@ class Link:
     other which has its number, to stand beside what that makes itself (π0).
 
     `behind` are the numbers of the layers of the source, from 0, behind which its rows are taken, where that is not its
-    end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none. `turned` are how many
-    numbers of each row are turned by cosines and sines on the way, and how many there are (Music Flamingo).
-    `with_added` says that all those rows are read once those of a third tower are added to them (BridgeTower).
+    end alone (LLaVA: the last layer but one); where it is, or that is not known, there are none.
     """
 
     kind: Literal["memory", "joined", "compared", "multiplied", "chosen", "scored", "met", "keys"]
     source: str
     target: str
     behind: tuple[int, ...] = ()
-    turned: tuple[int, int] | None = None
-    with_added: bool = False
 
 
 @dataclass(frozen=True)

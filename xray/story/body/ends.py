@@ -1,21 +1,22 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, TURNS
 from xray.ir.flow.remembering import once
-from xray.ir.trace import SAME_WEIGHTS_AS, Step
+from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
+from xray.story.body.last_norms import POOLINGS
 from xray.story.body.layers import name_holder
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
 from xray.story.entrance.place_tables import count_unread
-from xray.story.entrance.tables import table_rows
+from xray.story.entrance.tables import looks_up_places, table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held
 from xray.story.recognition.between import find_region, is_linear, list_leading_on, width_out
 
@@ -107,14 +108,42 @@ def scores_words(flow: Flow, node: int, vocab: int | None) -> bool:
     """Whether a step gives a score for each word of a table, or for each but some, as a layer that is named for it.
 
     Rows of a table that are never said stand behind those of the words: of pictures (Molmo2), of prompts (CPM-Ant).
-    Scores that are cut up are those of several codes, each of a part of the table (Dia).
+    Scores that are cut up are those of several codes, each of a part of the table (Dia). As many numbers as the stream
+    is wide, those of a whole text, and those of which another linear layer makes others tell nothing of words.
     """
     size = flow.output(node).shape[-1:]
+    if is_mere_size(flow, node) or reads_pooled(flow, node) or leads_to_linear(flow, node):
+        return False
     if any(prod(shape) == prod(size) for shape in list_cuts(flow, node)):
         return False
     if vocab is None or size == (vocab,):
         return size == (vocab,)
     return flow.output(node).axes[-1:] == ("vocab",) and vocab < size[0] / LEAST_SAID < vocab / LEAST_SAID
+
+
+def is_mere_size(flow: Flow, node: int) -> bool:
+    """Whether a step gives as many numbers as it reads, not by a table that it shares, nor as scores by their name."""
+    step = flow.steps[node]
+    is_square = bool(step.inputs) and step.inputs[0].shape[-1:] == step.outputs[0].shape[-1:]
+    return is_square and SAME_WEIGHTS_AS not in step.settings and not hands_out(flow, node, SCORES)
+
+
+def reads_pooled(flow: Flow, node: int) -> bool:
+    """Whether a step reads the mean of rows, or the first of them, which is of a whole text."""
+    here = next(iter(flow.makers[node]), None)
+    while here is not None and flow.makers[here]:
+        index = str(flow.steps[here].settings.get("index", ""))
+        if flow.op(here) in POOLINGS or (flow.op(here) == "index" and index in (":, 0", ":, 0, :")):
+            return True
+        here = flow.makers[here][0] if flow.op(here) in CARRYING else None
+    return False
+
+
+def leads_to_linear(flow: Flow, node: int) -> bool:
+    """Whether a linear layer reads what a step gives, be it moved, or bent by itself."""
+    plain = CARRYING | CURVES | DROPOUTS
+    onward = flow.ahead(node, within=lambda one: one == node or flow.op(one) in plain)
+    return any(is_linear(flow, reader) for one in onward for reader in flow.readers.get(one, ()) if reader != node)
 
 
 def list_cuts(flow: Flow, node: int) -> list[tuple[int, ...]]:
@@ -145,52 +174,31 @@ def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
 
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
-    """Whether the head multiplies by the table of the words: it was recorded so, or what holds both counts it once.
-
-    Where the table is looked into from outside of the block that holds it (PaliGemma), it counts in that block alone.
-    """
-    lookups = [node for one in towers for node in list_lookups(flow, one)]
+    """Whether the head was recorded to multiply by the table of the words."""
+    tables = {name_table(flow, node) for one in towers for node in list_lookups(flow, one)}
     step = flow.steps[head]
-    if not step.module or not step.params or not lookups:
+    if not step.module or not step.params or not tables:
         return None
-    if step.settings.get(SAME_WEIGHTS_AS) in {flow.steps[node].path for node in lookups}:
-        return True
-    table = max((holder_of(flow, node) for node in lookups), key=lambda node: flow.steps[node].params)
-    if not flow.steps[table].params:
-        return None
-    root = shared_block(flow, head, table)
-    if root is None:
-        return None
-    children = [one for one in flow.steps if one.parent == flow.steps[root].id]
-    found = {one.path: one for one in (*children, flow.steps[table])}
-    parts = [one for one in found.values() if not any(one.path.startswith(f"{path}.") for path in found)]
-    surplus = sum(one.params for one in parts) - flow.steps[root].params - count_again(flow, parts)
-    if not surplus:
-        return False
-    return True if surplus == flow.steps[table].params else None
+    return step.settings.get(SAME_WEIGHTS_AS) in tables
 
 
-def count_again(flow: Flow, parts: Iterable[Step]) -> int:
-    """How many parameters of some parts are seen in another one too, as those of a table that two towers look into."""
-    held = [list_holders(flow, flow.places[one.id]) for one in parts]
-    whole = {path: params for own in held for path, params in own.items()}
-    return sum(sum(own.values()) for own in held) - sum(whole.values())
+def name_table(flow: Flow, node: int) -> str:
+    """The path of the first module that holds the table of a lookup."""
+    step = flow.steps[node]
+    return str(step.settings.get(SAME_WEIGHTS_AS, step.path))
 
 
 def list_lookups(flow: Flow, towering: Towering) -> list[int]:
-    """The steps that look a tower's words up in their table."""
+    """The steps that look a tower's words up in their table, be there as many places as words in another one."""
     vocab = towering.tower.vocab
-    found = (node for node in towering.entrance if flow.op(node) in LOOKUPS)
+    found = (node for node in towering.entrance if flow.op(node) in LOOKUPS and not looks_up_places(flow, node))
     return [node for node in found if vocab is not None and table_rows(flow, node) == vocab]
 
 
 def is_of_last(flow: Flow, towers: Sequence[Towering], head: int) -> bool:
     """Whether the head multiplies by the table of the last tower's words, while others have one of their own."""
     used = flow.steps[head].settings.get(SAME_WEIGHTS_AS)
-    *others, own = (
-        {flow.steps[node].settings.get(SAME_WEIGHTS_AS, flow.steps[node].path) for node in list_lookups(flow, one)}
-        for one in towers
-    )
+    *others, own = ({name_table(flow, node) for node in list_lookups(flow, one)} for one in towers)
     return used in own and any(others) and all(used not in one for one in others)
 
 
@@ -201,19 +209,6 @@ def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
         flow.steps[place] for place in flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS)
     ]
     return True if any(step.settings.get(SAME_WEIGHTS_AS) in tables for step in weights) else None
-
-
-def holder_of(flow: Flow, place: int) -> int:
-    """The step that counts the parameters that a step works with: itself, or the innermost block that has any."""
-    blocks = [place, *flow.parents(place)]
-    return next((block for block in blocks if flow.steps[block].params), blocks[-1])
-
-
-def shared_block(flow: Flow, one: int, other: int) -> int | None:
-    """The innermost block that holds both steps, be it that one of them is called from outside of it."""
-    others, path = set(flow.parents(other)), flow.steps[other].path
-    held = (node for node in flow.parents(one) if node in others or path.startswith(f"{flow.steps[node].path}."))
-    return next(held, None)
 
 
 def count_active(

@@ -8,7 +8,7 @@ from math import prod
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SUMS, WAVES
+from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.attentions import Attention, Looking
@@ -19,7 +19,6 @@ from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
 from xray.story.branches.weighed import list_other_scores
 from xray.story.entrance.tables import PICKING
-from xray.story.entrance.turned_rows import count_turned, find_turned
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
 
@@ -128,14 +127,7 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
             found.setdefault(link, set()).update(places)  # memory is of layers of other towers too (Mllama)
     named = {one.tower.name: one for one in towers}
     behind = {link: tell_behind(named[link.source], taken) for link, taken in found.items()}
-    with_added = {
-        link: link.kind == "memory" and reads_added(flow, named[link.source], named[link.target], ends)
-        for link in found
-    }
-    return tuple(
-        replace(link, behind=behind[link], turned=read_turned(flow, link, named), with_added=with_added[link])
-        for link in found
-    )
+    return tuple(replace(link, behind=behind[link]) for link in found)
 
 
 def takes_keys(flow: Flow, one: Towering, other: Towering) -> bool:
@@ -160,19 +152,6 @@ def takes_keys(flow: Flow, one: Towering, other: Towering) -> bool:
     return len(one.layers) == len(other.layers)
 
 
-def read_turned(flow: Flow, link: Link, named: Mapping[str, Towering]) -> tuple[int, int] | None:
-    """How many numbers of each row are turned on the way from one tower alone into another's stream, and of how many.
-
-    None where none are, or rows are turned more than once.
-    """
-    if link.kind != "joined" or not any(flow.op(node) in WAVES for node in named[link.target].entrance):
-        return None
-    leading = read_leading(flow, named[link.target], [*named.values()])
-    led = leading.between.get((named[link.source].end,), frozenset())
-    turns = [end for end in find_turned(flow, named[link.target].entrance) if end in led]
-    return count_turned(flow, turns[0]) if len(turns) == 1 else None
-
-
 def list_added_alone(flow: Flow, towers: Sequence[Towering]) -> frozenset[int]:
     """The steps that make rows of one tower for nothing but to be added between layers of another (BridgeTower)."""
     found: set[int] = set()
@@ -182,16 +161,6 @@ def list_added_alone(flow: Flow, towers: Sequence[Towering]) -> frozenset[int]:
             led |= {node} if led.issuperset(flow.leaf_readers(node)) else set()
         found |= led - {rows.add}
     return frozenset(found)
-
-
-def reads_added(flow: Flow, source: Towering, target: Towering, ends: Collection[int]) -> bool:
-    """Whether all that a tower looks at of another one's layers has rows of a third added to it in between."""
-    adds, own, found = {rows.add for rows in source.added}, {source.end, *source.sums}, set[bool]()
-    for branching in list_branchings(target) if adds else ():
-        starts = list_looked_at(flow, branching)
-        way = set(flow.behind(*starts, most=MOST_BEHIND, ends=lambda node: node in ends))
-        found |= {not adds.isdisjoint(way)} if not own.isdisjoint(way) else set()
-    return found == {True}
 
 
 def list_taken(flow: Flow, branching: Branching, ends: Collection[int], added: Collection[int]) -> list[int]:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
+from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
@@ -49,10 +49,12 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
 def asks_alone(towers: Sequence[Towering], number: int) -> bool:
     """Whether a tower looks at others and none of these looks back.
 
-    One that sees all its places and asks rows which no tower made may as well encode these (Perceiver).
+    One that sees all its places and asks rows which no tower made may as well encode these (Perceiver). So does one of
+    words that all see each other, and ask what is no text (BLIP, which tells whether a text fits an image).
     """
     tower = towers[number].tower
-    if not list_asked(tower) and tower.causal is False:
+    asked = {towers[other].tower.reads for other in list_asked(tower)}
+    if tower.causal is False and (not asked or (tower.reads == "ids" and asked.isdisjoint({"ids", None}))):
         return False
     back = (list_sources(towers[other].tower) for other in list_asked(tower))
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
@@ -102,13 +104,17 @@ def list_asked(tower: Tower) -> list[int]:
 def tell_names(towering: Towering, names: Sequence[str]) -> Towering:
     """A tower whose attentions tell other towers by their names."""
 
-    def settle_name(told: str | None) -> str | None:
-        return names[int(told.removeprefix(UNNAMED))] if told is not None and told.startswith(UNNAMED) else told
+    def settle_name(told: str) -> str:
+        return names[int(told.removeprefix(UNNAMED))] if told.startswith(UNNAMED) else told
 
     def settle(branch: Branch) -> Branch:
-        if isinstance(branch, Attention):
-            return replace(branch, source=settle_name(branch.source), beside=settle_name(branch.beside))
-        return replace(branch, source=settle_name(branch.source)) if isinstance(branch, DeformableAttention) else branch
+        if not isinstance(branch, Looking):
+            return branch
+        branch = replace(branch, source=branch.source and settle_name(branch.source))
+        if not isinstance(branch, Attention):
+            return branch
+        others = tuple(map(settle_name, branch.with_others))
+        return replace(branch, beside=branch.beside and settle_name(branch.beside), with_others=others)
 
     def settle_stage(stage: Stage) -> Stage:
         return replace(stage, branches=tuple(map(settle, stage.branches)))

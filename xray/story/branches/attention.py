@@ -190,6 +190,7 @@ def describe_attention(
         or (may_leave_out and leaves_out_places(flow, site, key, region))
         or None,
         coarse=coarse,
+        with_others=list_with_others(flow, site, source, makers_of_towers),
         keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
         chosen_keys=True if choice is not None else None,
@@ -338,6 +339,20 @@ def name_source(
     )
     is_pooled = not {*stream}.isdisjoint(rows)
     return "self" if site.kind == "self" or is_pooled else None
+
+
+def list_with_others(flow: Flow, site: Site, source: str | None, towers: Mapping[int, str]) -> tuple[str, ...]:
+    """Other towers whose ends keys and values are made of, beside the one that they are known to come from.
+
+    What that one was made of itself is none of them (the eye of Mllama, of which layers behind it work).
+    """
+    origins = (site.key.origin, site.value.origin)
+    met = {towers[one] for one in flow.behind(*origins, most=FAR, ends=towers.__contains__) if one in towers}
+    others = met - {"self", source}
+    if source == "self" or source not in met or not others:
+        return ()
+    own = flow.behind(*(place for place, name in towers.items() if name == source))
+    return tuple(sorted(others.difference(towers[place] for place in own if place in towers)))
 
 
 def are_keys_alone(flow: Flow, site: Site, sides: tuple[Side, Side], towers: Mapping[int, str]) -> bool:

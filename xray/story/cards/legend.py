@@ -43,9 +43,11 @@ def list_entries(told: Told) -> list[tuple[str, str, str]]:
     asked = {
         look.memory for _, frames, look in told.frames if any(one.surface == "memory" for one in list_nodes(frames))
     }
+    givers = {link.source for link in told.anatomy.links}
     for role in dict.fromkeys(look.own for _, _, look in told.frames):
         names = list(dict.fromkeys(tower.name for tower, _, look in told.frames if look.own == role))
-        entries.append(("fill", role, name_makers(names, is_asked=role in asked)))
+        told_of, gives_none = name_makers(names, is_asked=role in asked), role in asked and givers.isdisjoint(names)
+        entries.append(("fill", role, f"{name_makers(names)}, or from elsewhere" if gives_none else told_of))
     if told.has_between:
         entries.append(("fill", "card", "between towers"))
     if any(node.surface == "mask" for node in nodes):

@@ -50,7 +50,8 @@ def name_branch(branch: Branch) -> str:
             where = " OF ROLLED PLACES" if rolled else ""
             where = f" IN {rolled}{name_windows(branch)} OF {branch.window}" if branch.window else where
             where = f" IN {branch.pieces} PIECES" if branch.pieces and not where else where
-            return f"SELF-ATTENTION{where}" + (f", POOLED {branch.pooled} TO 1" if branch.pooled else "")
+            own = "" if branch.foreign_queries else "SELF-"
+            return f"{own}ATTENTION{where}" + (f", POOLED {branch.pooled} TO 1" if branch.pooled else "")
         return "CROSS-ATTENTION" + (" TO ANOTHER ROW" if branch.source == ANOTHER_ROW else "")
     if isinstance(branch, DeformableAttention):
         return "DEFORMABLE CROSS-ATTENTION" if branch.leaves_stream else "DEFORMABLE ATTENTION"

@@ -51,14 +51,7 @@ def list_beside(flow: Flow, turned: int) -> tuple[int, ...]:
 
 def label_turned(flow: Flow, end: int) -> str:
     """What a turn is called, with how many numbers of each row it turns, where it does not turn all."""
-    turned, whole = count_turned(flow, end)
-    return "ROTATE" if turned == whole else f"ROTATE {turned:,} OF {whole:,} NUMBERS"
-
-
-def count_turned(flow: Flow, end: int) -> tuple[int, int]:
-    """How many numbers of each row a turn turns, and how many there are."""
     whole = flow.output(end).shape[-1]
-    if flow.op(end) not in SIDE_BY_SIDE:
-        return whole, whole
-    left = (maker for maker in flow.makers[end] if maker is not None and is_cut(flow, maker))
-    return whole - sum(flow.output(maker).shape[-1] for maker in left), whole
+    cuts = flow.makers[end] if flow.op(end) in SIDE_BY_SIDE else ()
+    left = sum(flow.output(maker).shape[-1] for maker in cuts if maker is not None and is_cut(flow, maker))
+    return f"ROTATE {whole - left:,} OF {whole:,} NUMBERS" if left else "ROTATE"

@@ -117,7 +117,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         if is_linear(flow, node) and (scores_words(flow, node, towering.tower.vocab) or works_with_table(flow, node)):
             labels[node] = TO_WORDS
         elif is_loss(flow, node):
-            labels[node] = f"{name_loss(flow.steps[node])}: THE LOSS"
+            labels[node] = name_loss(flow.steps[node])
         elif node == gathered:
             labels[node] = f"{towering.tower.streams} STREAMS INTO ONE"
         elif is_last_norm(flow, towering, node) and not is_normed_again(flow, node, nodes):
@@ -186,7 +186,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         chart = add_above(chart, Node("bent", label, 0, BROAD, steps, flow.output(behind[-1])))
     else:
         chart = add_worked(flow, towering, chart, top, others) or chart
-    for node in picks:
+    for node in (one for one in picks if one not in behind):
         label, out = name_pick(flow, node), flow.output(node)
         chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
     return chart

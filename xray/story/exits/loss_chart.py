@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DIFFERENCES, LOSSES
+from xray.ir.flow.written_softmaxes import read_axis_of
 from xray.ir.trace import Step
 from xray.story.charts.chart import (
     Chart,
@@ -11,6 +12,7 @@ from xray.story.charts.chart import (
     Node,
     steps_at,
 )
+from xray.story.facts.totals import is_backward
 from xray.story.sentences.of_runs import list_remarks_of_loss
 
 PICKS = frozenset({"argmax", "multinomial"})
@@ -46,13 +48,21 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
         (0.45, 1.1),
         (step,),
         out,
-        "the loss",
+        "the loss" if is_whole_loss(flow, loss) else "",
         surface="phase",
-        value=spell_value(step),
+        value="" if out is not None and out.shape else spell_value(step),
         told=list_remarks_of_loss(step, flow.one_pass.tokens.get("targets", ())),
     )
     edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
     return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
+
+
+def is_whole_loss(flow: Flow, loss: int) -> bool:
+    """Whether the one number that a step works out is what the pass gives or what is sent back, and no part of it."""
+    moved = {loss, *flow.ahead(loss, within=lambda one: one == loss or flow.op(one) in CARRYING)}
+    made = {flow.steps[one].id for one in moved}
+    is_back = any(is_backward(flow.steps[one]) for one in moved)
+    return not flow.output(loss).shape and (is_back or not made.isdisjoint(flow.one_pass.results))
 
 
 def list_loss(flow: Flow, top: int, others: Collection[int]) -> list[tuple[str, tuple[int, ...]]]:
@@ -104,13 +114,13 @@ def is_loss(flow: Flow, node: int) -> bool:
 def list_picks(flow: Flow, head: int, others: Collection[int]) -> list[int]:
     """The steps from the scores of all words to the ids of chosen ones, if that was recorded before `others` begin.
 
-    Steps of other towers may choose what is no word: experts (Switch Transformers).
+    Steps of other towers may choose what is no word: experts (Switch Transformers). So do those that choose a place.
     """
     found: list[int] = []
     reached = {head}
     for place in range(head + 1, len(flow.steps)):
         if flow.is_leaf(place) and any(maker in reached for maker in flow.makers[place]):
-            if place in others:
+            if place in others or chooses_no_word(flow, place):
                 return []
             reached.add(place)
             found += [place] if flow.op(place) not in CARRYING else []
@@ -119,7 +129,16 @@ def list_picks(flow: Flow, head: int, others: Collection[int]) -> list[int]:
     return []
 
 
+def chooses_no_word(flow: Flow, place: int) -> bool:
+    """Whether a softmax, or what takes the best, works along another axis than the last one, or all: that of words."""
+    step, shape = flow.steps[place], flow.steps[place].inputs[0].shape
+    if step.op not in ("softmax", "argmax"):
+        return False
+    is_of_all = step.op == "argmax" and len(step.outputs[0].shape) < len(shape) - 1
+    return is_of_all or read_axis_of(step, len(shape)) not in (-1, None)
+
+
 def name_pick(flow: Flow, node: int) -> str:
     """What a step on the way to the next word is called."""
     op = flow.op(node)
-    return {"last_row": "LAST ROW ONLY", "select": "LAST ROW ONLY"}.get(op, op.strip("_").replace("_", " ").upper())
+    return "LAST ROW ONLY" if op == "last_row" else op.strip("_").replace("_", " ").upper()

@@ -206,7 +206,6 @@ OF_WORDS: tuple[Sentence[tuple[Tower, Words]], ...] = (
 
 CHOOSING = {
     "last_row": "last row",
-    "select": "last row",
     "softmax": "softmax",
     "argmax": "argmax",
     "multinomial": "one drawn by chance",
@@ -219,7 +218,8 @@ def describe_choice(leaving: Leaving) -> str:
         return ""
     if leaving.has_loss:
         return f"Training: loss. Inference: {', '.join(word for word in chosen if word != 'last row')}, a word."
-    return f"{', '.join(chosen).capitalize()}: {'one for each place' if leaving.at_each else 'the next word'}."
+    what = "one for each place" if leaving.at_each else "the next word" if "last_row" in leaving.ops else "a word"
+    return f"{', '.join(chosen).capitalize()}: {what}."
 
 
 def describe_head(leaving: Leaving) -> str:
@@ -227,16 +227,19 @@ def describe_head(leaving: Leaving) -> str:
     kind = head.kind if head else ""
     if head and kind == "numbers" and head.size and not (leaving.has_loss or leaving.to_one):
         return f"{numbers_come(head.size)} for each place."
-    scored = {"vocabulary": "A score for every word", "classes": "A score for every class"}.get(kind)
-    if scored is None:
-        return "The loss: one number." if leaving.has_loss else "One number comes out." if leaving.to_one else ""
+    scored = "A score for every word" if kind == "vocabulary" else ""
+    if head and kind == "classes" and head.size:
+        scored = plural(head.size, "number")
+    if not scored:
+        compared = "Compared with the target." * leaving.has_loss
+        return compared or "One number comes out." * leaving.to_one
     if head and head.kind == "vocabulary" and head.size and head.size < (leaving.vocab or 0):
         scored = f"A score for {head.size:,} of the {leaving.vocab:,} ids"
     if leaving.has_loss:
         return f"{scored}, compared with the target."
     if leaving.to_one:
         return f"{scored}; of all of them one number is made."
-    return f"{numbers_come(head.size)}." if head and head.kind == "classes" and head.size else f"{scored}."
+    return f"{numbers_come(head.size)}." if head and kind == "classes" and head.size else f"{scored}."
 
 
 def numbers_come(size: int) -> str:

@@ -7,6 +7,8 @@ from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.wording import join_words
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
+CHANGING = {"positions", "projection", "scale", "norm", "convolution"}
+"""Parts of an entrance that change rows, and bring none."""
 MOST_NUMBERS = 6
 """More numbers of layers than these are shortened in the middle."""
 
@@ -132,12 +134,12 @@ def describe_weights_in_common(anatomy: Anatomy) -> str:
 
 
 def describe_links(anatomy: Anatomy) -> str:
-    """What is put into another tower's stream, or what that begins with, where it reads nothing else."""
+    """What is put into another tower's stream, or what that begins with, where no other rows go in there."""
     given: dict[str, list[str]] = {}
     for link in anatomy.links:
         if link.kind == "joined" and not link.behind:  # of layers it is told behind which ones
             given.setdefault(link.target, []).append(link.source)
-    begun = [name for name in given if (tower := anatomy.tower(name)) is not None and tower.reads is None]
+    begun = [name for name in given if (tower := anatomy.tower(name)) is not None and reads_alone(tower)]
     told = [f"The {name} tower's stream begins with what {name_givers(given.pop(name))}." for name in begun]
     if given:
         (first, sources), *rest = given.items()
@@ -146,14 +148,9 @@ def describe_links(anatomy: Anatomy) -> str:
     return " ".join(told)
 
 
-def describe_turned_between(anatomy: Anatomy) -> str:
-    return " ".join(
-        f"{'All' if some == whole else f'{some:,} of the'} {whole:,} numbers of each row that the {link.source} tower "
-        f"gives are turned before they are put into the {link.target} tower's stream."
-        for link in anatomy.links
-        if link.turned is not None
-        for some, whole in [link.turned]
-    )
+def reads_alone(tower: Tower) -> bool:
+    """Whether a stream that another tower gives something to reads nothing, and has no rows of its own at its foot."""
+    return tower.reads is None and {part.part for part in tower.entrance} <= CHANGING
 
 
 def describe_met(anatomy: Anatomy) -> str:
@@ -225,11 +222,13 @@ def describe_earlier(anatomy: Anatomy) -> str:
             continue
         behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
         if link.kind == "joined":
-            told.append(f"What {behind} is put into the {link.target} tower's stream.")
+            target = anatomy.tower(link.target)  # what is put in between its layers is told apart
+            first = "" if target is not None and target.rows_added else " before its first layer"
+            told.append(f"What {behind} is put into the {link.target} tower's stream{first}.")
         elif link.kind == "met":
             told.append(f"What {behind} is put together with what the {link.target} tower gives.")
         else:  # not all need to (Grounding DINO), and what stands behind these may read others (SAM 2)
-            told.append(f"The {link.target} tower reads what {behind}{', with what is added there' * link.with_added}.")
+            told.append(f"The {link.target} tower reads what {behind}.")
     return " ".join(told)
 
 

@@ -90,7 +90,6 @@ from xray.story.sentences.of_links import (
     describe_scored,
     describe_spans,
     describe_tapped,
-    describe_turned_between,
     describe_weights_in_common,
     spell_numbers,
 )
@@ -346,7 +345,6 @@ OF_MODELS: tuple[Sentence[Anatomy], ...] = (
     Sentence("tied", describe_tied),
     Sentence("scores that are bent", describe_bending),
     Sentence("links", describe_links),
-    Sentence("turned between towers", describe_turned_between),
     Sentence("met behind layers", describe_met),
     Sentence("ids of another tower", describe_chosen_ids),
     Sentence("links behind layers", describe_earlier),

@@ -1,6 +1,6 @@
 """What a tower takes from the memory that it looks at."""
 
-from xray.story.anatomy.attentions import Attention, DeformableAttention, Looking
+from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 
@@ -10,10 +10,10 @@ def describe_memory(tower: Tower) -> str:
     return say_first(OF_MEMORIES, tower)
 
 
-def looks_elsewhere(group: Group, kind: type[Looking] = Attention) -> bool:
-    """Whether layers have an attention of a kind whose values come from another tower."""
+def looks_elsewhere(group: Group) -> bool:
+    """Whether layers have an attention whose values come from another tower."""
     branches = (branch for stage in group.stages for branch in stage.branches)
-    return any(isinstance(one, kind) and one.leaves_stream for one in branches)
+    return any(isinstance(one, Attention) and one.leaves_stream for one in branches)
 
 
 def describe_takers(tower: Tower) -> str:
@@ -21,15 +21,8 @@ def describe_takers(tower: Tower) -> str:
     return f"keys and values for every {tower.name} layer" if every else ""
 
 
-def describe_samplers(tower: Tower) -> str:
-    found = [looks_elsewhere(group, DeformableAttention) for group in tower.groups]
-    whose = f"every {tower.name} layer" if all(found) else "some of the layers"
-    return f"values for {whose}" if any(found) else ""
-
-
 OF_MEMORIES: tuple[Sentence[Tower], ...] = (
     Sentence("memory of every layer", describe_takers),
     fixed("memory", "keys and values for some of the layers", lambda tower: any(map(looks_elsewhere, tower.groups))),
-    Sentence("memory that is sampled", describe_samplers),
 )
 """What is taken from a memory, the first that is proven."""

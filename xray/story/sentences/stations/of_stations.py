@@ -23,6 +23,7 @@ from xray.story.anatomy.branches import (
 from xray.story.anatomy.tree import Tower
 from xray.story.sentences.of_states import is_one_piece
 from xray.story.sentences.sentence import Sentence, fixed, say_first
+from xray.story.wording import join_words
 
 
 def describe_station(tower: Tower, branch: Branch) -> str:
@@ -52,7 +53,8 @@ def ask(fact: tuple[Tower, Attention]) -> str:
         return f"Queries are the stream's own; keys and values come from {FORMER_ROWS}."
     if branch.source == ANOTHER_ROW:
         return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
-    whence = f"what the {branch.beginning} begins with" if branch.beginning else f"the {branch.source}"
+    given = join_words([f"the {name}" for name in sorted([branch.source, *branch.with_others])])
+    whence = f"what the {branch.beginning} begins with" if branch.beginning else given
     made = "keys come" if branch.keys_alone else "keys and values come"
     return f"The {tower.name} asks; {made} from {whence}."
 
