@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SCORING,
     SHAPING,
+    SIDE_BY_SIDE,
     SOFTMAXES,
     SUMS,
     TURNS,
@@ -278,7 +279,10 @@ def end_within(flow: Flow, site: Site, nodes: Collection[int]) -> Site:
 def seek_output(
     flow: Flow, weighted_sum: int, within: Collection[int] | None = None
 ) -> tuple[tuple[int, ...], int | None]:
-    """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them."""
+    """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them.
+
+    One may cut the axis of the batch into heads, and the next lay these side by side.
+    """
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
     carried: tuple[int, ...] = ()
@@ -293,7 +297,11 @@ def seek_output(
             data = data_input(flow, reader)
             if is_projection(flow, reader) and data is not None and flow.makers[reader][data] == place:
                 return way, reader
-            if flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
+            is_whole = {*flow.makers[reader]} == {place} and flow.output(place).shape[1:] == flow.steps[place].inputs[
+                0
+            ].shape[1:]
+            rejoins = flow.op(reader) in SIDE_BY_SIDE and is_whole
+            if rejoins or flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
     return carried, None
