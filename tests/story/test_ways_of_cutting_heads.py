@@ -34,10 +34,15 @@ class Attends(nn.Module):
     def make(self, x):
         return self.cut(self.query(x)), self.cut(self.key(x)), self.cut(self.value(x))
 
-    def forward(self, x):
+    def find(self, x):
         query, key, value = self.make(self.norm(x))
-        found = softmax(query @ key.transpose(-2, -1) * D_K**-0.5, dim=-1) @ value
-        return x + self.out(self.join(found))
+        return self.out(self.join(self.look(query @ key.transpose(-2, -1) * D_K**-0.5, value)))
+
+    def forward(self, x):
+        return x + self.find(x)
+
+    def look(self, scores, value):
+        return softmax(scores, dim=-1) @ value
 
 
 class Unturned(Attends):
@@ -175,3 +180,80 @@ def test_axes_that_are_swapped_before_a_layer_are_not_cut_anew():
 
     assert "AXES SWAPPED K" in told
     assert "CUT ANEW" not in told
+
+
+class OverQueries(Attends):
+    """Weights that sum to 1 along the queries, and weigh values along the keys (a learner's `dim=-2`)."""
+
+    def look(self, scores, value):
+        return softmax(scores, dim=-2) @ value
+
+
+class TurnedWeights(Attends):
+    """Weights are turned before they weigh values."""
+
+    def look(self, scores, value):
+        return softmax(scores, dim=-1).mT @ value
+
+
+class OfOtherRows(Attends):
+    """Letters by which values are summed along the queries."""
+
+    def look(self, scores, value):
+        return torch.einsum("bhts,bhtd->bhsd", softmax(scores, dim=-1), value)
+
+
+class KeysFirst(Attends):
+    """Scores stand with keys first, and weights are turned back."""
+
+    def look(self, scores, value):
+        return softmax(scores.mT, dim=-2).mT @ value
+
+
+class ThroughWaists(Attends):
+    """Keys and values are made through waists of one width, one for each, or one for both."""
+
+    def __init__(self, count=2):
+        super().__init__()
+        self.downs = nn.ModuleList(nn.Linear(WIDTH, 4) for _ in range(count))
+        self.key, self.value = nn.Linear(4, WIDTH), nn.Linear(4, WIDTH)
+
+    def make(self, x):
+        waists = [down(x) for down in self.downs]
+        return self.cut(self.query(x)), self.cut(self.key(waists[0])), self.cut(self.value(waists[-1]))
+
+
+class Fused(Attends):
+    """One linear layer for queries, keys and values; beside another attention, or not."""
+
+    def __init__(self, beside=None):
+        super().__init__()
+        self.all, self.beside = nn.Linear(WIDTH, 3 * WIDTH), beside
+
+    def make(self, x):
+        return tuple(self.cut(one) for one in self.all(x).chunk(3, dim=-1))
+
+    def find(self, x):
+        return super().find(x) if self.beside is None else super().find(x) + self.beside.find(x)
+
+
+@pytest.mark.parametrize("make", [OverQueries, TurnedWeights, OfOtherRows])
+def test_weights_that_do_not_sum_to_1_where_values_are_summed_are_those_of_no_attention(make):
+    _, told = record(make)
+
+    assert "SCORES" not in told
+    assert "each row shares out one whole" not in told
+
+
+def test_weights_that_are_turned_back_are_those_of_an_attention():
+    assert "each row shares out one whole of attention" in record(KeysFirst)[1]
+
+
+def test_keys_and_values_of_waists_of_their_own_are_not_made_from_one():
+    assert "Latent attention" not in record(ThroughWaists)[1]
+    assert "keys and values are made from a waist of 4 numbers" in record(lambda: ThroughWaists(1))[1]
+
+
+def test_one_layer_is_said_to_make_all_where_one_attention_stands_in_a_branch():
+    assert "One linear layer makes Q, K and V at once" in record(Fused)[1]
+    assert "One linear layer makes Q, K and V at once" not in record(lambda: Fused(Attends()))[1]

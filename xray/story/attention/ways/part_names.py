@@ -55,7 +55,7 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
         kind = "store"  # what stands there at other places is not known: it may be room for later ones (gpt-fast)
     elif kind == "heads" and name_taken_rows(flow, part):
         kind = "taken"
-    elif keeps_rows(flow, part) or (len(letters) == 1 and keeps_one_head(flow, part)):
+    elif len(letters) == 1 and (keeps_rows(flow, part) or keeps_one_head(flow, part)):
         kind = "cut"
     elif moves_heads(flow, part):
         kind = "first" if is_turned(flow, part) else "cut"
