@@ -154,7 +154,8 @@ class AttentionNamer:
             self.name_looking(scores.summed, (), lengths)
             return False
         looking = (scores.queries, scores.keys)
-        if scores.rank == 4 and all(self.is_cut_into_heads(axis, scores.summed) for axis in looking):
+        are_cut = [self.is_cut_into_heads(axis, scores.summed) for axis in (scores.first + 1, *looking)]
+        if scores.rank == 4 and are_cut == [False, True, True]:
             for heads in looking:  # of one place: they were not brought before the places
                 self.name_pair((scores.first, heads))
             self.name_looking(scores.summed, (scores.first + 1,), lengths)
