@@ -153,9 +153,16 @@ class AttentionNamer:
             self.name_folded(scores.first, scores.summed)
             self.name_looking(scores.summed, (), lengths)
             return False
+        looking = (scores.queries, scores.keys)
+        are_cut = [self.is_cut_into_heads(axis, scores.summed) for axis in (scores.first + 1, *looking)]
+        if scores.rank == 4 and are_cut == [False, True, True]:
+            for heads in looking:  # of one place: they were not brought before the places
+                self.name_pair((scores.first, heads))
+            self.name_looking(scores.summed, (scores.first + 1,), lengths)
+            return False
         is_told = self.name_first_axes(scores.first, scores.rank, scores.summed)
         if is_told:
-            self.name_looking(scores.summed, (scores.queries, scores.keys), lengths)
+            self.name_looking(scores.summed, looking, lengths)
         return is_told
 
     def name_looking(self, summed: int, rows: Sequence[int], lengths: Mapping[int, str]) -> None:

@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SCORING,
     SHAPING,
+    SIDE_BY_SIDE,
     SOFTMAXES,
     SUMS,
     TURNS,
@@ -24,9 +25,9 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
-from xray.ir.flow.softmax_axis import operand_of_axis, read_pair
+from xray.ir.flow.softmax_axis import operand_of_axis, read_axis, read_equation, read_pair
 from xray.ir.records import TensorRecord
-from xray.ir.turns import swaps_last_two
+from xray.ir.turns import TURNED, read_turn, swaps_last_two
 
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
@@ -103,7 +104,7 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
     scores, weighted_sum = scored[0], weighed[-1]
     key_place = find_keys(flow, scored)
     value_place = other_operand(flow, weighted_sum, {softmax, *weighed[:-1]})
-    if key_place is None or value_place is None:
+    if key_place is None or value_place is None or (mixed is None and not sums_weights(flow, softmax, weighed)):
         return None
     operands = operand_places(flow, scores)
     query_place = operands[0] if operands[1] == key_place else operands[1]
@@ -125,6 +126,26 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
         kind="self" if is_self(query, key, value) else "cross",
         mixed=() if mixed is None else tuple(one for one in (*scored, *weighed) if read_mixing(flow, one) is not None),
     )
+
+
+def sums_weights(flow: Flow, softmax: int, weighed: Sequence[int]) -> bool:
+    """Whether a product sums along the axis on which the weights sum to 1, or that axis was laid out anew before it.
+
+    They are the weights of no attention where it sums along another, as where the softmax of a learner's runs over
+    queries.
+    """
+    axis, before = len(flow.output(softmax).shape) + read_axis(flow.steps[softmax]), softmax
+    *moves, product = weighed
+    for node in moves:
+        turn = read_turn(flow.steps[node]) if flow.op(node) in TURNED else None
+        if turn is None and flow.output(node).shape != flow.output(before).shape:
+            return True
+        axis, before = axis if turn is None else turn.index(axis), node
+    number, letters = flow.makers[product].index(before), read_equation(flow.steps[product])
+    if letters is not None and number < 2:
+        return len(letters[number]) <= axis or letters[number][axis] not in letters[2]
+    is_first = number == len(flow.makers[product]) - 2
+    return axis == len(flow.output(before).shape) - (1 if is_first else 2)
 
 
 def find_keys(flow: Flow, scored: Sequence[int]) -> int | None:
@@ -278,7 +299,10 @@ def end_within(flow: Flow, site: Site, nodes: Collection[int]) -> Site:
 def seek_output(
     flow: Flow, weighted_sum: int, within: Collection[int] | None = None
 ) -> tuple[tuple[int, ...], int | None]:
-    """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them."""
+    """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them.
+
+    One may cut the axis of the batch into heads, and the next lay these side by side.
+    """
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
     carried: tuple[int, ...] = ()
@@ -293,7 +317,11 @@ def seek_output(
             data = data_input(flow, reader)
             if is_projection(flow, reader) and data is not None and flow.makers[reader][data] == place:
                 return way, reader
-            if flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
+            is_whole = {*flow.makers[reader]} == {place} and flow.output(place).shape[1:] == flow.steps[place].inputs[
+                0
+            ].shape[1:]
+            rejoins = flow.op(reader) in SIDE_BY_SIDE and is_whole
+            if rejoins or flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
     return carried, None

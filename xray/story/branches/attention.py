@@ -49,6 +49,7 @@ from xray.story.branches.rows import (
     count_of_first,
     count_shifted,
     cuts_across_places,
+    lays_numbers_across,
     looks_at_another_row,
     name_far_apart,
     read_kept_apart,
@@ -105,7 +106,7 @@ def describe_attention(
     scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
     turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
     by_head = turned and turns_by_head(flow, query.nodes, heads)
-    kv_heads = count_key_heads(flow, site, query, key, value, heads, d_k, d_v)
+    kv_heads = count_key_heads(flow, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
     apart = count_apart(flow, sites)
@@ -135,9 +136,11 @@ def describe_attention(
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
-    fused = name_fusion(query, key, value)
+    fused = name_fusion(query, key, value) if len(sites) == len(twins) + 1 else None
     kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
+    if any(lays_numbers_across(flow, node) for node in query.nodes | key.nodes | value.nodes):
+        causal = None
     is_told = gathered or mixed or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told
     return Attention(

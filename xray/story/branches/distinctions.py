@@ -252,8 +252,10 @@ def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:
 
 
 def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether an attention scores channels by what they are at all places, or rows of the batch, and not places."""
+    """Whether an attention scores channels by what they are at all places, rows of the batch, or heads of a place."""
     shape, scores = lay_last(flow, region.end), flow.output(site.scores).shape
+    if are_among_heads(flow, site):
+        return True
     if len(scores) == 2 < len(shape) - 1 and shape[0] == scores[0] > 1:
         return True  # rows of the batch score each other, and no places (CSATv2)
     places = prod(shape[1:-1])
@@ -262,12 +264,18 @@ def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:
     return site.query.end.shape[-1] == places and shape[-1] % scores[-1] == 0
 
 
+def are_among_heads(flow: Flow, site: Site) -> bool:
+    """Whether heads of one place score each other, as where they were not brought before the places."""
+    axes = flow.output(site.scores).axes
+    return flow.op(site.scores) != "einsum" and axes[-2:] == ("heads", "heads")
+
+
 def describe_channels(flow: Flow, site: Site, region: Region) -> ChannelAttention | None:
     """The facts of an attention of channels, where each group of them scores its own (XCiT); None for any other."""
     shape, scores = lay_last(flow, region.end), flow.output(site.scores).shape
     groups = shape[-1] // scores[-1]
     is_grouped = len(shape) >= len(("batch", "place", "width")) and prod(scores[:-2]) == shape[0] * groups
-    return ChannelAttention(groups, scores[-1]) if is_grouped else None
+    return ChannelAttention(groups, scores[-1]) if is_grouped and not are_among_heads(flow, site) else None
 
 
 def describe_curved(flow: Flow, region: Region) -> CurvedAttention | None:

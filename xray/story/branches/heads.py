@@ -141,40 +141,42 @@ def is_cut_into(flow: Flow, site: Site, heads: int, d_v: int) -> bool:
 
 
 def count_key_heads(
-    flow: Flow, site: Site, query: Side, key: Side, value: Side, heads: int | None, d_k: int | None, d_v: int
+    flow: Flow, query: Side, key: Side, value: Side, heads: int | None, d_k: int | None, d_v: int
 ) -> int | None:
-    """How many heads of keys and values there are: as many as their own linear layer is wide enough for."""
+    """How many heads of keys there are: as many as their axis is long, or as their layer is wide enough for."""
     if heads is None or d_k is None:
         return None
     if len(key.projections) > 1 and is_narrowed(flow, key):
         return heads
     repeated = count_repeats(flow, key)
-    if repeated is not None and repeated > 1:
+    if repeated is not None:
         return heads // repeated if heads % repeated == 0 else None
+    own = dict(zip(key.end.axes, key.end.shape, strict=False))
+    if "kv_heads" in own or "heads" in own:
+        return own.get("kv_heads", own.get("heads"))
     if key.last is None:
-        return key.end.shape[1] if len(key.end.shape) == 4 and heads % max(key.end.shape[1], 1) == 0 else None
-    width = width_out(flow, key.last)
-    if query.last == key.last != value.last:
-        return width // d_k - heads if width % d_k == 0 and width > heads * d_k else None
-    if query.last == key.last == value.last:
-        rest = width - heads * d_k
-        return rest // (d_k + d_v) if rest % (d_k + d_v) == 0 and rest > 0 else None
-    if key.last == value.last:
-        return width // (d_k + d_v) if width % (d_k + d_v) == 0 else None
-    if repeated is None and len(key.end.shape) == 4 and key.end.shape[1] == heads:
-        return heads  # keys may be laid together of several layers (Conditional DETR)
-    return width // d_k if width % d_k == 0 and width >= d_k else None
+        return None
+    is_shared = key.last == value.last
+    each, width = d_k + d_v * is_shared, width_out(flow, key.last) - heads * d_k * (key.last == query.last)
+    if is_shared and width == heads * d_k:
+        return None  # keys may be values too, or have half as many heads
+    return width // each if width % each == 0 and width >= each else None
 
 
 def count_repeats(flow: Flow, side: Side) -> int | None:
     """By how much keys are repeated for the queries that share them; None if they are not.
 
-    What is repeated before the linear layer that makes keys are rows, as for several streams.
+    What is repeated before the linear layer that makes keys are rows, as for several streams; so are sequences, along
+    the first axis, and places.
     """
     for node in side.nodes if side.last is None else [one for one in side.nodes if one > side.last]:
         step = flow.steps[node]
         if step.op in REPEATS and step.inputs and step.outputs and node not in side.projections:
-            before, after = prod(step.inputs[0].shape), prod(step.outputs[0].shape)
-            if before and after > before and len(step.inputs[0].shape) >= 4:
-                return after // before
+            before, after = step.inputs[0].shape, step.outputs[0].shape
+            wide = (1,) * (len(after) - len(before)) + before
+            words = dict(enumerate(step.outputs[0].axes))
+            grown = [axis for axis, size in enumerate(after) if size != wide[axis]]
+            near = {words.get(axis + by) for axis in grown for by in ((0,) if len(after) == 4 else (-1, 0, 1))}
+            if len(before) >= 4 and len(grown) == 1 and near & {"heads", "kv_heads"}:
+                return prod(after) // max(prod(before), 1)
     return None

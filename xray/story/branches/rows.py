@@ -130,6 +130,18 @@ def cuts_across_places(flow: Flow, node: int) -> bool:
     return is_wider and prod(of_all[1:-1]) > 1
 
 
+def lays_numbers_across(flow: Flow, node: int) -> bool:
+    """Whether a step lays rows out in more axes as they lie, so that none holds all numbers of one place (a learner's).
+
+    Heads are to be cut out of the numbers of each place, and brought before the places then.
+    """
+    given, made = flow.steps[node].inputs[:1], flow.output(node).shape
+    before = given[0].shape if given else ()
+    if flow.op(node) not in LAYING_OUT or prod(before) != prod(made) or not 3 <= len(before) < len(made):
+        return False
+    return made[-1] < before[-1] and before[-1] not in [prod(made[axis:]) for axis in range(len(made))]
+
+
 def list_rolled(step: Step) -> list[int]:
     """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
     rank = len(step.outputs[0].shape)

@@ -7,6 +7,7 @@ from typing import get_args
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SHAPING, TURNS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
 from xray.story.attention.ways.runs import Kind, cut_before, cut_runs, name_run
@@ -178,33 +179,21 @@ def lay_out(flow: Flow, parts: Sequence[Part]) -> list[Part]:
     return [*before, *rest]
 
 
-def take_turn(flow: Flow, parts: list[Part], nodes: Collection[int]) -> tuple[list[Part], Part | None]:
-    """The last turn of the keys, rows to columns, as a part of its own; no turn that only brings heads forward.
-
-    That one may stand among the `nodes` of the keys' whole way that are no part of their own lane. There is none where
-    a linear layer gave rows of no heads. Nor is a turn told apart that lays keys in rows, where a convolution gave
-    them in columns (SepViT).
-    """
+def take_turn(flow: Flow, parts: list[Part]) -> tuple[list[Part], Part | None]:
+    """The last turn of the keys, rows to columns for a product, as a part of its own."""
     if not parts or parts[-1].record.axes[-1:] == ("d_k",):
         return parts, None
     last = parts[-1]
     turn = last.nodes[-1]
-    if flow.op(turn) not in TURNS or not swaps_last_two(flow.steps[turn]):
-        return parts, None
-    turns = [node for node in nodes if flow.op(node) in TURNS]
-    if len(turns) == 1 and not turns_bare_rows(flow, turn) and not flow.steps[turn].settings.get("derived"):
+    products = [one for one in flow.leaf_readers(turn) if is_product(flow, one) and flow.op(one) != "einsum"]
+    is_second = any(flow.makers[one][-1] == turn for one in products)
+    if flow.op(turn) not in TURNS or not swaps_last_two(flow.steps[turn]) or not is_second:
         return parts, None
     own = Part("turn", (turn,), last.record)
     rest = last.nodes[:-1]
     if not rest:
         return parts[:-1], own
     return [*parts[:-1], Part(last.kind, rest, flow.steps[turn].inputs[0], last.number)], own
-
-
-def turns_bare_rows(flow: Flow, turn: int) -> bool:
-    """Whether a step turns rows of no heads, as a linear layer gave them, to columns."""
-    layers = [maker for maker in flow.makers[turn] if maker is not None and flow.op(maker) == "linear"]
-    return bool(layers) and len(flow.output(turn).shape) == len(("batch", "row", "width"))
 
 
 def order_rows(ways: Sequence[Sequence[Part]]) -> list[list[int]]:

@@ -25,7 +25,7 @@ from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.operands.sides import is_kept
-from xray.story.branches.rows import count_of_before, label_of_before, rolls_places
+from xray.story.branches.rows import count_of_before, label_of_before, lays_numbers_across, rolls_places
 from xray.story.branches.scored.caps import name_bend
 from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.steps.operation_labels import label_step
@@ -68,9 +68,10 @@ def mixes_places(flow: Flow, part: Part) -> bool:
 
 
 def keeps_rows(flow: Flow, part: Part) -> bool:
-    """Whether a move cuts no heads: rows are as wide as before, and have no more axes (torch flattens the batch)."""
-    given = flow.steps[part.nodes[0]].inputs
-    before, after = given[0].shape if given else (), part.record.shape
+    """Whether a move cuts no heads: rows stay as wide, in no more axes, or each has numbers of several places then."""
+    if any(lays_numbers_across(flow, node) for node in part.nodes):
+        return part.kind == "heads"
+    before, after = next((one.shape for one in flow.steps[part.nodes[0]].inputs), ()), part.record.shape
     is_all = bool(after) and prod(before) == prod(after)
     return part.kind == "heads" and is_all and before[-1:] == after[-1:] and len(after) < len(before)
 
@@ -95,8 +96,7 @@ def moves_heads(flow: Flow, part: Part) -> bool:
     if part.kind != "heads" or not given or (part.number == 0 and not reads_heads(flow, part)):
         return False
     before, after = given[0].shape, part.record.shape
-    only_turns = sorted(before) == sorted(after) and all(flow.op(node) in TURNS | COPIES for node in part.nodes)
-    return only_turns or before[-1:] == after[-1:]
+    return (sorted(before) == sorted(after) and only_turns(flow, part)) or before[-1:] == after[-1:]
 
 
 def reads_heads(flow: Flow, part: Part) -> bool:
@@ -104,6 +104,11 @@ def reads_heads(flow: Flow, part: Part) -> bool:
     record, maker = next(flow.given(part.nodes[0]))
     made = flow.carried_from(maker)
     return names_heads(record) and made is not None and not is_linear(flow, made)
+
+
+def only_turns(flow: Flow, part: Part) -> bool:
+    """Whether a move changes the order of axes, and does nothing else."""
+    return all(flow.op(node) in TURNS | COPIES for node in part.nodes)
 
 
 def is_turned(flow: Flow, part: Part) -> bool:
@@ -173,7 +178,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
         beside = {node for node in part.nodes if is_linear(flow, node)}
         if all(flow.op(node) in FINDINGS for node in beside):
-            return f"{name_convolutions(flow, part)} {letters}"
+            convolutions = [label_step(flow, node) for node in sorted(part.nodes) if flow.op(node) in FINDINGS]
+            return f"{', '.join(convolutions).replace('CONVOLUTION', 'CONV')} {letters}"
         adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
         if not adds and not mixes and ends_with_own_sum(flow, part):
             return f"ADDED TO {letters}"
@@ -189,12 +195,12 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
         return f"{taken} {letters}"
     if keeps_rows(flow, part):
-        return f"CUT ANEW {letters}"
+        return f"{CUT_ANEW} {letters}"
     if narrow and keeps_one_head(flow, part):
         is_head = part.record.axes[-1:] == ("d_k",) and len(part.record.shape) == OF_HEADS
-        return f"{'ONE HEAD' if is_head else 'CUT ANEW'} {letters}"
+        return f"{'ONE HEAD' if is_head else AXES_SWAPPED if only_turns(flow, part) else CUT_ANEW} {letters}"
     if narrow and moves_heads(flow, part):
-        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"CUT ANEW {letters}"
+        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"{CUT_ANEW} {letters}"
     if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
         return label_step(flow, part.nodes[-1])
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
@@ -253,12 +259,6 @@ def ends_with_own_sum(flow: Flow, part: Part) -> bool:
     return flow.op(end) in SUMS and sorted(came_in) == [False, True]
 
 
-def name_convolutions(flow: Flow, part: Part) -> str:
-    """The convolutions of a part, in the order of its steps."""
-    told = [label_step(flow, node) for node in sorted(part.nodes) if flow.op(node) in FINDINGS]
-    return ", ".join(told).replace("CONVOLUTION", "CONV")
-
-
 def joins_layers(flow: Flow, part: Part) -> bool:
     """Whether a part puts beside its rows all that other linear layers give (Conditional DETR's queries)."""
     joins = [node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE]
@@ -283,7 +283,7 @@ def is_cut_into_heads(flow: Flow, part: Part) -> bool:
     """Whether a part cuts rows into heads, be it of all three ways at once (GPT-NeoX)."""
     before = flow.steps[part.nodes[0]].inputs[0]
     is_cut = names_heads(part.record) and not names_heads(before)
-    return is_cut and prod(before.shape) >= prod(part.record.shape)
+    return is_cut and prod(before.shape) >= prod(part.record.shape) and not keeps_rows(flow, part)
 
 
 def names_heads(record: TensorRecord) -> bool:
@@ -311,7 +311,7 @@ def label_cut(flow: Flow, part: Part) -> str:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
     if cuts_smaller(flow, part):
         return CUT_SMALLER
-    if all(flow.op(node) in TURNS | COPIES for node in part.nodes) and len(before) == len(after):
+    if only_turns(flow, part) and len(before) == len(after):
         return AXES_SWAPPED
     if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
         return "CUT INTO TWO HALVES"

@@ -18,7 +18,7 @@ from xray.story.attention.ways.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.attention.ways.part_names import ONE_LINEAR, label_part, leads_to_linear, name_part, narrows
+from xray.story.attention.ways.part_names import ONE_LINEAR, keeps_rows, label_part, leads_to_linear, name_part, narrows
 from xray.story.body.stages import Branching
 from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
 from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
@@ -120,7 +120,7 @@ def read_lanes(
     for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
         parts = lay_out(flow, cut_way(flow, side.nodes - shared[letter], side.end))
         if letter == "k":
-            parts, turn = take_turn(flow, parts, side.nodes)
+            parts, turn = take_turn(flow, parts)
         if side.earlier is not None:
             parts = [Part("earlier", (side.earlier,), flow.output(side.earlier)), *parts]
         lanes.append(Lane(letter, place, side, tuple(parts)))
@@ -248,7 +248,7 @@ def cuts_windows(flow: Flow, part: Part, window: int) -> bool:
 def cuts_all_heads(flow: Flow, part: Part, branch: Attention) -> bool:
     """Whether moves make rows of one head of wide ones, as many as the attention has heads (Hiera)."""
     given, after = flow.steps[part.nodes[0]].inputs, part.record.shape
-    if not given or not branch.heads or not branch.d_k or branch.heads == 1 or part.kind != "heads":
+    if not branch.heads or not branch.d_k or branch.heads == 1 or part.kind != "heads" or keeps_rows(flow, part):
         return False
     is_whole = given[0].shape[-1] % (branch.heads * branch.d_k) == 0
     return is_whole and after[-1:] == (branch.d_k,) and branch.heads in after[:-1]

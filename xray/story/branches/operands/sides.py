@@ -211,11 +211,11 @@ def waist_before(flow: Flow, side: Side, projection: int) -> int | None:
 
 
 def read_latent(flow: Flow, query: Side, key: Side, value: Side) -> Latent | None:
-    """The waists that queries, and keys and values, are made through; None if there are none."""
+    """The waists that queries, and keys and values together, are made through; None if there are none."""
     q = next((w for node in reversed(query.projections) if (w := waist_before(flow, query, node))), None)
     kv = next((w for node in reversed(value.projections) if (w := waist_before(flow, value, node))), None)
     keys = next((w for node in reversed(key.projections) if (w := waist_before(flow, key, node))), None)
-    if kv is None or kv != keys:
+    if kv is None or kv != keys or {*key.projections}.isdisjoint(value.projections):
         return None
     return Latent(q, kv, count_kept(flow, key, value))
 
