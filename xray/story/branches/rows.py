@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, LOOKUPS, SHAPING, SIDE_BY_SIDE, SOFTMAXES, TURNS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    FINDINGS,
+    LOOKUPS,
+    PLACING,
+    SHAPING,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    TURNS,
+    WRITES,
+)
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -258,9 +269,11 @@ def meets_places(flow: Flow, region: Region) -> bool:
 def stirs_places(flow: Flow, node: int, region: Region) -> bool:
     """Whether a step lays rows of several places together, or others where one was: told by all axes but the last."""
     op, made, settings = flow.op(node), flow.output(node).shape, flow.steps[node].settings
-    if is_linear(flow, node) or op in LAYING_OUT | TURNS:
+    if is_linear(flow, node) or op in LAYING_OUT | TURNS | PLACING | WRITES:
         return False
-    if op in ORDERED or (op in PICKS and len(flow.steps[node].inputs) > 1):
+    if op in PICKS and len(flow.steps[node].inputs) > 1:  # some rows alone, or all of them in another order
+        return made == flow.steps[node].inputs[0].shape
+    if op in ORDERED:
         axes = [settings[name] for name in ("dims", "dim", "arg2", "other") if name in settings][:1]
         return axes not in ([-1], [len(made) - 1])
     own = [one.shape for one, maker in flow.given(node) if maker in region.inner or maker == region.start]
