@@ -42,6 +42,7 @@ ORDERED = SWAPS | SOFTMAXES | {"cumsum", "sort", "normalize", "max_pool1d", "avg
 """They give as many rows as they are given, be it that others stand where one was, or are mixed with it."""
 COUNTED = frozenset({"arange", "cumsum"})
 MOST_BEHIND = 400
+CUT_ROWS = re.compile(r":, (-?\d*):-?\d*(?:, :)*")
 FIRST_ROW = re.compile(r":, (0|0?:1)(, (:|None))*")
 """The index of the first row of each sequence."""
 
@@ -273,8 +274,24 @@ def stirs_places(flow: Flow, node: int, region: Region) -> bool:
         return False
     if op in PICKS and len(flow.steps[node].inputs) > 1:  # some rows alone, or all of them in another order
         return made == flow.steps[node].inputs[0].shape
+    if op in PICKS:
+        return False
+    if op in SIDE_BY_SIDE:
+        return lays_elsewhere(flow, node)
     if op in ORDERED:
         axes = [settings[name] for name in ("dims", "dim", "arg2", "other") if name in settings][:1]
         return axes not in ([-1], [len(made) - 1])
     own = [one.shape for one, maker in flow.given(node) if maker in region.inner or maker == region.start]
     return shifts_places(flow, node) or any(len(one) == len(made) and one[:-1] != made[:-1] for one in own)
+
+
+def lays_elsewhere(flow: Flow, node: int) -> bool:
+    """Whether a step puts some rows of each sequence, cut from the others, where others of it were."""
+    offset = 0
+    for record, maker in flow.given(node):
+        cut = None if maker is None else CUT_ROWS.fullmatch(str(flow.steps[maker].settings.get("index", "")))
+        is_along = len(record.shape) > 2 and record.shape[-1] == flow.output(node).shape[-1]
+        if cut is not None and is_along and int(cut[1] or 0) not in (offset, offset - flow.output(node).shape[1]):
+            return True
+        offset += record.shape[1] if is_along else 0
+    return False
