@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
+from itertools import count
 from types import FrameType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -73,6 +75,7 @@ class Survey:
 
     def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
         self.known: dict[int, tuple[nn.Module, Counted]] = {}
+        self.made: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
         self.parts: tuple[Counted, ...] = ()
         self.kept = set[int]()
         self.is_compiled = False
@@ -94,6 +97,18 @@ class Survey:
         names = [name for name, one in own.items() if one is module]
         paths = {f"{above.path}.{name}" for name in names} | {name for name in names if above.parent is None}
         return next((class_of(one).__name__ for one, entry in self.known.values() if entry.path in paths), None)
+
+    def name_made(self, module: nn.Module, above: OpenCall | None) -> str:
+        """The path of a module that was not there at the beginning: of its class within the one that called it.
+
+        With a number, where another one has that path that is held still, as in a list which torch does not know.
+        """
+        if module not in self.made:
+            path = f"{above.path if above is not None else ''}.{class_of(module).__name__}"
+            taken = {*self.made.values()}
+            paths = (f"{path}_{number}" if number > 1 else path for number in count(1))
+            self.made[module] = next(one for one in paths if one not in taken)
+        return self.made[module]
 
     def tell_made(self, module: nn.Module, above: OpenCall | None) -> Mapping[str, Setting]:
         """How many parameters a module has that none has which was there at the beginning; nothing if it has none.

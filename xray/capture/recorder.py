@@ -241,7 +241,7 @@ class Recorder:
         if above is None and (module is self._root or not journal.passes):
             journal.begin_pass()
         frame = sys._getframe(1)
-        path = known[1].path if known is not None else f"{above.path}.{kind.name}"  # type: ignore[union-attr]
+        path = known[1].path if known is not None else self._survey.name_made(module, above)
         call = OpenCall(next(journal.serials), path, kind.op, above, journal.locations.find(frame.f_back))
         call.kind, call.module = kind.name, module
         if known is not None:

@@ -14,7 +14,7 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.tree import Group
-from xray.story.cards.pattern import MOST_KINDS, OTHERS, list_kinds, name_heads, swatch, tells_widths
+from xray.story.cards.pattern import MOST_KINDS, OTHERS, count_others, list_kinds, name_heads, swatch, tells_widths
 from xray.story.poster import compose_poster
 
 
@@ -225,6 +225,13 @@ def test_kinds_that_are_not_listed_have_a_colour_of_their_own():
     assert len(named) == MOST_KINDS
     assert {swatch(kind) for kind in range(MOST_KINDS, 3 * MOST_KINDS)} == {OTHERS}
     assert OTHERS not in named
+
+
+def test_of_kinds_that_are_not_listed_the_layers_are_counted():
+    listed = [(str(layer), [layer]) for layer in range(MOST_KINDS)]
+
+    assert count_others([*listed, ("told alike", [8, 9])]) == "and 2 more layers"
+    assert count_others([*listed, ("one", [8])]) == "and 1 more layer"
 
 
 class Bare(FeedForwardPart):

@@ -177,7 +177,7 @@ def test_a_layer_scale_is_said_of_all_sublayers_only_where_each_has_one():
     stages = (first, *(replace(stage, scale=None) for stage in others))
     some = replace(scaled, towers=(replace(tower, groups=(replace(group, stages=stages),)),))
 
-    assert "what a sublayer gives is multiplied" in describe_scale(scaled)
+    assert "what a sublayer gives is multiplied by learned numbers" in describe_scale(scaled)
     assert "what some sublayers give is multiplied" in describe_scale(some)
 
 

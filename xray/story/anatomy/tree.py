@@ -43,7 +43,7 @@ class Norm:
 class Stage:
     """One residual sum: the branches that are added to the stream there, and their norm.
 
-    `scale` says by what the last branch is multiplied before it is added: "learned", a number for each channel, the
+    `scale` says by what the last branch is multiplied before it is added: by "learned" numbers, the
     same "number" for all, or "tanh" of a learned one (Idefics). It is "gates" where branch and stream are both
     multiplied by gates that they work out together (D-FINE). `replaces` is True where nothing is added: what the branch
     gives takes the stream's place (SAM's first attention). `stream_scale` says where the stream itself is multiplied:

@@ -21,7 +21,7 @@ LINKS = {
     "keys": "gives keys and values, layer by layer, to",
 }
 SCALES = {
-    "learned": "scaled by channel",
+    "learned": "scaled by learned numbers",
     "number": "scaled by a number",
     "tanh": "scaled by tanh of a learned number",
     "gates": "weighed against the stream by gates",

@@ -11,10 +11,10 @@ from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
 from xray.story.body.last_norms import POOLINGS
-from xray.story.body.layers import name_holder
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
+from xray.story.body.widths import name_holder
 from xray.story.entrance.place_tables import count_unread
 from xray.story.entrance.tables import looks_up_places, table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held

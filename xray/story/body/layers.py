@@ -10,12 +10,21 @@ from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import DROP_PATHS, DROPOUTS, SUMS
 from xray.ir.records import MaskFacts
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
-from xray.story.body.widths import list_works, shape_of, width_of
+from xray.story.body.widths import (
+    count_shared_sets,
+    count_weight_sets,
+    is_shared,
+    learned_paths,
+    list_loose,
+    list_works,
+    shape_of,
+    shares_some,
+    width_of,
+)
 from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
@@ -216,6 +225,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
     widths: dict[tuple[object, ...], int | None] = {}
     held: dict[tuple[object, ...], list[frozenset[str]]] = {}
     own: dict[tuple[object, ...], list[frozenset[str]]] = {}
+    loose: dict[tuple[object, ...], bool] = {}
     dropped: dict[tuple[object, ...], set[tuple[tuple[float, ...], tuple[float, ...]]]] = {}
     for number, layer in enumerate(layers):
         stages = tuple(staging.stage for staging in layer)
@@ -228,6 +238,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
         alike.setdefault(key, stages)
         widths[key] = width
         held.setdefault(key, []).append(learned_paths(flow, layer))
+        loose[key] = bool(list_loose(flow, layer)) or loose.get(key, False)
         beside = frozenset[int]().union(*(one.region.beside for staging in layer for one in staging.branches))
         own.setdefault(key, []).append(learned_paths(flow, layer, beside))
         dropped.setdefault(key, set()).add(
@@ -236,14 +247,14 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
     again = find_return(list(groups.values()))
     if again is not None:
         return group_layers(flow, layers, (*breaks, again))
-    in_part = {key: shares_some(one) or None for key, one in own.items()}
+    in_part = {key: (not loose[key] and shares_some(one)) or None for key, one in own.items()}
     return [
         Group(
             tuple(numbers),
             alike[key],
             widths[key],
             is_shared(held[key]) if len(numbers) > 1 else None,
-            count_weight_sets(held[key]),
+            None if loose[key] else count_weight_sets(held[key]),
             spread_of({shares for shares, _ in dropped[key]}),
             spread_of({shares for _, shares in dropped[key]}, of_branches=True),
             in_part[key],
@@ -339,61 +350,3 @@ def list_shares(flow: Flow, layer: Layer, kinds: Collection[str]) -> tuple[float
     settings = [flow.steps[node].settings for node in sorted(nodes) if flow.op(node) in kinds]
     shares = (one.get("p", one.get("drop_prob")) for one in settings)
     return tuple(float(one) for one in shares if isinstance(one, int | float))
-
-
-def learned_paths(flow: Flow, layer: Layer, apart: Collection[int] = ()) -> frozenset[str]:
-    """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one.
-
-    Those `apart` are left out, as what gives each layer its places (Grounding DINO).
-    """
-    return frozenset(path for node, path in list_working(flow, [layer]).items() if node not in apart)
-
-
-def name_holder(flow: Flow, step: Step) -> str:
-    """The path of the step that worked with the same weights first; its own, if none did, or only changed them."""
-    first = str(step.settings.get(SAME_WEIGHTS_AS, ""))
-    holder = flow.places.get(f"{first}#0")
-    is_same = step.settings.get(SAME_WEIGHTS) == step.params and holder is not None and flow.steps[holder].params
-    return first if is_same else step.path
-
-
-def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
-    """Whether all layers use one set of weights; None where no learned step is a module."""
-    if not held[0]:
-        return None
-    return all(one == held[0] for one in held)
-
-
-def shares_some(held: Sequence[frozenset[str]]) -> bool:
-    """Whether layers use some of the same weights, and each has others of its own beside them (Zamba 2)."""
-    counts = Counter(path for one in held for path in one)
-    return all(any(counts[path] > 1 for path in one) and any(counts[path] == 1 for path in one) for one in held)
-
-
-def count_shared_sets(held: Sequence[frozenset[str]]) -> int | None:
-    """How many sets of weights layers share of which each has others of its own; None where sets have some in common.
-
-    So two blocks may serve layers in turn (Zamba 2 of 7 billion).
-    """
-    counts = Counter(path for one in held for path in one)
-    sets = {frozenset(path for path in one if counts[path] > 1) for one in held}
-    return len(sets) if sum(map(len, sets)) == len(frozenset[str]().union(*sets)) else None
-
-
-def count_weight_sets(held: Sequence[frozenset[str]]) -> int | None:
-    """How many sets of weights serve layers of which each runs several times; None where none does, or all are one."""
-    sets = len(set(held))
-    return sets if 1 < sets < len(held) else None
-
-
-def find_lender(flow: Flow, layers: Sequence[Layer], others: Sequence[Sequence[Layer]]) -> int | None:
-    """Which of some towers has layers that work, one by one, with the very weights of these; None if none has."""
-    held = [learned_paths(flow, layer) for layer in layers]
-    alike = (number for number, one in enumerate(others) if [learned_paths(flow, layer) for layer in one] == held)
-    return next(alike, None) if all(held) else None
-
-
-def list_working(flow: Flow, layers: Sequence[Layer]) -> dict[int, str]:
-    """The steps of some layers that have parameters, each with the path of the one that worked with these first."""
-    nodes = {node for layer in layers for staging in layer for node in staging.nodes if flow.is_leaf(node)}
-    return {node: name_holder(flow, flow.steps[node]) for node in nodes if flow.steps[node].params}

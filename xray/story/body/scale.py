@@ -18,7 +18,7 @@ Scale = Literal["learned", "number", "tanh"]
 
 
 def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
-    """By what a branch is multiplied at its end: a learned number for each channel, the same for all, tanh of one."""
+    """By what a branch is multiplied at its end: learned numbers, one that is the same for all, tanh of one."""
     if find_tanh_gate(flow, end, nodes) is not None:
         return "tanh"
     found = find_scale(flow, end, nodes)
@@ -28,7 +28,7 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
 
 
 def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
-    """The step that ends a branch by multiplying it by a learned number for each channel, or by one that is not 1."""
+    """The step that ends a branch by multiplying it by learned numbers, or by one that is not 1."""
     here: int | None = end
     for _ in range(MOST_MOVES):
         if here is None or here not in nodes:

@@ -8,9 +8,10 @@ from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Group, Link, Stage, Tower
-from xray.story.body.layers import Layer, find_lender, list_working
+from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
+from xray.story.body.widths import find_lender, list_working
 from xray.story.facts.totals import count_made
 
 MOST_BEHIND = 80

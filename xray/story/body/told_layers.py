@@ -18,8 +18,9 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import Span
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
-from xray.story.body.layers import Layer, learned_paths
+from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
+from xray.story.body.widths import learned_paths
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.passages.channels import lay_last
@@ -318,8 +319,7 @@ def read_turns(flow: Flow, layers: Sequence[Layer]) -> tuple[int, ...]:
     begins = tuple(number for number, before, _, region in between if adds_kept(flow, before, region))
     cuts = [0, *begins, len(layers)]
     runs = [tuple(learned_paths(flow, one) for one in layers[first:end]) for first, end in pairwise(cuts)]
-    is_again = len(set(runs)) < len(runs) <= MOST_TURNS and all(len(run) > 1 and all(run) for run in runs)
-    return begins if is_again else ()
+    return begins if len(set(runs)) < len(runs) <= MOST_TURNS and all(len(one) > 1 and all(one) for one in runs) else ()
 
 
 def tell_again(flow: Flow, layers: Sequence[Layer], groups: Sequence[Group]) -> list[Group]:

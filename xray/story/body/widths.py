@@ -1,10 +1,11 @@
-"""Widths: how many numbers a row of the stream has at a layer, on which axis they lie, and what is worked out of it."""
+"""Of layers how wide a row of the stream is, and on which axis it lies; what is worked out of it, and whose weights."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SUMS
+from xray.ir.trace import MADE_PARAMS, SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch
 from xray.story.body.stages import Staging
@@ -85,3 +86,85 @@ def adds_one_row(flow: Flow, node: int) -> bool:
 def goes_by_chance(branch: Branch) -> bool:
     """Whether experts work in a branch, be it for queries (JetMoE): how many rows each gets is as chance has it."""
     return branch.part == "experts" or (isinstance(branch, Attention) and branch.query_experts is not None)
+
+
+def learned_paths(flow: Flow, layer: Sequence[Staging], apart: Collection[int] = ()) -> frozenset[str]:
+    """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one.
+
+    Those `apart` are left out, as what gives each layer its places (Grounding DINO). A step of which it is not known
+    whose weights it works with is known by its id alone.
+    """
+    working = list_working(flow, [layer]).items()
+    return frozenset(path for node, path in working if node not in apart) | list_loose(flow, layer)
+
+
+def list_loose(flow: Flow, layer: Sequence[Staging]) -> frozenset[str]:
+    """The ids of a layer's steps whose weights may be those of other layers, or may not: no path tells them apart.
+
+    These read learned numbers of a block that holds several layers, or stand in a module that was made while the model
+    ran, and has the path of its class.
+    """
+    stream = layer[0].joints[0].stream or 0
+    nodes = (node for staging in layer for node in staging.nodes if flow.is_leaf(node))
+    return frozenset(flow.steps[node].id for node in nodes if is_loose(flow, node, stream))
+
+
+def is_loose(flow: Flow, node: int, stream: int) -> bool:
+    """Whether no path tells the weights of a step from those of others, for a layer that begins with a stream."""
+    step = flow.steps[node]
+    if step.params:
+        return any(MADE_PARAMS in flow.steps[one].settings for one in (node, *flow.parents(node)))
+    holder = next((one for one in flow.parents(node) if flow.steps[one].module), -1)
+    return holder < stream and any(record.role == "parameter" for record in step.inputs)
+
+
+def name_holder(flow: Flow, step: Step) -> str:
+    """The path of the step that worked with the same weights first; its own, if none did, or only changed them."""
+    first = str(step.settings.get(SAME_WEIGHTS_AS, ""))
+    holder = flow.places.get(f"{first}#0")
+    is_same = step.settings.get(SAME_WEIGHTS) == step.params and holder is not None and flow.steps[holder].params
+    return first if is_same else step.path
+
+
+def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
+    """Whether all layers use one set of weights; None where no learned step is a module."""
+    if not held[0]:
+        return None
+    return all(one == held[0] for one in held)
+
+
+def shares_some(held: Sequence[frozenset[str]]) -> bool:
+    """Whether layers use some of the same weights, and each has others of its own beside them (Zamba 2)."""
+    counts = Counter(path for one in held for path in one)
+    return all(any(counts[path] > 1 for path in one) and any(counts[path] == 1 for path in one) for one in held)
+
+
+def count_shared_sets(held: Sequence[frozenset[str]]) -> int | None:
+    """How many sets of weights layers share of which each has others of its own; None where sets have some in common.
+
+    So two blocks may serve layers in turn (Zamba 2 of 7 billion).
+    """
+    counts = Counter(path for one in held for path in one)
+    sets = {frozenset(path for path in one if counts[path] > 1) for one in held}
+    return len(sets) if sum(map(len, sets)) == len(frozenset[str]().union(*sets)) else None
+
+
+def count_weight_sets(held: Sequence[frozenset[str]]) -> int | None:
+    """How many sets of weights serve layers of which each runs several times; None where none does, or all are one."""
+    sets = len(set(held))
+    return sets if 1 < sets < len(held) else None
+
+
+def find_lender(
+    flow: Flow, layers: Sequence[Sequence[Staging]], others: Sequence[Sequence[Sequence[Staging]]]
+) -> int | None:
+    """Which of some towers has layers that work, one by one, with the very weights of these; None if none has."""
+    held = [learned_paths(flow, layer) for layer in layers]
+    alike = (number for number, one in enumerate(others) if [learned_paths(flow, layer) for layer in one] == held)
+    return next(alike, None) if all(held) else None
+
+
+def list_working(flow: Flow, layers: Sequence[Sequence[Staging]]) -> dict[int, str]:
+    """The steps of some layers that have parameters, each with the path of the one that worked with these first."""
+    nodes = {node for layer in layers for staging in layer for node in staging.nodes if flow.is_leaf(node)}
+    return {node: name_holder(flow, flow.steps[node]) for node in nodes if flow.steps[node].params}

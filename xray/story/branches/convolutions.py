@@ -12,7 +12,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Convolution
 from xray.story.branches.operands.sides import Side
 from xray.story.branches.rows import SWAPS
-from xray.story.passages.channels import spreads_both
+from xray.story.passages.channels import find_channels, spreads_both
 from xray.story.passages.pools import list_means
 from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.values.value_shapes import number
@@ -126,7 +126,7 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
     """The facts of the widest convolution among steps; None if there is none that looks beyond its own place."""
     found: Convolution | None = None
     for node in sorted(nodes):
-        if flow.op(node) not in FINDINGS:
+        if flow.op(node) not in FINDINGS or goes_along_numbers(flow, node):
             continue
         kernel = read_sizes(flow, node, "kernel_size")
         groups = count_groups(flow, node)
@@ -135,6 +135,12 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
     if found is not None and any(flow.op(node) in SWAPS for node in nodes):
         found = replace(found, causal=None)  # what stands before a place there came after it
     return found if found is None else replace(found, adds_mean=adds_mean(flow, nodes) or None)
+
+
+def goes_along_numbers(flow: Flow, node: int) -> bool:
+    """Whether a convolution goes along the numbers of rows, and takes their places for channels: no turn before it."""
+    maker = flow.makers[node][0]
+    return maker is not None and len(flow.output(node).shape) == 3 and find_channels(flow, maker) == 2
 
 
 def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:

@@ -30,6 +30,7 @@ from xray.story.anatomy.branches import (
 from xray.story.branches.convolutions import describe_convolution
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
 from xray.story.branches.lengths import read_mixing
+from xray.story.branches.rows import meets_places
 from xray.story.branches.scored.caps import name_bend
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import (
@@ -58,6 +59,8 @@ def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedFor
     found = None if is_across_places(flow, region) else describe_feed_forward(flow, region, nodes)
     if found is None or (found.kernel is None and describe_convolution(flow, nodes) is not None):
         return None
+    if not (found.kernel or found.joined or found.best_again) and meets_places(flow, region):
+        return None
     if found.kernel is not None and is_around_convolution(flow, found, nodes):
         return None
     return found
@@ -71,6 +74,8 @@ def describe_projection(flow: Flow, region: Region) -> Projection | None:
     is_alone = all(linear.isdisjoint(one) for one in behind.values())
     bends = any(flow.op(node) in CURVES | SOFTMAXES for node in others)
     if not linear or not is_alone or bends or does_mix(flow, others) or is_across_places(flow, region):
+        return None
+    if meets_places(flow, region):
         return None
     widths = {width_out(flow, node) for node in linear}
     return Projection(widths.pop() if len(widths) == 1 else None, len(linear))

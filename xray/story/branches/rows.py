@@ -9,7 +9,18 @@ from numpy.typing import NDArray
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, LOOKUPS, SHAPING, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    FINDINGS,
+    LOOKUPS,
+    PLACING,
+    SHAPING,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    TURNS,
+    WRITES,
+)
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -17,7 +28,7 @@ from xray.ir.turns import list_numbers
 from xray.story.branches.operands.sides import Side
 from xray.story.entrance.inputs import name_argument
 from xray.story.passages.ordered_rows import shifts_places
-from xray.story.recognition.between import Region, list_reading_data
+from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.known_values import values_of
@@ -27,8 +38,11 @@ SWAPS = frozenset({"flip", "roll"})
 PICKS = frozenset({"index", "select", "index_select", "narrow", "slice"})
 LAYING_OUT = (SHAPING | CASTING) - TURNS - PICKS
 """They leave numbers in the order in which they lie, so that each row of the batch stays together."""
+ORDERED = SWAPS | SOFTMAXES | {"cumsum", "sort", "normalize", "max_pool1d", "avg_pool1d"}
+"""They give as many rows as they are given, be it that others stand where one was, or are mixed with it."""
 COUNTED = frozenset({"arange", "cumsum"})
 MOST_BEHIND = 400
+CUT_ROWS = re.compile(r":, (-?\d*):-?\d*(?:, :)*")
 FIRST_ROW = re.compile(r":, (0|0?:1)(, (:|None))*")
 """The index of the first row of each sequence."""
 
@@ -253,3 +267,43 @@ def count_of_first(flow: Flow, site: Site, query: Side, key: Side) -> int | None
     given = {maker for node in key.nodes for maker in flow.makers[node]}
     is_of_all = rows is not None and rows in given and flow.output(rows).shape[1:2] == score[-1:]
     return score[-1] if is_of_all else None
+
+
+def meets_places(flow: Flow, region: Region) -> bool:
+    """Whether a branch of rows moves them along their places, or works with what it made of several of them.
+
+    Not told of maps that convolutions read, whose channels do not lie last.
+    """
+    steps = [node for node in region.inner if flow.is_leaf(node) and flow.steps[node].outputs]
+    convolves = any(flow.op(node) in FINDINGS for node in steps)
+    return not convolves and any(stirs_places(flow, node, region) for node in steps)
+
+
+def stirs_places(flow: Flow, node: int, region: Region) -> bool:
+    """Whether a step lays rows of several places together, or others where one was: told by all axes but the last."""
+    op, made, settings = flow.op(node), flow.output(node).shape, flow.steps[node].settings
+    if is_linear(flow, node) or op in LAYING_OUT | TURNS | PLACING | WRITES:
+        return False
+    if op in PICKS and len(flow.steps[node].inputs) > 1:  # some rows alone, or all of them in another order
+        return made == flow.steps[node].inputs[0].shape
+    if op in PICKS:
+        return False
+    if op in SIDE_BY_SIDE:
+        return lays_elsewhere(flow, node)
+    if op in ORDERED:
+        axes = [settings[name] for name in ("dims", "dim", "arg2", "other") if name in settings][:1]
+        return axes not in ([-1], [len(made) - 1])
+    own = [one.shape for one, maker in flow.given(node) if maker in region.inner or maker == region.start]
+    return shifts_places(flow, node) or any(len(one) == len(made) and one[:-1] != made[:-1] for one in own)
+
+
+def lays_elsewhere(flow: Flow, node: int) -> bool:
+    """Whether a step puts some rows of each sequence, cut from the others, where others of it were."""
+    offset = 0
+    for record, maker in flow.given(node):
+        cut = None if maker is None else CUT_ROWS.fullmatch(str(flow.steps[maker].settings.get("index", "")))
+        is_along = len(record.shape) > 2 and record.shape[-1] == flow.output(node).shape[-1]
+        if cut is not None and is_along and int(cut[1] or 0) not in (offset, offset - flow.output(node).shape[1]):
+            return True
+        offset += record.shape[1] if is_along else 0
+    return False

@@ -72,8 +72,8 @@ def draw_pattern(told: Told, canvas: Canvas, top: float) -> float:
                 y = canvas.note(told.left + 32, y, lines, "card").bottom - 3
             if len(listed) > MOST_KINDS:
                 canvas.panel(told.left + 14, y - 11, told.left + 26, y - 1, OTHERS, 2)
-                text = f"and {plural(len(listed) - MOST_KINDS, 'more kind')}"
-                y = canvas.note(told.left + 32, y, (words(text, NOTE, "quiet"),), "card").bottom - 3
+                others = (words(count_others(listed), NOTE, "quiet"),)
+                y = canvas.note(told.left + 32, y, others, "card").bottom - 3
             y -= 4
         return y
 
@@ -96,6 +96,11 @@ def list_kinds(groups: Sequence[Group], texts: Sequence[str]) -> list[tuple[str,
     for group, text in zip(groups, texts, strict=True):
         found.setdefault(text, []).extend(group.layers)
     return [(text, sorted(layers)) for text, layers in found.items()]
+
+
+def count_others(listed: Sequence[tuple[str, Sequence[int]]]) -> str:
+    """How many layers are of none of the first kinds; of several kinds some may be told alike (latent diffusion)."""
+    return f"and {plural(sum(len(layers) for _, layers in listed[MOST_KINDS:]), 'more layer')}"
 
 
 def tells_widths(groups: Sequence[Group], parts: Sequence[list[str]]) -> bool:

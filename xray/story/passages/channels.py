@@ -187,7 +187,8 @@ def gates_channels(flow: Flow, place: int) -> bool:
         for record, maker in flow.given(place)
         if record.shape != shape and record.shape[:2] == shape[:2] and prod(record.shape) == prod(shape[:2])
     ]
-    return any(gate is not None and flow.op(gate) in BETWEEN_0_AND_1 for gate in gates)
+    is_bent = any(gate is not None and flow.op(gate) in BETWEEN_0_AND_1 for gate in gates)
+    return is_bent and find_channels(flow, place) == 1
 
 
 def spreads_both(flow: Flow, place: int) -> bool:

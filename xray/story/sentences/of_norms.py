@@ -211,7 +211,7 @@ def describe_scale(anatomy: Anatomy) -> str:
     scales = {stage.scale for stage in stages(anatomy)}
     if "learned" in scales:
         what = "a sublayer gives" if scales == {"learned"} else "some sublayers give"
-        return f"Layer scale: what {what} is multiplied by a learned number for each channel, then added."
+        return f"Layer scale: what {what} is multiplied by learned numbers, then added."
     what = "a sublayer gives" if None not in scales else "some sublayers give"
     return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
 

@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, PRODUCTS, SCALINGS, S
 from xray.ir.flow.remembering import once, once_each
 from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS
 from xray.story.facts.totals import paths_above
+from xray.story.facts.unsaid import count_parameters
 
 
 @dataclass(frozen=True)
@@ -157,6 +158,8 @@ class Count:
         step = self.flow.steps[place]
         if step.params or not self.flow.is_leaf(place):
             return step.params + sum(prod(shape) for shape, reader in self.lent.items() if reader == place)
+        if self.reads_each_once(self.parent(place)):
+            return count_parameters(step)
         shapes = [record.shape for record in step.inputs if record.role == "parameter"]
         counted, once = (sum(map(prod, some)) for some in (shapes, set(shapes)))
         if counted == once:
@@ -325,18 +328,30 @@ class Count:
         """
         step, parent = self.flow.steps[place], self.flow.places.get(self.flow.steps[place].parent or "", -1)
         siblings = self.inside.get(parent, [])
+        alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
+        if not step.params and self.reads_each_once(parent):
+            return f"{step.path}#{len(alike)}" if alike else step.path
         takes_a_row = type(step.settings.get("index")) is int  # one of a table (Grounding DINO's levels)
         if step.params or takes_a_row or step.op not in SCALINGS | SUMS | CARRYING | CURVES | PRODUCTS:
             return step.path
         held = (one for one in siblings if self.flow.is_leaf(one) and not self.flow.steps[one].params)
         if step.op in PRODUCTS and sum(map(self.params, held)) > self.own_params(parent):
             return step.path  # some weights are used again
-        alike = [one for one in siblings if one < place and self.flow.steps[one].path == step.path and self.params(one)]
         own, worked_with = self.own_params(parent), sum(map(self.params, (*alike, place)))
         if worked_with > own and (step.op in CARRYING | CURVES or self.params(place) <= own):
             return step.path  # one and the same is moved, bent, added or multiplied with again
         alike = [one for one in alike if not self.takes_of_one(one, place, parent)]
         return f"{step.path}#{len(alike)}" if alike else step.path
+
+    @once_each
+    def reads_each_once(self, block: int | None) -> bool:
+        """Whether the steps of a block are given just as many learned numbers as it holds beside its modules.
+
+        So each of them has its own: layers that are written out in one loop, and a row of a stack for each.
+        """
+        held = [one for one in self.inside.get(-1 if block is None else block, []) if self.flow.is_leaf(one)]
+        read = sum(count_parameters(self.flow.steps[one]) for one in held if not self.flow.steps[one].params)
+        return block is not None and 0 < read == self.own_params(block)
 
     def takes_of_one(self, one: int, place: int, block: int) -> bool:
         """Whether two steps of a block take other parts of one parameter: it has none for each (PVT's places)."""

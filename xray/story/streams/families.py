@@ -27,13 +27,23 @@ FEATURE_MAP = 4
 
 
 def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
-    """The chains of each tower; a few convolutions behind attention predict or sound, and are none (VITS)."""
+    """The chains of each tower; a few convolutions behind attention predict or sound, and are none (VITS).
+
+    Nor are sums that neither look at places nor work with what is learned.
+    """
     chains = [leave_what_follows(flow, one) for one in leave_side_ways(flow, find_chains(flow, sites))]
     kept = [kept for one in join_chains(flow, chains, sites) if (kept := keep_stream(flow, one, sites))]
     attending = {add for one in kept if any(has_site(chain, sites) for chain in one) for add in list_sums(one)}
     found = [one for one in kept if not convolves_little(flow, one) or attending.isdisjoint(flow.behind(one[0].start))]
+    found = [one for one in found if not attending.isdisjoint(list_sums(one)) or works_learned(flow, one)]
     found = [begin_with_replaced(flow, begin_with_moved(flow, begin_behind_moves(flow, one)), sites) for one in found]
     return [end_with_thinking(flow, put_convolutions_between(flow, one)) for one in found]
+
+
+def works_learned(flow: Flow, chains: Sequence[Chain]) -> bool:
+    """Whether a step between two sums of some chains learned something: a state that a loop adds to is no stream."""
+    steps = (flow.steps[node] for chain in chains for joint in chain.joints for node in joint.region.inner)
+    return any(step.params or any(one.role == "parameter" for one in step.inputs) for step in steps)
 
 
 def leave_what_follows(flow: Flow, chain: Chain) -> Chain:
