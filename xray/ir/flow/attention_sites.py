@@ -24,7 +24,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product, is_projection
 from xray.ir.flow.remembering import once
-from xray.ir.flow.softmax_axis import operand_of_axis, read_pair
+from xray.ir.flow.softmax_axis import is_summed_over, operand_of_axis, read_pair
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
 
@@ -104,6 +104,10 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
     key_place = find_keys(flow, scored)
     value_place = other_operand(flow, weighted_sum, {softmax, *weighed[:-1]})
     if key_place is None or value_place is None:
+        return None
+    ways = [flow.steps[node] for node in weighed]
+    weights = sum(operand_places(flow, weighted_sum)) - value_place
+    if mixed is None and not is_summed_over(flow.steps[softmax], ways[:-1], ways[-1], weights):
         return None
     operands = operand_places(flow, scores)
     query_place = operands[0] if operands[1] == key_place else operands[1]

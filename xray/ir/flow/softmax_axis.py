@@ -1,6 +1,9 @@
 """Which operand of the scores is the keys: the one whose axis the softmax runs along."""
 
+from collections.abc import Iterable
+
 from xray.ir.trace import Step
+from xray.ir.turns import TURNED, read_turn
 
 
 def operand_of_axis(product: Step, softmax: Step) -> int | None:
@@ -35,6 +38,27 @@ def read_pair(product: Step, softmax: Step) -> tuple[int, int]:
     asked = next((one for one in (left, right) if made[keys] in one), "")
     queries = [place for place, one in enumerate(made, -len(made)) if one not in asked]
     return (queries[0], keys) if len(queries) == 1 and made[keys] not in set(left) & set(right) else (-2, -1)
+
+
+def is_summed_over(softmax: Step, weighed: Iterable[Step], product: Step, weights: int) -> bool:
+    """Whether a product adds up along the axis of the weights that come to 1; where this was laid out anew, it may.
+
+    `weighed` are the steps between both, and `weights` is the input of the product that they lead to.
+    """
+    axis, size = read_axis(softmax), softmax.outputs[0].shape[read_axis(softmax)]
+    for step in weighed:
+        before, after = step.inputs[0].shape, step.outputs[0].shape
+        order = read_turn(step) if step.op in TURNED else None
+        if order is not None:
+            axis = order.index(len(order) + axis) - len(order)
+        elif step.op in TURNED or (len(before) != len(after) and before[axis:] != after[axis:]):
+            return size in after
+        size = after[axis]
+    letters = read_equation(product)
+    if letters is not None:
+        own = letters[weights - len(product.inputs) + 2]
+        return -axis > len(own) or own[axis] not in letters[2]
+    return axis == (-1 if weights == len(product.inputs) - 2 else -2)
 
 
 def read_axis(softmax: Step) -> int:

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
-from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
+from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
@@ -37,10 +37,11 @@ from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, steps_at
 from xray.story.charts.counted_weights import count_given, describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
-from xray.story.recognition.addends import list_behind, takes_one_of_two
+from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import (
+    BENT,
     HELD_CAP,
     OF_SINES,
     ONE_TABLE,
@@ -94,7 +95,10 @@ def draw_square(
         row += 1
     parts = read_scored(flow, site.scored)
     capped = list_cap(flow, site.scored)
-    added = next((place for place, part in enumerate(parts) if part.kind in ADDED), len(parts))
+    added = next(
+        (place for place, part in enumerate(parts) if part.kind in ADDED or max(part.nodes) > max(capped, default=inf)),
+        len(parts),
+    )
     later = [part for part in parts[added:] if part.kind in ADDED or is_factor(flow, part, site, capped)]
     scales = [part for part in parts[:added] if part.kind == "scale" and set(capped).isdisjoint(part.nodes)]
     scaled = {node for part in scales for node in part.nodes} - {site.scores}
@@ -106,6 +110,7 @@ def draw_square(
             SQUARE,
             steps_at(flow, site.scores, *sorted(scaled)),
             flow.output(site.scores),
+            describe_bends(flow, site, capped),
         )
     )
     edges += [Edge(tops[letter], "scores") for letter in ("q", "k") if letter in tops]
@@ -132,7 +137,8 @@ def draw_square(
         hiding = list_hiding(flow, part, later, beside.inside)
         made = list_made(flow, part, site, beside.inside) if is_own else []
         made = [node for node in made if node not in hiding]
-        key = f"{'zeroed' if hides_by_product(flow, part, later) else name_scored(flow, part, made)}{number}"
+        is_zeroing = part.kind == "mask" and flow.op(part.nodes[0]) in SCALINGS
+        key = f"{'zeroed' if is_zeroing else name_scored(flow, part, made)}{number}"
         source = "chooser" if made and part.kind == "mask" else key
         if source != key:
             nodes.append(chooser_node(flow, site, made, row))
@@ -203,6 +209,22 @@ def draw_square(
     return row + 1
 
 
+def describe_bends(flow: Flow, site: Site, capped: Collection[int]) -> str:
+    """How scores are bent or held within bounds behind their product, where that is no cap: "" where they are not.
+
+    Bounds as far away as those that hide a score only keep numbers of half the width from running over.
+    """
+    bends = [node for node in site.scored[1:-1] if flow.op(node) in CURVES and node not in capped]
+    held = [node for node in site.scored[1:-1] if flow.op(node) in CLAMPS and is_tight(flow.steps[node])]
+    told = ", ".join(flow.op(node).strip("_") for node in sorted((*bends, *held)))
+    return f"{BENT}{told}" * bool(told)
+
+
+def is_tight(step: Step) -> bool:
+    """Whether a step holds numbers within a bound that scores may well reach."""
+    return any(isinstance(one, int | float) and abs(one) < -NO_WEIGHT for one in step.settings.values())
+
+
 def draw_columns(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], edges: list[Edge]) -> tuple[str, int]:
     """The diagonals of the scores laid out as columns, one for each distance, before anything hides some of them."""
     laid = lies_in_columns(flow, site)
@@ -223,15 +245,6 @@ def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
     if part.kind == "bias" and any(takes_one_of_two(flow, node) and flow.output(node).is_float for node in made):
         return "kinds"
     return "factor" if part.kind == "scale" else part.kind
-
-
-def hides_by_product(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
-    """Whether a part multiplies scores by a mask, and what is added to hide keys is made of that same mask (GPT)."""
-    mask = part.operand
-    if part.kind != "mask" or mask is None or mask.maker is None or flow.op(part.nodes[0]) not in SCALINGS:
-        return False
-    added = (one.operand for one in parts if one.kind == "mask" and one.nodes[0] > part.nodes[0])
-    return any(one is not None and mask.maker in list_behind(flow, one.maker) for one in added)
 
 
 def own_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: str, row: int) -> Node:

@@ -1,5 +1,6 @@
 """What stands between scores and softmax: scale, a bias for positions, the mask."""
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from xray.ir.flow.attention_sites import hides_places
@@ -7,7 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.records import TensorRecord
-from xray.story.recognition.addends import NEGATIONS, read_addend
+from xray.story.recognition.addends import NEGATIONS, list_behind, read_addend
 from xray.story.recognition.score_operands import Operand, Scored
 
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
@@ -66,9 +67,19 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         elif parts and step.op in SETTLING:
             parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
     parts.append(Scored("softmax", (*fixed, scored[-1])))
+    parts = [replace(part, kind="scale") if multiplies(flow, part, parts) else part for part in parts]
     last = max((place for place, part in enumerate(parts) if part.kind == "mix"), default=0)
     hiding = [place for place, part in enumerate(parts[:last]) if part.kind in ("mask", "kept")]
     return [replace(part, kind="mixed_mask") if place in hiding else part for place, part in enumerate(parts)]
+
+
+def multiplies(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
+    """Whether a part multiplies scores by numbers for pairs of which nothing is made that hides keys (GPT)."""
+    table = part.operand
+    if part.kind != "mask" or table is None or flow.op(part.nodes[0]) not in SCALINGS:
+        return False
+    added = (one.operand for one in parts if one.kind == "mask" and one.nodes[0] > part.nodes[0])
+    return not any(one is not None and table.maker in list_behind(flow, one.maker) for one in added)
 
 
 def joins_mixed(flow: Flow, node: int, parts: list[Scored], spine: set[int]) -> bool:
