@@ -107,7 +107,8 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
         return None
     ways = [flow.steps[node] for node in weighed]
     weights = sum(operand_places(flow, weighted_sum)) - value_place
-    if mixed is None and not is_summed_over(flow.steps[softmax], ways[:-1], ways[-1], weights):
+    is_laid = any(flow.op(node) in LAYING for node in weighed)
+    if mixed is None and not is_laid and not is_summed_over(flow.steps[softmax], ways[:-1], ways[-1], weights):
         return None
     operands = operand_places(flow, scores)
     query_place = operands[0] if operands[1] == key_place else operands[1]
