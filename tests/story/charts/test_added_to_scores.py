@@ -99,7 +99,7 @@ def test_heads_without_a_slope_are_told_from_those_that_have_one():
     (branch,) = found.towers[0].branches
     assert isinstance(branch, Attention)
     assert (branch.positions, branch.sloped) == ("alibi", HEADS - 1)
-    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads makes what is far away count less."
+    told = f"ALiBi: a slope for {HEADS - 1} of the {HEADS} heads, times how far apart two are, is added to their score."
     assert describe_alibi(found) == told
 
 

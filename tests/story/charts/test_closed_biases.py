@@ -11,21 +11,22 @@ PLACES = 6
 
 
 class WithBias(nn.Module):
-    """Places look at each other in windows; a learned number for each two of a window is added to their score."""
+    """Places look at each other in windows; a learned number by distance is added to their score."""
 
     def __init__(self, window):
         super().__init__()
         self.window = window
         self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
         self.query, self.key, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
-        self.bias = nn.Parameter(torch.randn(HEADS, window, window))
+        self.bias = nn.Parameter(torch.randn(HEADS, 2 * window - 1))
 
     def forward(self, x):
         rows = self.norm(x).reshape(-1, self.window, WIDTH)
         query, key, value = (
             one(rows).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.query, self.key, self.value)
         )
-        seen = (query @ key.mT / HEADS + self.bias).softmax(-1) @ value
+        apart = torch.arange(self.window) - torch.arange(self.window)[:, None] + self.window - 1
+        seen = (query @ key.mT / HEADS + self.bias[:, apart]).softmax(-1) @ value
         return x + self.out(seen.transpose(1, 2).flatten(2)).reshape(BATCH, PLACES, WIDTH)
 
 
@@ -36,4 +37,4 @@ def test_an_attention_that_is_one_box_tells_with_how_many_parameters_it_adds_to_
     (column,) = read_columns(trace)
     told = [node.told for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
 
-    assert (f"bias of relative places added to scores: {HEADS * PLACES * PLACES} parameters",) in told
+    assert (f"bias of relative places added to scores: {HEADS * (2 * PLACES - 1)} parameters",) in told

@@ -1,12 +1,12 @@
 """The square of an attention: scores, what is done to them, softmax, and the weighted sum."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
-from xray.ir.flow.attention_sites import LAYING, Site, has_keys_first, lies_in_columns
+from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
@@ -41,6 +41,7 @@ from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.scored_parts import list_changing, read_scored
 from xray.story.sentences.of_parts import (
+    BENT,
     HELD_CAP,
     OF_SINES,
     ONE_TABLE,
@@ -95,7 +96,10 @@ def draw_square(
         row += 1
     parts = read_scored(flow, site.scored)
     capped = list_cap(flow, site.scored)
-    added = next((place for place, part in enumerate(parts) if part.kind in ADDED), len(parts))
+    added = next(
+        (place for place, part in enumerate(parts) if part.kind in ADDED or max(part.nodes) > max(capped, default=inf)),
+        len(parts),
+    )
     later = [part for part in parts[added:] if part.kind in ADDED or is_factor(flow, part, site, capped)]
     scales = [part for part in parts[:added] if part.kind == "scale" and set(capped).isdisjoint(part.nodes)]
     scaled = {node for part in scales for node in part.nodes} - {site.scores}
@@ -107,6 +111,7 @@ def draw_square(
             SQUARE,
             steps_at(flow, site.scores, *sorted(scaled)),
             flow.output(site.scores),
+            describe_bends(flow, site, capped),
         )
     )
     edges += [Edge(tops[letter], "scores") for letter in ("q", "k") if letter in tops]
@@ -207,6 +212,22 @@ def draw_square(
     if "v" in tops:
         edges.append(Edge(tops["v"], "values"))
     return row + 1
+
+
+def describe_bends(flow: Flow, site: Site, capped: Collection[int]) -> str:
+    """How scores are bent or held within bounds behind their product, where that is no cap: "" where they are not.
+
+    Bounds as far away as those that hide a score only keep numbers of half the width from running over.
+    """
+    bends = [node for node in site.scored[1:-1] if flow.op(node) in CURVES and node not in capped]
+    held = [node for node in site.scored[1:-1] if flow.op(node) in CLAMPS and is_tight(flow.steps[node])]
+    told = ", ".join(flow.op(node).strip("_") for node in sorted((*bends, *held)))
+    return f"{BENT}{told}" * bool(told)
+
+
+def is_tight(step: Step) -> bool:
+    """Whether a step holds numbers within a bound that scores may well reach."""
+    return any(isinstance(one, int | float) and abs(one) < -NO_WEIGHT for one in step.settings.values())
 
 
 def draw_columns(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], edges: list[Edge]) -> tuple[str, int]:

@@ -44,7 +44,13 @@ from xray.story.branches.operands.sides import (
     read_latent,
     read_sides,
 )
-from xray.story.branches.operands.turned import count_turned, name_turned_pairs, read_rotary, read_turn_length
+from xray.story.branches.operands.turned import (
+    count_turned,
+    goes_by_place,
+    name_turned_pairs,
+    read_rotary,
+    read_turn_length,
+)
 from xray.story.branches.rows import (
     count_of_first,
     count_shifted,
@@ -104,7 +110,7 @@ def describe_attention(
     heads = count_heads(flow, site, d_v)
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
     scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
-    turned = is_rotary(flow, query.nodes) and is_rotary(flow, key.nodes)
+    turned = all(is_rotary(flow, side.nodes) and goes_by_place(flow, side.nodes) for side in (query, key))
     by_head = turned and turns_by_head(flow, query.nodes, heads)
     kv_heads = count_key_heads(flow, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:

@@ -13,7 +13,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.dropouts import drops_now
 from xray.story.layout import Line, Measure, Run, line_width
 from xray.story.passages.learned_steps import LEARNED
-from xray.story.sentences.of_parts import HELD_CAP, describe_box
+from xray.story.sentences.of_parts import BENT, HELD_CAP, describe_box
 from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
@@ -145,10 +145,13 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     Nor is there one where other scores share the softmax, or what weights and values make is added to (VITS).
     """
     keys = {node.key.rstrip("0123456789") for node in nodes}
+    if any(node.key.endswith("scores") and BENT in node.extra for node in nodes):
+        return ()
     if "joined" in keys or any("tail" in node.key and node.label.startswith("+ ") for node in nodes):
         return ()
     cap = f"{branch.cap:g}" if branch.cap else "c" if any(HELD_CAP in node.extra for node in nodes) else ""
-    if cap and not keys.isdisjoint(("bias", "kinds", "factor")):
+    below = [one.key for one in nodes if one.row < max((node.row for node in nodes if node.key == "cap"), default=0)]
+    if cap and not (keys.isdisjoint(("bias", "kinds", "factor")) and keys.isdisjoint(key[:4] for key in below)):
         return ()
     later = list_later(nodes)
     around = [term for term in reversed(later) if not isinstance(term, str)]

@@ -92,7 +92,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     tables = [node for node in looked_up if len(flow.output(node).shape) >= 2]
     columns = {node: (one, own) for one in find_id_columns(flow, nodes) for node, own in one.list_read()}
     counted = [node for node in tables if node not in columns or not columns[node][0].is_given]
-    places = [node for node in counted if looks_up_places(flow, node)]
+    places = [node for node in counted if looks_up_places(flow, node) and flow.output(node).axes[:-1] != ("batch",)]
     given = [node for node in tables if node not in places and not looks_up_columns(flow, node)]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     picking = frozenset[int]().union(*(one.nodes for node in tables if (one := find_choice(flow, node)) is not None))

@@ -1,6 +1,6 @@
 """Places that are added to rows: learned ones, ones from a table that is not, be it through a gate."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import prod
 
@@ -54,7 +54,7 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
-        is_of_others = is_alike_inside(record, shape) or parts_copies(flow, node, record)
+        is_of_others = is_alike_inside(record, flow.output(node)) or parts_copies(flow, node, record)
         is_of_others = is_of_others or not tells_places(flow, node, record)
         if source is not None and (find_row_for_all(flow, maker) is not None or is_of_others):
             continue
@@ -86,17 +86,18 @@ def parts_copies(flow: Flow, node: int, record: TensorRecord) -> bool:
     return bool(others) and is_copied and any(own[axis] == 1 < shape[axis] for axis in axes)
 
 
-def is_alike_inside(record: TensorRecord, shape: Sequence[int]) -> bool:
-    """Whether something is added alike along the first axis, and along another one that is not the last.
+def is_alike_inside(record: TensorRecord, out: TensorRecord) -> bool:
+    """Whether something is added alike at all places of a sequence, be it another one to each sequence of a batch.
 
-    Only where there are more axes than a picture has: with fewer, an axis may be that of pieces, each with its places.
+    Or alike along the first axis, and along another one that is not the last: only where there are more axes than a
+    picture has; with fewer, an axis may be that of pieces, each with its places.
     """
+    shape = out.shape
     laid = (1,) * (len(shape) - len(record.shape)) + tuple(record.shape)
-    return (
-        laid[0] == 1
-        and len(shape) > PICTURE
-        and any(own == 1 < whole for own, whole in zip(laid[1:-1], shape[1:-1], strict=True))
-    )
+    if out.axes[:1] == ("batch",) and prod(laid[1:-1]) == 1 < prod(shape[1:-1]):
+        return True
+    is_inside = any(own == 1 < whole for own, whole in zip(laid[1:-1], shape[1:-1], strict=True))
+    return laid[0] == 1 and len(shape) > PICTURE and is_inside
 
 
 def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nodes: Collection[int]) -> EntrancePart:

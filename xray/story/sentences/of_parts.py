@@ -10,6 +10,8 @@ from xray.story.sentences.sentence import Sentence, fixed, say_first
 
 Part = Branch | Norm | None
 """What the boxes belong to; None for what belongs to no part but to the stream itself."""
+BENT = "with "
+"""Before what bends scores, or holds them within bounds, behind the product that they are."""
 HELD_CAP = "at a number that is held"
 """Beside a box of scores whose cap no setting tells (the sound of Gemma 3n)."""
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"

@@ -13,8 +13,8 @@ from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
-from xray.story.attention.factors import SQUARE
-from xray.story.branches.scored.caps import label_scale
+from xray.story.attention.factors import MULTIPLIED, SQUARE
+from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.chart import Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
@@ -55,7 +55,8 @@ def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], e
         if kind == "mixed":
             nodes.append(mix_node(flow, steps, "WEIGHTS", key, row))
         else:
-            label = f"WEIGHTS {label_scale(flow, *steps)}" if kind == "scaled" else label_norm(flow, steps)
+            scale = label_scale(flow, *steps) if kind == "scaled" else ""
+            label = f"WEIGHTS {MULTIPLIED if scale == SCALE else scale}" if scale else label_norm(flow, steps)
             record, extra = flow.output(steps[-1]), describe_params(flow, *steps)
             nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *reversed(steps)), record, extra))
         edges.append(Edge(last, key))
@@ -64,10 +65,13 @@ def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], e
 
 
 def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
-    """What is done to weights that are mixed, each with its steps: what lays axes anew before goes with it, too."""
+    """What is done to weights, each with its steps: where they are mixed, what lays axes anew before goes with it, too.
+
+    What multiplies them is told of all weights: their rows come to 1 no more.
+    """
     groups, opening = list[tuple[str, list[int]]](), list[int]()
     if site.mixed[-1:] < (site.softmax,):
-        return groups
+        return [("scaled", [node]) for node in site.weighed if flow.op(node) in SCALINGS]
     lies = follow_axes(flow, site.softmax, site.weighed, site.scores, is_weighed=True)
     for node in site.weighed:
         kind = "mixed" if node in site.mixed or flow.op(node) in SUMS else ""

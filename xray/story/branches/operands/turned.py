@@ -1,19 +1,53 @@
 """How queries and keys are turned by places: how many of their numbers, by which angles, and how long they get."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    SIDE_BY_SIDE,
-)
+from xray.ir.flow.operation_kinds import DIFFERENCES, SCALINGS, SIDE_BY_SIDE, SUMS, WAVES
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.branches.operands.sides import MOST_BEHIND, Side
 from xray.story.branches.operands.turn_bases import list_worked_out, read_height
-from xray.story.recognition.turning import Pairs, is_rotary, list_products, list_turned, name_pairs
+from xray.story.recognition.turning import MOST_TO_WAVES, Pairs, is_rotary, list_products, list_turned, name_pairs
+from xray.story.recognition.values.known_values import values_of
 
 MOST_TO_ANGLES = 24
 """So many steps lie at most between a turn and the frequencies of its angles."""
+
+
+def goes_by_place(flow: Flow, own: Collection[int]) -> bool:
+    """Whether nothing speaks against it that steps turn rows, and each by its place: tables differ along the places.
+
+    Where they are seen to be made of waves, there are cosines and sines, and something is taken off or made negative.
+    """
+    products = list_products(flow, own)
+    tables = [(node, *given) for node in products for given in flow.given(node) if given[1] not in own]
+    if any(is_alike(flow, flow.output(node), record, maker) for node, record, maker in tables):
+        return False
+    ways = [{*flow.behind(maker, most=MOST_TO_WAVES, ends=lambda one: flow.op(one) in WAVES)} for _, _, maker in tables]
+    waves = [{flow.op(one) for one in way} & WAVES for way in ways]
+    if not all(waves) or not list_turned(flow, own):
+        return True
+    way = set(own).union(*ways)
+    return set().union(*waves) == WAVES and any(may_take_off(flow, one) for one in way)
+
+
+def is_alike(flow: Flow, turned: TensorRecord, table: TensorRecord, maker: int | None) -> bool:
+    """Whether what rows are multiplied by is the same at all places of a sequence, or a number known to be."""
+    laid = (1,) * (len(turned.shape) - len(table.shape)) + tuple(table.shape)
+    first = 1 if turned.axes[:1] == ("batch",) else 0
+    values = values_of(flow, maker)
+    is_one = values is not None and bool((values == values.flat[0]).all())
+    return is_one or (prod(laid[first:-1]) == 1 and 1 not in turned.shape[first:-1])  # else there may be one place
+
+
+def may_take_off(flow: Flow, node: int) -> bool:
+    """Whether a step makes numbers negative, takes some off others, or is given a number below 0."""
+    settings = flow.steps[node].settings.values()
+    return flow.op(node) in DIFFERENCES | {"neg", "neg_", "view_as_complex"} or any(
+        isinstance(one, int | float) and one < 0 and flow.op(node) in SCALINGS | SUMS for one in settings
+    )
 
 
 def count_turned(flow: Flow, query: Side, key: Side) -> int | None:

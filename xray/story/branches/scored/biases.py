@@ -7,7 +7,18 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import DIFFERENCES, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CURVES,
+    DIFFERENCES,
+    LOOKUPS,
+    MASKINGS,
+    REPEATS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SUMS,
+    WAVES,
+)
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
@@ -20,7 +31,10 @@ from xray.story.recognition.values.value_shapes import Values
 
 COUNTED = ("arange", "cumsum")
 PICKING = LOOKUPS | {"index", "index_select"}
+BENDING = frozenset({"pow", "exp", "log", "log1p", "log2", "sqrt"})
 FAR, MOST_NEAR = 60, 12
+AROUND_SLOPES = CARRYING | SUMS | SCALINGS | MASKINGS | REPEATS | SIDE_BY_SIDE | {"neg", "sub", "pad", "stack"}
+"""What may be done to slopes times distances before they are added to scores."""
 
 
 def counts_within_a_kind(flow: Flow, bias: int | None) -> bool:
@@ -57,9 +71,8 @@ def name_bias(
         return None if not is_known or any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
     is_single = bool(biases) and flow.output(site.scores).shape[-1:] == (1,)  # which no distance tells from another
     if alone is not None and not np.isnan(alone).any() and not is_single:
-        return name_known_bias(alone)
-    sloped = [list_behind(flow, one.maker) for one in biases]
-    if any(is_sloped(flow, behind) for behind in sloped):
+        return name_known_bias(alone, has_heads=prod(flow.output(site.scores).shape[1:-2]) > 1)
+    if any(is_sloped(flow, one.maker) for one in biases):
         return "alibi"
     if is_single:
         return None
@@ -84,17 +97,28 @@ def picks_by_a_corner(flow: Flow, bias: int | None) -> bool:
     return False
 
 
-def name_known_bias(squares: Values) -> Positions | None:
+def name_known_bias(squares: Values, *, has_heads: bool) -> Positions | None:
     """What numbers that are added to scores mean: the same for all that is seen, or falling with the distance."""
     seen = np.where(squares > LOW, squares, np.nan)
-    with np.errstate(all="ignore"):
-        steps = np.diff(seen, axis=-1)
-    known = steps[~np.isnan(steps)]
-    if np.allclose(known, 0, atol=1e-6):
+    steps = list_steps(seen)
+    if np.allclose(steps[~np.isnan(steps)], 0, atol=1e-6):
         return "none"
-    slopes = [one[~np.isnan(one)] for one in steps]
-    even = all(not one.size or np.allclose(one, one[0], rtol=1e-3) for one in slopes)
-    return "alibi" if even else None
+    is_for_each = len(np.unique(squares, axis=0)) > 1 or not has_heads
+    return "alibi" if is_for_each and is_even(steps) and not (steps < 0).any() else None
+
+
+def list_steps(squares: Values) -> Values:
+    """By how much numbers rise from each key to the next that is one nearer to the query; the last queries ask."""
+    queries, keys = squares.shape[-2:]
+    is_before = np.arange(keys - 1) < np.arange(keys - queries, keys)[:, None]
+    with np.errstate(all="ignore"):
+        return np.diff(squares, axis=-1) * np.where(is_before, 1, -1)
+
+
+def is_even(steps: Values) -> bool:
+    """Whether each square rises by one and the same number from key to key, be it nearer or farther, and some do."""
+    found = [one[~np.isnan(one)] for one in steps.reshape(-1, *steps.shape[-2:])] if steps.size else []
+    return all(not one.size or np.allclose(one, one[0], rtol=1e-3) for one in found) and any(one.any() for one in found)
 
 
 def adds_nothing(flow: Flow, biases: Sequence[Operand]) -> bool:
@@ -113,10 +137,30 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None, behind: Sequ
     )
 
 
-def is_sloped(flow: Flow, behind: Sequence[int]) -> bool:
-    """Whether places were counted out and multiplied, as slopes are."""
-    ops = {flow.op(node) for node in behind}
-    return bool(ops.intersection(COUNTED)) and bool(ops & SCALINGS)
+def is_sloped(flow: Flow, bias: int | None) -> bool:
+    """Whether places were counted out and multiplied, as slopes are, and then hidden, added to or moved at most.
+
+    Numbers that are known have to rise or fall evenly with the distance.
+    """
+    ways = flow.behind(bias, most=MOST_BEHIND, within=lambda one: flow.op(one) in AROUND_SLOPES)
+    return any(
+        flow.op(node) in SCALINGS and any(are_distances(flow, maker, node) for maker in flow.makers[node])
+        for node in ways
+    )
+
+
+def are_distances(flow: Flow, maker: int | None, product: int) -> bool:
+    """Whether numbers are counted places; if all are known, such as rise or fall evenly from key to key."""
+    values, shape = values_of(flow, maker), flow.output(product).shape
+    if maker is None or not any(flow.op(one) in COUNTED for one in (maker, *flow.behind(maker))):
+        return False
+    if values is None or np.isnan(values).any():
+        way = flow.behind(maker, ends=lambda one: flow.op(one) in COUNTED)
+        return not any(flow.op(one) in CURVES | WAVES | BENDING for one in way)
+    if len(shape) < 2 or values.ndim > len(shape):
+        return False
+    steps = list_steps(np.broadcast_to(values, shape))
+    return is_even(steps) or is_even(np.diff(np.broadcast_to(values, shape), axis=-1))
 
 
 def list_score_sums(flow: Flow, site: Site) -> list[int]:
@@ -148,8 +192,8 @@ def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
     What linear layers make of the rows that ask, or of numbers for each pair that the model was given, proves none
     (the factors of a non-stationary series; the pairs of an Evoformer), but for differences of what was given (BROS).
     """
-    if bias.maker is None:
-        return True
+    if bias.maker is None or not may_tell_apart(flow, site, bias):
+        return False
     onward = flow.ahead(bias.maker, within=lambda place: place < site.softmax)
     if any(is_picked(flow, one) for one in (*list_behind(flow, bias.maker), *onward)):
         return True
@@ -158,6 +202,33 @@ def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
     way = (bias.maker, *flow.behind(bias.maker))
     is_given = any(record.is_float and record.argument is not None for one in way for record, _ in flow.given(one))
     return not is_of_content(site, way) and (not is_given or any(is_apart(flow, one) for one in way))
+
+
+def may_tell_apart(flow: Flow, site: Site, bias: Operand) -> bool:
+    """Whether a learned addend has numbers for pairs that are not known to go by no distance.
+
+    A table with a number for each pair goes by none, nor does what is picked by ids that differ from place to place
+    where a place looks at itself.
+    """
+    is_row = 1 in bias.record.shape[-2:] and 1 not in flow.output(site.scores).shape[-2:]
+    if is_row and flow.op(site.scores) != "einsum":
+        return False
+    way = [*flow.behind(bias.maker)]
+    outer = [record for one in way for record, maker in flow.given(one) if maker is None]
+    if all(flow.op(one) in CARRYING | {"index"} for one in way) and all(one.role == "parameter" for one in outer):
+        return False
+    picked = [
+        maker for one in way if flow.op(one) in PICKING for record, maker in flow.given(one) if not record.is_float
+    ]
+    return not any(differs_at_home(values) for one in picked if (values := values_of(flow, one)) is not None)
+
+
+def differs_at_home(ids: Values) -> bool:
+    """Whether ids for pairs of places, all known, mostly differ on their diagonal, or are the same everywhere."""
+    if ids.ndim < 2 or ids.shape[-1] != ids.shape[-2] or ids.shape[-1] == 1 or np.isnan(ids).any():
+        return False
+    _, counts = np.unique(np.diagonal(ids, axis1=-2, axis2=-1).reshape(-1, ids.shape[-1])[0], return_counts=True)
+    return bool(counts.max() * 2 < ids.shape[-1] or (ids == ids.flat[0]).all())
 
 
 def is_picked(flow: Flow, place: int) -> bool:

@@ -130,7 +130,11 @@ def describe_alibi(anatomy: Anatomy) -> str:
     which = (
         f"{sloped} of the {heads} heads" if sloped else "some heads" if any(one for one, _ in found) else "each head"
     )
-    return "" if some is None else f"ALiBi{some}: a slope for {which} makes what is far away count less."
+    return (
+        ""
+        if some is None
+        else f"ALiBi{some}: a slope for {which}, times how far apart two are, is added to their score."
+    )
 
 
 def describe_relative(anatomy: Anatomy) -> str:
