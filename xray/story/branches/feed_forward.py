@@ -60,7 +60,8 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         return None
     inner = [node for node in sorted(nodes) if wide[0] < node < last and node not in projections]
     gates = [node for node in inner if is_gate(flow, node, set(nodes), wide)]
-    if not leads_on(flow, last, inner, wide, gates, d_ff):
+    is_plain = region.start is not None and inner_kernel(flow, inner) is None
+    if is_plain and not leads_on(flow, last, inner, wide, gates, d_ff):
         return None
     gated = bool(gates)
     is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
