@@ -66,7 +66,7 @@ class Writer(nn.Module):
         y = x - x.mean(-1, keepdim=True)
         x = y / torch.sqrt((y**2).mean(-1, keepdim=True) + 1e-6) * self.weight + self.bias
         x = self.last(self.layers(x))
-        return self.head(self.norm(0.5 * x * (1 + torch.tanh(0.8 * (x + 0.04 * torch.pow(x, 3))))))
+        return self.head(self.norm(0.5 * x * (1 + torch.tanh(0.79788456 * (x + 0.044715 * torch.pow(x, 3))))))
 
 
 def trace_of(*, gated=False):

@@ -91,8 +91,6 @@ NORMS = frozenset({"layer_norm", "native_layer_norm"}) | RMS_NORMS
 LENGTHS = frozenset({"norm", "linalg_norm", "linalg_vector_norm", "vector_norm"})
 """They measure how long a row is; what is divided by that has the length 1."""
 STATISTICS = LENGTHS | {"mean", "var", "std", "var_mean", "std_mean"}
-SPREADS = frozenset({"pow", "pow_", "square", "sqrt", "rsqrt", "var", "std", "var_mean", "std_mean"})
-"""One of them is in each norm that is spelled out: how far numbers are from nothing, or from their mean."""
 LOOKUPS = frozenset({"embedding", "embedding_bag"})
 TRANSPOSED = frozenset({"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"})
 """Convolutions that make maps larger."""

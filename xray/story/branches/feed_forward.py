@@ -15,9 +15,10 @@ from xray.ir.flow.operation_kinds import (
     SOFTMAXES,
     SPLITS,
     SUMS,
-    TIMES,
 )
 from xray.ir.flow.projections import data_input, is_product
+from xray.ir.flow.written_bends import list_snake
+from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
 from xray.story.branches.convolutions import count_groups
@@ -27,16 +28,11 @@ from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, is_linear, projections_in, read_sizes, width_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
+from xray.story.recognition.norms import find_norm
+from xray.story.recognition.values.known_curves import find_curves
 
-BENT_BY: dict[str, frozenset[str]] = {
-    "silu": frozenset({"silu", "sigmoid", "mul"}),
-    "quick gelu": frozenset({"sigmoid", "mul"}),
-    "gelu": frozenset({"gelu", "erf", "mul", "div", "add"}),
-    "gelu tanh": frozenset({"gelu", "tanh", "pow", "mul", "add", "div"}),
-    "relu squared": frozenset({"relu", "pow", "square", "mul"}),
-    "xielu": frozenset({"gt", "where", "min", "expm1", "sub", "mul", "add"}),
-}
-"""The operations of which an activation may be written out; any other is one operation of its name."""
+XIELU = frozenset({"gt", "where", "min", "expm1", "sub", "mul", "add"})
+"""The operations of which that is written."""
 LEAST_OF_XIELU = 4
 """A square and a slope where numbers are above 0, a slope and a factor of an exponential below (Huang et al. 2024)."""
 RELUS = frozenset({"relu", "relu_"})
@@ -64,13 +60,16 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         return None
     inner = [node for node in sorted(nodes) if wide[0] < node < last and node not in projections]
     gates = [node for node in inner if is_gate(flow, node, set(nodes), wide)]
+    is_plain = region.start is not None and inner_kernel(flow, inner) is None
+    if is_plain and not leads_on(flow, last, inner, wide, gates, d_ff):
+        return None
     gated = bool(gates)
     is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
     best_again = takes_best(flow, region, behind)
     is_beside = is_open or linear != projections or meets_others(flow, inner, wide) or meets_part(flow, inner)
     found = FeedForward(
         d_ff=None if best_again else d_ff,
-        activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]] + bends[:0], wide),
+        activation=name_activation(flow, [node for node in inner if not gates or node < gates[-1]], wide),
         gated=gated if gated or not is_beside else None,
         fused=is_fused if gated else None,
         kernel=inner_kernel(flow, inner) or shift_kernel(flow, [node for node in nodes if node < wide[0]]),
@@ -81,6 +80,22 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         best_again=best_again or None,
     )
     return with_held(flow, found, gates, inner)
+
+
+def leads_on(flow: Flow, last: int, inner: Sequence[int], wide: Sequence[int], gates: Sequence[int], d_ff: int) -> bool:
+    """Whether all that wide rows come to goes through one gate, of which a factor is bent and not the product.
+
+    Without a gate, whether they are as wide as what is led back, each layer behind the other.
+    """
+    if not gates:
+        beside = any(wide[0] not in flow.behind(one, within=lambda node: node >= wide[0]) for one in wide)
+        return width_out(flow, wide[0]) == d_ff and not beside
+    before = set(flow.behind(*flow.makers[gates[-1]], within=inner.__contains__))
+    past = flow.behind(*flow.makers[last], within=lambda node: node in inner and node != gates[-1])
+    bends = [is_bend(flow, node) and find_norm(flow, node) is None for node in inner if node < gates[-1]]
+    behind = [flow.op(node) in CURVES for node in inner if node > gates[-1]]
+    is_one = any(bends) and not any(behind) and before.isdisjoint(gates)
+    return is_one and all({*wide}.isdisjoint(flow.makers[node]) for node in past)
 
 
 def with_held(flow: Flow, each: FeedForward, gates: Sequence[int], inner: Collection[int]) -> FeedForward:
@@ -198,12 +213,11 @@ def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bo
     roots = [strip_bias(flow, maker) for maker in makers]
     straight = [root in wide for root in roots]
     if roots[0] == roots[1]:
-        return True and makers[0] != makers[1]
-    if not any(straight):
-        return False
-    plain = makers[straight.index(True)]
-    other = makers[1 - straight.index(True)]
-    return plain is not None and other is not None and not comes_from_same_cut(flow, plain, other, nodes)
+        return len({name_numbers(flow, *one) for one in flow.given(node)}) == len(makers)
+    if straight.count(True) != 1:
+        return all(straight)
+    plain, other = (list(flow.given(node))[straight.index(is_plain)] for is_plain in (True, False))
+    return not comes_from_same_numbers(flow, plain, other, nodes)
 
 
 def strip_shift(flow: Flow, maker: int | None) -> int | None:
@@ -223,80 +237,55 @@ def strip_bias(flow: Flow, maker: int | None) -> int | None:
     return flow.carried_from(layers[0]) if is_bias else here
 
 
-def comes_from_same_cut(flow: Flow, plain: int, other: int, nodes: set[int]) -> bool:
+def comes_from_same_numbers(
+    flow: Flow, plain: tuple[TensorRecord, int | None], other: tuple[TensorRecord, int | None], nodes: set[int]
+) -> bool:
     """Whether the bent factor is worked out of the very numbers of the plain one, as in x times sigmoid(x)."""
-    plain_source = (plain, flow.output(plain).shape)
-    seen: set[int] = set()
-    todo = [other]
-    if flow.op(plain) in SPLITTERS:
-        return False
-    while todo:
-        here = todo.pop()
-        if here == plain_source[0]:
-            return True
-        if here in seen or here not in nodes:
-            continue
-        seen.add(here)
-        todo += [maker for maker in flow.makers[here] if maker is not None and maker >= plain]
-    return False
+    wanted = name_numbers(flow, *plain)
+    way = flow.behind(other[1], within=lambda node: node in nodes and (node, None) != wanted)
+    return any(
+        name_numbers(flow, *one) == wanted for one in (other, *(one for node in way for one in flow.given(node)))
+    )
 
 
-def name_power(flow: Flow, inner: Collection[int]) -> str | None:
-    """What a ReLU is with the power to which its numbers are raised, be that a product of it; None of any but 2."""
-    powers: list[int | None] = []
-    for node in inner:
-        op, makers = flow.op(node).rstrip("_"), flow.makers[node]
-        if op in ("pow", "square"):
-            powers.append(2 if op == "square" or 2 in flow.steps[node].settings.values() else None)
-        elif (
-            op in TIMES and len(makers) == 2 and all(maker is not None and flow.op(maker) in RELUS for maker in makers)
-        ):
-            powers.append(2)
-    return "relu" if not powers else "relu squared" if powers == [2] else None
+def name_numbers(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[object, ...]:
+    """What numbers are known by: the step that made them and which of its parts they are, be that cut out twice."""
+    if maker is not None and flow.op(maker) == "index" and len(flow.makers[maker]) == 1:
+        return (flow.makers[maker], *flow.steps[maker].settings.items())
+    return maker, record.output
 
 
 def list_bending(flow: Flow, nodes: Collection[int], activation: str | None) -> list[int]:
     """The steps among some by which numbers are bent, as their activation is told."""
-    name = (activation or "").partition(" (")[0]
-    ops = BENT_BY.get(name, frozenset({name}))
-    return [node for node in sorted(nodes) if flow.is_leaf(node) and flow.op(node).rstrip("_") in ops]
+    if activation is None:
+        return []
+    if activation == "xielu":
+        return [node for node in sorted(nodes) if flow.is_leaf(node) and flow.op(node).rstrip("_") in XIELU]
+    curves, others = find_curves(flow, nodes)
+    written = (list_snake(flow, node) for node in nodes) if activation == "snake" else ()
+    own = {node for one in curves if one.name == activation for node in one.nodes}
+    return sorted(own.union(*written) or (node for node in others if flow.op(node) in CURVES))
 
 
 def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -> str | None:
-    """How numbers are bent, by all that is done to them and not by one operation alone."""
-    ops = [flow.op(node).rstrip("_") for node in sorted(inner) if flow.is_leaf(node)]
-    bends = [op for op in ops if op in CURVES or op in ("pow", "clamp")]
-    node_of = {flow.op(node).rstrip("_"): node for node in inner}
-    if "gelu" in bends:
-        return name_bend(flow.steps[node_of["gelu"]])
-    if "silu" in bends:
-        return "silu"
-    if "relu" in bends:
-        return name_power(flow, inner)
-    if "tanh" in bends and "pow" in bends:
-        return "gelu tanh"
-    if "tanh" in bends and ops.count("mul") >= 4:
-        return "gelu tanh"
-    if "erf" in bends:
-        return "gelu"
+    """How numbers are bent, by all that is done to them and not by one operation alone; None if that is not known.
+
+    The cut of a threshold is no bend of this, nor is a norm.
+    """
+    own = {*inner, *wide}
+    reached = (set(flow.ahead(*wide, within=own.__contains__)) if wide else own).intersection(inner)
+    ops = [flow.op(node).rstrip("_") for node in sorted(reached) if flow.is_leaf(node)]
     if ops.count("mul") >= LEAST_OF_XIELU and {*ops} >= {"gt", "where", "expm1", "sub", "add"}:
         return "xielu"
-    if "sin" in ops and not {"pow", "square"}.isdisjoint(ops):
+    if any(list_snake(flow, node) for node in reached):
         return "snake"
-    if "sigmoid" in bends:
-        factor = next(
-            (
-                float(value)
-                for node in inner
-                if flow.op(node) in SCALINGS
-                for value in flow.steps[node].settings.values()
-                if isinstance(value, (int, float)) and not isinstance(value, bool)
-            ),
-            None,
-        )
-        multiplied = any(flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 2 for node in inner)
-        if factor is not None and abs(factor - 1.702) < 1e-3:
-            return "quick gelu"
-        return "silu" if multiplied and factor is None else "sigmoid" if not multiplied else None
-    known = [op for op in bends if op not in ("pow", "clamp")]
-    return name_bend(flow.steps[node_of[known[0]]]) if len(known) == 1 else None
+    norms = (find_norm(flow, node) for node in reached)
+    apart = {node for norm in norms if norm is not None for node in norm.nodes} | {*list_threshold(flow, inner, wide)}
+    curves, others = find_curves(flow, reached - apart)
+    known = frozenset[int]().union(apart, *(one.nodes for one in curves))
+    meet = [node for node in reached - known if sum(one in own for one in flow.makers[node]) > 1 and flow.is_leaf(node)]
+    names = {one.name for one in curves}
+    if not names and len(others) == 1 and flow.op(others[0]) in CURVES and not meet:
+        return name_bend(flow.steps[others[0]])
+    products = [node for node in meet if flow.op(node) in SCALINGS and not is_gate(flow, node, set(inner), wide)]
+    return names.pop() if len(names) == 1 and not others and not products else None

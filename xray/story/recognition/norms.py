@@ -12,7 +12,6 @@ from xray.ir.flow.operation_kinds import (
     NORMS,
     RMS_NORMS,
     SCALINGS,
-    SPREADS,
     SUMS,
     TIMES,
 )
@@ -30,6 +29,7 @@ from xray.story.recognition.statistics import (
     tells_of,
     weighs_places,
 )
+from xray.story.recognition.values.known_norms import tell_kind
 
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 REGROUPING = frozenset({"view", "reshape", "flatten"})
@@ -72,8 +72,8 @@ def name_norm(flow: Flow, norm: Norm) -> NormKind | None:
     for start, kind in (("batch_norm", "batch"), ("group_norm", "group"), ("instance_norm", "instance")):
         if any(op.startswith(start) for op in ops):
             return kind  # type: ignore[return-value]
-    if len(norm.nodes) > 1 and not is_parted(flow, norm) and (SPREADS | NORMS).isdisjoint(ops):
-        return None  # what is divided by the mean alone
+    if len(norm.nodes) > 1 and not is_parted(flow, norm):
+        return tell_kind(flow, norm.nodes, norm.origin, norm.end)
     return "layer" if norm.centred else "rms"
 
 

@@ -1,0 +1,112 @@
+"""What a norm makes of rows, proven by working it out on a few: a root that is forgotten makes another of it."""
+
+from collections.abc import Callable, Collection
+from typing import Literal
+
+import numpy as np
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, RMS_NORMS
+from xray.ir.records import TensorRecord
+from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.values.value_rules import RULES, Rule, single
+from xray.story.recognition.values.value_shapes import Values, number
+
+ROWS = np.asarray(((1.0, -2.0, 3.5, 0.5, 4.0), (9.0, 2.0, -6.0, 1.0, 8.0), (-1.5, -0.5, 0.2, -3.0, -2.2)))
+"""Rows of other lengths, means and spreads."""
+CLOSE = 2e-3
+"""So near is what a norm makes to what it is known to make; what is added to a spread so that none is 0 is less."""
+LEARNED = np.ones((1, 1))
+MOVES = CARRYING - frozenset({"index", "index_select", "slice", "narrow", "select", "split", "chunk"})
+"""They leave rows whole."""
+POWERS = ("exponent", "arg1", "other")
+"""What the power is called to which a step raises numbers."""
+
+
+def root_mean_square(rows: Values) -> Values:
+    found: Values = rows / np.sqrt((rows**2).mean(-1, keepdims=True))
+    return found
+
+
+def standardise(rows: Values) -> Values:
+    return root_mean_square(rows - rows.mean(-1, keepdims=True))
+
+
+OF_ROWS: dict[str, Callable[[Values], Values]] = {
+    "mean": lambda rows: rows.mean(-1, keepdims=True),
+    "var": lambda rows: rows.var(-1, keepdims=True),
+    "std": lambda rows: rows.std(-1, keepdims=True),
+}
+ELEMENTWISE: dict[str, Rule] = {
+    **{name: RULES[name] for name in ("add", "sub", "rsub", "mul", "multiply", "div", "neg", "sqrt", "abs")},
+    "pow": lambda step, given: np.power(given[0], next(filter(None, (number(step, one) for one in POWERS)), np.nan)),
+    "square": single(np.square),
+    "rsqrt": single(lambda at: 1 / np.sqrt(at)),
+    "reciprocal": single(lambda at: 1 / at),
+    "layer_norm": single(standardise),
+    **dict.fromkeys(RMS_NORMS, single(root_mean_square)),
+    **dict.fromkeys(CLAMPS, single(lambda at: at)),
+}
+
+
+def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) -> Literal["layer", "rms"] | None:
+    """Which norm of the rows of `origin` some steps are, the last of them `end`; None if none, or if it is not known.
+
+    Learned numbers are taken as 1 each, so what is made is that norm times one number, plus another.
+    """
+    made: dict[tuple[int, int], Values] = {}
+    for node in sorted(nodes):
+        read = [read_operand(flow, record, maker, origin, made) for record, maker in flow.given(node)]
+        given = [one for one in read if one is not None]
+        found = work_out(flow, node, given) if len(given) == len(read) else None
+        if found is None and flow.is_leaf(node):
+            return None
+        made |= {(node, number): one for number, one in enumerate(found or ())}
+    last = made.get((end, 0))
+    if last is None or last.shape != ROWS.shape:
+        return None
+    return "layer" if is_scaled(last, standardise(ROWS)) else "rms" if is_scaled(last, root_mean_square(ROWS)) else None
+
+
+def read_operand(
+    flow: Flow, record: TensorRecord, maker: int | None, origin: int | None, made: dict[tuple[int, int], Values]
+) -> Values | None:
+    """What a step of a norm reads: what another makes, learned numbers, the rows themselves, or a number."""
+    if maker is not None and (found := made.get((maker, record.output or 0))) is not None:
+        return found
+    if is_of_weights(flow, record, maker):
+        return LEARNED
+    if record.shape and flow.carried_from(maker, MOVES) == flow.carried_from(origin, MOVES):
+        return ROWS
+    return values_of(flow, maker) if record.shape == () else None
+
+
+def work_out(flow: Flow, node: int, given: list[Values]) -> tuple[Values, ...] | None:
+    """What a step makes of rows, or of one number for each; None if that is not known."""
+    op, step = flow.op(node).rstrip("_"), flow.steps[node]
+    if op in MOVES and given:
+        return (given[0],)
+    if op in ELEMENTWISE and given:
+        with np.errstate(all="ignore"):
+            found = ELEMENTWISE[op](step, given)
+        return None if found is None or np.isnan(found).any() else (np.asarray(found),)
+    names = op.split("_") if op in ("var_mean", "std_mean") else [op]
+    if not {*names} <= {*OF_ROWS} or not given or given[0].shape != ROWS.shape or not is_of_one_axis(flow, node):
+        return None
+    return tuple(OF_ROWS[name](given[0]) for name in names)
+
+
+def is_of_one_axis(flow: Flow, node: int) -> bool:
+    """Whether a step makes one number of all along one axis."""
+    told = flow.steps[node].settings.get("dim")
+    before, after = flow.steps[node].inputs[0].shape, list(flow.output(node).shape)
+    gone = [size for place, size in enumerate(before) if len(before) == len(after) and after[place] != size]
+    return len(gone) <= 1 and len(before) - len(after) <= 1 and (told is None or "x" not in str(told))
+
+
+def is_scaled(values: Values, known: Values) -> bool:
+    """Whether numbers are those of a known norm, times one number and plus another."""
+    sides = np.stack((known.ravel(), np.ones(known.size)), axis=-1)
+    (factor, added), *_ = np.linalg.lstsq(sides, values.ravel(), rcond=None)
+    return bool(abs(factor) > CLOSE and np.allclose(values, factor * known + added, rtol=0, atol=CLOSE * abs(factor)))
