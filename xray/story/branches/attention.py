@@ -252,7 +252,7 @@ def name_positions(flow: Flow, query: Side, key: Side, region: Region, bias: Pos
         return bias
     if added is not False:
         return "added" if added else None
-    return bias if is_plain(flow, query) and is_plain(flow, key) else None
+    return bias if all(is_plain(flow, side, region) for side in (query, key)) else None
 
 
 def adds_by_rows(flow: Flow, site: Site, region: Region) -> bool:

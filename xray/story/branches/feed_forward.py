@@ -95,6 +95,7 @@ def leads_on(flow: Flow, last: int, inner: Sequence[int], wide: Sequence[int], g
     bends = [is_bend(flow, node) and find_norm(flow, node) is None for node in inner if node < gates[-1]]
     behind = [flow.op(node) in CURVES for node in inner if node > gates[-1]]
     is_one = any(bends) and not any(behind) and before.isdisjoint(gates)
+    is_one = is_one and gates[-1] in flow.behind(*flow.makers[last], within=inner.__contains__)
     return is_one and all({*wide}.isdisjoint(flow.makers[node]) for node in past)
 
 
@@ -211,13 +212,20 @@ def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bo
     if any(maker is None or maker not in nodes for maker in makers):
         return False
     roots = [strip_bias(flow, maker) for maker in makers]
-    straight = [root in wide for root in roots]
+    straight = [is_of_layers(flow, root, wide) for root in roots]
     if roots[0] == roots[1]:
         return len({name_numbers(flow, *one) for one in flow.given(node)}) == len(makers)
     if straight.count(True) != 1:
         return all(straight)
     plain, other = (list(flow.given(node))[straight.index(is_plain)] for is_plain in (True, False))
     return not comes_from_same_numbers(flow, plain, other, nodes)
+
+
+def is_of_layers(flow: Flow, root: int | None, wide: Collection[int]) -> bool:
+    """Whether numbers are what one of some layers makes, or the sum of what several do (Zamba 2's adapters)."""
+    is_sum = root is not None and root not in wide and flow.op(root) in SUMS and None not in flow.makers[root]
+    parts = [flow.carried_from(maker) for maker in flow.makers[root]] if is_sum and root is not None else [root]
+    return all(part in wide for part in parts)
 
 
 def strip_shift(flow: Flow, maker: int | None) -> int | None:

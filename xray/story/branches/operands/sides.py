@@ -21,6 +21,7 @@ from xray.story.anatomy.attentions import Latent, NormKind
 from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm, name_norm
+from xray.story.recognition.statistics import is_of_weights
 
 MOST_BEHIND = 60
 TURNED = (
@@ -279,19 +280,22 @@ def is_behind(flow: Flow, norm: Norm, side: Side) -> bool:
     return side.last is not None and side.last in flow.behind(norm.origin, within=is_way)
 
 
-def is_plain(flow: Flow, side: Side) -> bool:
-    """Whether nothing is done to an operand but to project, move, scale and normalise it: no neighbours are let in."""
+def is_plain(flow: Flow, side: Side, region: Region) -> bool:
+    """Whether nothing is done to an operand but to project, move, scale and normalise it: no neighbours are let in.
+
+    And that by learned numbers, or by its own, alone: others may be such of places (nGPT turns by a product alone).
+    """
     normed = list_normed(flow, side)
     for node in side.nodes:
         if flow.op(node) in FINDINGS and overlaps(flow, node):
             return False
         if node in side.projections or node in normed or (side.last is not None and node < side.projections[0]):
             continue
-        if flow.op(node) in ("cos", "sin", "view_as_complex", "polar"):
+        given = list(flow.given(node))[flow.op(node) == "copy_" :]  # the first of its is written over
+        if flow.op(node) in SUMS and not any(one.role == "parameter" or len(one.shape) < 2 for one, _ in given):
             return False
-        if flow.op(node) in SUMS and not any(
-            record.role == "parameter" or len(record.shape) < 2 for record in flow.steps[node].inputs
-        ):
+        others = [one for one in given if one[1] not in side.nodes and one[1] != region.start]
+        if not all(prod(record.shape) < 2 or is_of_weights(flow, record, maker) for record, maker in others):
             return False
     return True
 
