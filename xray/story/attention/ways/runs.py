@@ -121,14 +121,12 @@ def joins_own_norm(flow: Flow, node: int) -> bool:
 
 
 def last_reader(flow: Flow, nodes: Collection[int]) -> int:
-    """The last of some steps that takes a piece of what the first one takes a piece of: they have not met till then.
+    """The last of some steps that reads what the first one reads: they have not met till then.
 
-    So it is where what lies before the pieces is shared with other ways (GPT-NeoX); -1 where the first takes none.
+    So it is where what lies before them is shared with other ways, whole or cut in pieces (GPT-NeoX).
     """
-    first = min(nodes, default=None)
-    if first is None or not is_cut(flow, first):
-        return -1
-    return max(node for node in nodes if is_cut(flow, node) and flow.makers[node][0] == flow.makers[first][0])
+    read = {node: {(one.output, maker) for one, maker in flow.given(node) if maker is not None} for node in nodes}
+    return max((node for node in nodes if not read[node].isdisjoint(read[min(nodes)])), default=-1)
 
 
 def gather_norms(flow: Flow, runs: list[list[int]]) -> list[list[int]]:
