@@ -67,6 +67,31 @@ TURNED = {
     "for one head": lambda scores: torch.cat([hides(scores[:, :1]), scores[:, 1:]], dim=1),
 }
 
+HELD = {
+    "low": torch.full((LENGTH, LENGTH), LOWEST).triu(1),
+    "bools": triangle(torch.zeros(LENGTH, LENGTH)) == 0,
+    "ones": triangle(torch.zeros(LENGTH, LENGTH)),
+    "whole": triangle(torch.zeros(LENGTH, LENGTH)).long(),
+}
+WRITTEN = {
+    "a sum of bools": lambda scores: scores + ((scores.isnan() + (triangle(scores) == 0)) * -1e4),
+    "a number made a tensor": lambda scores: scores + (triangle(scores) == 0).type_as(scores) * scores.new_tensor(-1e4),
+    "beside padding": lambda scores: scores.masked_fill(scores.isnan(), LOWEST) + (1 - triangle(scores)) * -1e9,
+    "beside what is padded": lambda scores: (
+        scores + nn.functional.pad(scores, (1, 0))[..., 1:] - 1e9 * (1 - triangle(scores))
+    ),
+    "held low": lambda scores: scores + HELD["low"],
+    "held bools": lambda scores: scores + HELD["bools"] * -1e9,
+    "held ones": lambda scores: scores + (1 - HELD["ones"]) * -1e9,
+    "held whole": lambda scores: scores + (1.0 - HELD["whole"]) * -1e9,
+}
+AHEAD = {
+    "low": lambda scores: scores + HELD["low"].T,
+    "bools": lambda scores: scores + ~HELD["bools"] * -1e9,
+    "ones": lambda scores: scores + HELD["ones"] * -1e9,
+    "not low": lambda scores: scores + HELD["bools"] * -1.0,
+}
+
 
 def record(attentions, length):
     layers = [Layer(attention) for attention in attentions]
@@ -96,6 +121,39 @@ def test_what_is_not_low_enough_hides_nothing(fake, length):
 def test_a_triangle_alone_proves_nothing_of_the_future(hide, length):
     assert look(hide, length).causal is not True
     assert look(hides, length).causal is True
+
+
+@pytest.mark.parametrize("hide", WRITTEN.values(), ids=WRITTEN)
+def test_what_hides_the_future_does_so_in_all_ways_in_which_people_write_it(hide):
+    assert look(hide).causal is True
+
+
+@pytest.mark.parametrize("hide", AHEAD.values(), ids=AHEAD)
+def test_the_same_numbers_put_elsewhere_hide_no_future(hide):
+    assert look(hide).causal is not True
+
+
+class Told(nn.Module):
+    """Adds low numbers to scores where a mask that it is given is True, or where it is not."""
+
+    def __init__(self, is_shown):
+        super().__init__()
+        self.is_shown = is_shown
+
+    def forward(self, scores, mask):
+        low = (1 - mask.float()) * -1e9 if self.is_shown else mask.float() * -1e9
+        return (scores + low).softmax(dim=-1)
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_mask_hides_where_it_is_made_low(is_shown):
+    scores = torch.randn(LENGTH, LENGTH)
+    trace = xray.trace(Told(is_shown), scores, triangle(scores) == float(is_shown))
+    masks = [one.mask for step in trace.passes[0].leaves for one in step.inputs if one.mask is not None]
+
+    assert {(mask.kind, mask.polarity) for mask in masks} == {
+        ("causal", f"true_is_{'visible' if is_shown else 'hidden'}")
+    }
 
 
 def test_weights_that_a_mask_makes_0_behind_softmax_are_not_said_to_be_of_all_places():
