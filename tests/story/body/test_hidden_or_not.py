@@ -99,7 +99,11 @@ def record(attentions, length):
 
 
 def look(hide, length=LENGTH, **more):
-    return xray.anatomy(record([Heads(hide, **more)], length)).towers[0].branches[0]
+    return read_first(record([Heads(hide, **more)], length))
+
+
+def read_first(trace):
+    return xray.anatomy(trace).towers[0].branches[0]
 
 
 def read_lines(*attentions, length=LENGTH):
@@ -154,6 +158,48 @@ def test_a_mask_hides_where_it_is_made_low(is_shown):
     assert {(mask.kind, mask.polarity) for mask in masks} == {
         ("causal", f"true_is_{'visible' if is_shown else 'hidden'}")
     }
+
+
+class Given(nn.Module):
+    """Adds a mask that it is given to the scores of its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.held = nn.Embedding(11, WIDTH), [None]
+        self.layers = nn.Sequential(*(Layer(Heads(lambda scores: scores + self.held[0])) for _ in range(2)))
+
+    def forward(self, ids, mask):
+        self.held[0] = mask
+        return self.layers(self.words(ids))
+
+
+@pytest.mark.parametrize(("slope", "places"), [(0.0, "none"), (0.5, None)])
+def test_a_mask_that_is_given_may_tell_places_beside_what_it_hides(slope, places):
+    far = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+    trace = xray.trace(Given(), torch.arange(LENGTH)[None], HELD["low"] - slope * far.clamp(min=0))
+    branch = read_first(trace)
+
+    assert (branch.causal, branch.positions) == (True, places)
+
+
+def test_numbers_that_are_given_as_a_mask_are_no_zeros_and_ones():
+    far = torch.arange(float(LENGTH))[:, None] - torch.arange(LENGTH)
+    layout = compose_poster(xray.trace(Given(), torch.arange(LENGTH)[None], far), text_width)
+
+    assert not any("as 0 and 1" in run.text for one in layout.boxes for line in one.lines for run in line)
+
+
+def test_what_some_queries_do_not_read_at_all_is_no_padding_of_keys():
+    asks = torch.arange(LENGTH)[None, None, :, None] < LENGTH - 2
+    lines = read_lines(*(Heads(lambda scores: scores.masked_fill(~asks, LOWEST)) for _ in range(2)))
+
+    assert any(line.startswith("hides by a rule of its own") for line in lines)
+    assert not any("hides padding" in line for line in lines)
+
+
+def test_where_places_see_themselves_alone_nothing_is_hidden_for_being_later():
+    alone = torch.eye(LENGTH) == 0
+    assert look(lambda scores: scores.masked_fill(alone, LOWEST)).causal is None
 
 
 def test_weights_that_a_mask_makes_0_behind_softmax_are_not_said_to_be_of_all_places():

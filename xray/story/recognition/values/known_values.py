@@ -15,13 +15,11 @@ from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.flow.softmax_axis import read_axis
-from xray.ir.records import PADDING, VISIBLE, TensorRecord
+from xray.ir.records import PADDING, TensorRecord
 from xray.ir.trace import Step
+from xray.story.recognition.values.mask_cells import MOST, read_cells
 from xray.story.recognition.values.value_rules import RULES, SCORE_RULES, Rule, shift_along
 from xray.story.recognition.values.value_shapes import Values, number
-
-MOST = 1 << 20
-"""Tensors with more numbers than this are not worked out."""
 
 DEEPEST = 64
 
@@ -104,19 +102,12 @@ def read_outside(step: Step, record: TensorRecord, learned: float) -> Values | N
     if triangle is not None and is_square(step, record):
         lower = np.tri(record.shape[-1]) > 0
         return np.broadcast_to(np.where(lower, triangle, behind), record.shape)
-    return read_cells(record)
-
-
-def read_cells(record: TensorRecord) -> Values | None:
-    """The numbers of a mask by its cells, those of padding unknown."""
-    facts = record.mask
-    if facts is None or facts.cells is None or len(record.shape) < 2:
+    found = read_cells(record)
+    if found is None or record.mask is None:
         return unknown(record.shape)
-    visible = {"additive": 0.0, "true_is_visible": 1.0, "true_is_hidden": 0.0}[facts.polarity]
-    hidden = {"additive": -np.inf, "true_is_visible": 0.0, "true_is_hidden": 1.0}[facts.polarity]
-    letters = {VISIBLE: visible, PADDING: np.nan}
-    cells = [letters.get(cell, hidden) for square in facts.cells for row in square for cell in row]
-    return np.asarray(cells).reshape(record.shape) if len(cells) == prod(record.shape) else unknown(record.shape)
+    found = np.where(np.isnan(found), learned, found)
+    cells = "".join(row for square in record.mask.cells or () for row in square)
+    return np.where(np.reshape([*cells], record.shape) == PADDING, np.nan, found) if PADDING in cells else found
 
 
 def is_square(step: Step, record: TensorRecord) -> bool:
