@@ -10,8 +10,8 @@ from xray.capture.masks.facts import MAX_CELLS, look_at_mask
 from xray.capture.values import (
     count_zeros,
     describe_constants,
+    describe_triangle,
     is_of_sines,
-    is_triangle,
     preview_everything_small,
     read_all_slowed,
     read_base,
@@ -204,23 +204,25 @@ def test_other_tables_are_none_of_sines(table):
 @pytest.mark.parametrize(
     ("table", "told"),
     [
-        (torch.ones(5, 5).tril(), True),
-        (torch.ones(1, 1, 5, 5).tril(), True),
-        (torch.ones(5, 5, dtype=torch.bool).tril(), True),
-        (torch.ones(5, 5), False),
-        (torch.ones(5, 5).triu(), False),
-        (torch.ones(5, 5).tril(-1), False),
-        (torch.ones(5, 5).tril().triu(-2), False),
-        (2 * torch.ones(5, 5).tril(), False),
-        (torch.ones(5, 7).tril(), False),
-        (torch.ones(2, 5, 5).tril(), False),
-        (torch.ones(1, 1), False),
-        (torch.ones(5, 5, device="meta").tril(), False),
-        (torch.ones(5, 5).tril().to(torch.float8_e4m3fn), False),
+        (torch.ones(5, 5).tril(), (1, 0)),
+        (torch.ones(1, 1, 5, 5).tril(), (1, 0)),
+        (torch.ones(5, 5, dtype=torch.bool).tril(), (1, 0)),
+        (torch.ones(5, 5, dtype=torch.uint8).triu(1), (0, 1)),
+        (torch.full((5, 5), float("-inf")).triu(1), (0, float("-inf"))),
+        (2 * torch.ones(5, 5).tril(), (2, 0)),
+        (torch.ones(5, 5), None),
+        (torch.ones(5, 5).triu(), None),
+        (torch.ones(5, 5).tril(-1), None),
+        (torch.ones(5, 5).tril().triu(-2), None),
+        (torch.ones(5, 7).tril(), None),
+        (torch.ones(2, 5, 5).tril(), None),
+        (torch.ones(1, 1), None),
+        (torch.ones(5, 5, device="meta").tril(), None),
+        (torch.ones(5, 5).tril().to(torch.float8_e4m3fn), None),
     ],
 )
-def test_a_triangle_of_ones_is_known_by_its_numbers(table, told):
-    assert is_triangle(table) is told
+def test_a_triangle_is_known_by_its_numbers(table, told):
+    assert describe_triangle(table) == ([] if told is None else [("triangle", told[0]), ("behind", told[1])])
 
 
 def make_powers(base, size, *, zeros=0, counted=0):

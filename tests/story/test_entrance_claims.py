@@ -31,6 +31,12 @@ class Given(nn.Module):
             x = self.lead(torch.cat([x, self.places(counted).expand(len(x), -1, -1)], dim=-1))
         elif self.way == "by sequence":
             x = x + self.places(torch.arange(len(ids)))[:, None]
+        elif self.way == "spread by sequence":
+            x = x + self.places(torch.arange(len(ids))).unsqueeze(1).expand(-1, PLACES, -1)
+        elif self.way == "one for all":
+            x = x + self.places(counted // PLACES)
+        elif self.way == "bent words":
+            x = x + torch.sin(x)
         elif self.way == "one of a table":
             x = x * WIDTH**0.5 + self.table[:, :1]
         elif self.way == "numbers by sequence":
@@ -49,6 +55,9 @@ class Given(nn.Module):
         ("multiplied", False, "PLACE LOOKUP"),
         ("beside", False, "PLACE LOOKUP"),
         ("by sequence", False, "TABLE LOOKUP"),
+        ("spread by sequence", False, "TABLE LOOKUP"),
+        ("one for all", False, "TABLE LOOKUP"),
+        ("bent words", False, "SIN"),
         ("one of a table", False, "ADDED UP"),
         ("numbers by sequence", False, "+ LEARNED NUMBERS"),
         ("in front", False, "TABLE LOOKUP"),

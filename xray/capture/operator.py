@@ -22,8 +22,8 @@ from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import find_tensors, name_results
 from xray.capture.values import (
     describe_constants,
+    describe_triangle,
     is_of_sines,
-    is_triangle,
     read_constant,
     read_frequencies,
     read_sizes,
@@ -36,6 +36,8 @@ CHOICES = frozenset({"argmax", "multinomial"})
 """What chooses the next word, between two calls of a model."""
 ROUTES = frozenset({"topk", "argmax"})
 """What chooses experts, within a model."""
+HELD = frozenset({"activation", "ids", "mask"})
+"""The roles of what a model holds that says who may see whom, be it of numbers, whole ones or bools."""
 WORKING = frozenset({"linear", "matmul", "mm", "bmm", "einsum", "addmm", "conv1d"}) | ATTENTIONS
 """What works on numbers with learned ones, and looks no row up."""
 TORCH = torch.__file__.removesuffix("__init__.py")
@@ -204,9 +206,9 @@ class Operator:
             inputs.append(ragged)
         call.inputs = inputs
         for _, known, _ in inputs:
-            if known.maker is None and known.role == "activation" and known.shape[-1:] == known.shape[-2:-1] != ():
+            if known.maker is None and known.role in HELD and known.shape[-1:] == known.shape[-2:-1] != ():
                 square = known.tensor()
-                options += [("triangle", True)] if square is not None and is_triangle(square) else []
+                options += [] if square is None else describe_triangle(square)
             if known.maker is None and known.role == "activation" and len(known.shape) == 1:
                 constants = known.tensor()
                 options += [] if constants is None else describe_constants(constants)

@@ -179,15 +179,19 @@ def is_of_sines(table: Tensor) -> bool:
     return is_steady or turn_on_a_map(rows, exact)
 
 
-def is_triangle(table: Tensor) -> bool:
-    """Whether a square holds ones up to its diagonal, and zeros behind it: who may look back at whom (GPT)."""
+def describe_triangle(table: Tensor) -> list[tuple[str, float]]:
+    """The number that a square holds up to its diagonal, and another one behind: who may look back at whom (GPT)."""
     square = table.shape[-2:]
-    is_told = table.dtype == torch.bool or (table.is_floating_point() and table.element_size() > 1)
     is_square = len(square) == 2 and square[0] == square[1] > 1 and table.numel() == square[0] ** 2
-    if not (is_told and is_square) or table.numel() > LARGEST_TRIANGLE or not is_readable(table):
-        return False
+    is_told = table.element_size() > 1 or table.dtype in (torch.bool, torch.uint8)
+    if not (is_square and is_told) or table.numel() > LARGEST_TRIANGLE or not is_readable(table):
+        return []
     cells = table.detach().reshape(square)
-    return bool(cells[-1].all()) and not bool(cells[0, 1]) and torch.equal(cells, torch.ones_like(cells).tril())
+    lower = torch.ones(square, dtype=torch.bool, device=cells.device).tril()
+    before, behind = cells[0, 0], cells[0, 1]
+    if before == behind or not torch.equal(cells, torch.where(lower, before, behind)):
+        return []
+    return [("triangle", float(before)), ("behind", float(behind))]
 
 
 def turn_on_a_map(rows: Tensor, exact: float) -> bool:

@@ -58,7 +58,8 @@ class MaskFacts:
     `x` hidden for another reason. It is None where the mask is too large to keep; then `blind_rows` counts the rows in
     which nothing is visible, if that was looked at, and `spans` holds the stretch of keys that each row shows, a matrix
     for each combination of the leading axes, or one where they are all alike; None where a row shows several stretches.
-    `blocks` are those of flex attention.
+    `blocks` are those of flex attention. `weighs` says that what is added to scores is not alike at all cells that may
+    be read, so that it does more than hide.
     """
 
     kind: MaskKind
@@ -68,6 +69,7 @@ class MaskFacts:
     blind_rows: int | None = None
     spans: tuple[tuple[Span, ...], ...] | None = None
     blocks: MaskBlocks | None = None
+    weighs: bool = False
 
 
 @dataclass(frozen=True)

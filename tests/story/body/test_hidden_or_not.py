@@ -67,6 +67,31 @@ TURNED = {
     "for one head": lambda scores: torch.cat([hides(scores[:, :1]), scores[:, 1:]], dim=1),
 }
 
+HELD = {
+    "low": torch.full((LENGTH, LENGTH), LOWEST).triu(1),
+    "bools": triangle(torch.zeros(LENGTH, LENGTH)) == 0,
+    "ones": triangle(torch.zeros(LENGTH, LENGTH)),
+    "whole": triangle(torch.zeros(LENGTH, LENGTH)).long(),
+}
+WRITTEN = {
+    "a sum of bools": lambda scores: scores + ((scores.isnan() + (triangle(scores) == 0)) * -1e4),
+    "a number made a tensor": lambda scores: scores + (triangle(scores) == 0).type_as(scores) * scores.new_tensor(-1e4),
+    "beside padding": lambda scores: scores.masked_fill(scores.isnan(), LOWEST) + (1 - triangle(scores)) * -1e9,
+    "beside what is padded": lambda scores: (
+        scores + nn.functional.pad(scores, (1, 0))[..., 1:] - 1e9 * (1 - triangle(scores))
+    ),
+    "held low": lambda scores: scores + HELD["low"],
+    "held bools": lambda scores: scores + HELD["bools"] * -1e9,
+    "held ones": lambda scores: scores + (1 - HELD["ones"]) * -1e9,
+    "held whole": lambda scores: scores + (1.0 - HELD["whole"]) * -1e9,
+}
+AHEAD = {
+    "low": lambda scores: scores + HELD["low"].T,
+    "bools": lambda scores: scores + ~HELD["bools"] * -1e9,
+    "ones": lambda scores: scores + HELD["ones"] * -1e9,
+    "not low": lambda scores: scores + HELD["bools"] * -1.0,
+}
+
 
 def record(attentions, length):
     layers = [Layer(attention) for attention in attentions]
@@ -74,7 +99,11 @@ def record(attentions, length):
 
 
 def look(hide, length=LENGTH, **more):
-    return xray.anatomy(record([Heads(hide, **more)], length)).towers[0].branches[0]
+    return read_first(record([Heads(hide, **more)], length))
+
+
+def read_first(trace):
+    return xray.anatomy(trace).towers[0].branches[0]
 
 
 def read_lines(*attentions, length=LENGTH):
@@ -96,6 +125,81 @@ def test_what_is_not_low_enough_hides_nothing(fake, length):
 def test_a_triangle_alone_proves_nothing_of_the_future(hide, length):
     assert look(hide, length).causal is not True
     assert look(hides, length).causal is True
+
+
+@pytest.mark.parametrize("hide", WRITTEN.values(), ids=WRITTEN)
+def test_what_hides_the_future_does_so_in_all_ways_in_which_people_write_it(hide):
+    assert look(hide).causal is True
+
+
+@pytest.mark.parametrize("hide", AHEAD.values(), ids=AHEAD)
+def test_the_same_numbers_put_elsewhere_hide_no_future(hide):
+    assert look(hide).causal is not True
+
+
+class Told(nn.Module):
+    """Adds low numbers to scores where a mask that it is given is True, or where it is not."""
+
+    def __init__(self, is_shown):
+        super().__init__()
+        self.is_shown = is_shown
+
+    def forward(self, scores, mask):
+        low = (1 - mask.float()) * -1e9 if self.is_shown else mask.float() * -1e9
+        return (scores + low).softmax(dim=-1)
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_mask_hides_where_it_is_made_low(is_shown):
+    scores = torch.randn(LENGTH, LENGTH)
+    trace = xray.trace(Told(is_shown), scores, triangle(scores) == float(is_shown))
+    masks = [one.mask for step in trace.passes[0].leaves for one in step.inputs if one.mask is not None]
+
+    assert {(mask.kind, mask.polarity) for mask in masks} == {
+        ("causal", f"true_is_{'visible' if is_shown else 'hidden'}")
+    }
+
+
+class Given(nn.Module):
+    """Adds a mask that it is given to the scores of its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.held = nn.Embedding(11, WIDTH), [None]
+        self.layers = nn.Sequential(*(Layer(Heads(lambda scores: scores + self.held[0])) for _ in range(2)))
+
+    def forward(self, ids, mask):
+        self.held[0] = mask
+        return self.layers(self.words(ids))
+
+
+@pytest.mark.parametrize(("slope", "places"), [(0.0, "none"), (0.5, None)])
+def test_a_mask_that_is_given_may_tell_places_beside_what_it_hides(slope, places):
+    far = torch.arange(LENGTH)[:, None] - torch.arange(LENGTH)
+    trace = xray.trace(Given(), torch.arange(LENGTH)[None], HELD["low"] - slope * far.clamp(min=0))
+    branch = read_first(trace)
+
+    assert (branch.causal, branch.positions) == (True, places)
+
+
+def test_numbers_that_are_given_as_a_mask_are_no_zeros_and_ones():
+    far = torch.arange(float(LENGTH))[:, None] - torch.arange(LENGTH)
+    layout = compose_poster(xray.trace(Given(), torch.arange(LENGTH)[None], far), text_width)
+
+    assert not any("as 0 and 1" in run.text for one in layout.boxes for line in one.lines for run in line)
+
+
+def test_what_some_queries_do_not_read_at_all_is_no_padding_of_keys():
+    asks = torch.arange(LENGTH)[None, None, :, None] < LENGTH - 2
+    lines = read_lines(*(Heads(lambda scores: scores.masked_fill(~asks, LOWEST)) for _ in range(2)))
+
+    assert any(line.startswith("hides by a rule of its own") for line in lines)
+    assert not any("hides padding" in line for line in lines)
+
+
+def test_where_places_see_themselves_alone_nothing_is_hidden_for_being_later():
+    alone = torch.eye(LENGTH) == 0
+    assert look(lambda scores: scores.masked_fill(alone, LOWEST)).causal is None
 
 
 def test_weights_that_a_mask_makes_0_behind_softmax_are_not_said_to_be_of_all_places():

@@ -147,8 +147,44 @@ class LengthenedPart(HalvesPart):
         return x + self.out(made.transpose(1, 2).flatten(-2))
 
 
-@pytest.mark.parametrize(("part", "positions"), [(ScaledPart, "rotary"), (TwicePart, None), (LengthenedPart, "rotary")])
-def test_products_of_a_turn_may_be_multiplied_by_one_or_by_their_place_before_they_are_added_up(part, positions):
+class TurnedAgainPart(HalvesPart):
+    """Turns queries once more (what a learner writes)."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k = (self.turn(one, tables.cos(), tables.sin()) for one in (q, k))
+        made = functional.scaled_dot_product_attention(self.turn(q, tables.cos(), tables.sin()), k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+    def turn(self, rows, cos, sin):
+        return rows * cos + self.swap_halves(rows) * sin
+
+
+class TurnedBackPart(TurnedAgainPart):
+    """Turns keys the other way round."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.transpose(1, 2) for one in rows.unbind(-3))
+        q, k = self.turn(q, tables.cos(), tables.sin()), self.turn(k, tables.cos(), -tables.sin())
+        made = functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
+@pytest.mark.parametrize(
+    ("part", "positions"),
+    [
+        (ScaledPart, "rotary"),
+        (TwicePart, None),
+        (LengthenedPart, "rotary"),
+        (TurnedAgainPart, None),
+        (TurnedBackPart, None),
+    ],
+)
+def test_products_of_a_turn_may_be_multiplied_by_one_or_by_their_place_and_turn_queries_as_they_turn_keys(
+    part, positions
+):
     model = Stilled(1.0, 0.1)
     model.look = nn.ModuleList(part() for _ in range(2))
     whole = anatomy(xray.trace(model.eval(), torch.zeros(2, PLACES, dtype=torch.long)))

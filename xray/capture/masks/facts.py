@@ -32,12 +32,15 @@ class SeenMask(NamedTuple):
     blind_rows: int | None = None
     spans: tuple[Stretches, ...] | None = None
     blocks: MaskBlocks | None = None
+    weighs: bool = False
 
     def to_facts(self) -> MaskFacts:
         """The facts, with a letter for each cell that says why it is hidden."""
         if self.visible is None:
             kind = self.kind or ("custom" if self.spans is None else name_spans(self.spans, self.shape))
-            return MaskFacts(kind, self.hidden_share, self.polarity, None, self.blind_rows, self.spans, self.blocks)
+            return MaskFacts(
+                kind, self.hidden_share, self.polarity, None, self.blind_rows, self.spans, self.blocks, self.weighs
+            )
         rows, keys = self.shape[-2:]
         lines = [self.visible[start : start + keys] for start in range(0, len(self.visible), keys)]
         matrices = [lines[start : start + rows] for start in range(0, len(lines), rows)]
@@ -45,7 +48,7 @@ class SeenMask(NamedTuple):
         causal = told in ("causal", "padding+causal") or (told is None and looks_causal(matrices))
         cells = tuple(explain_cells(matrix, told, causal=causal) for matrix in matrices)
         kind = told or name_kind(cells)
-        return MaskFacts(kind, self.hidden_share, self.polarity, cells, blocks=self.blocks)
+        return MaskFacts(kind, self.hidden_share, self.polarity, cells, blocks=self.blocks, weighs=self.weighs)
 
 
 def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = False) -> SeenMask | None:
@@ -68,12 +71,15 @@ def look_at_mask(mask: Tensor, kind: MaskKind | None, *, true_is_hidden: bool = 
         polarity, visible = "additive", mask > LOWEST_SCORE
     else:
         return None
+    shown = mask[visible] if polarity == "additive" else mask[:0]
+    weighs = bool((shown != shown[:1]).any())
     if whole.numel() > MAX_CELLS:
         rows = read_rows(visible)
         repeats = whole.numel() // visible.numel()
-        return SeenMask(kind, polarity, whole.shape, None, rows.hidden_share, rows.blind * repeats, rows.spans)
+        blind = rows.blind * repeats
+        return SeenMask(kind, polarity, whole.shape, None, rows.hidden_share, blind, rows.spans, weighs=weighs)
     cells = read_bytes(visible)
-    return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - cells.count(1) / len(cells), 6))
+    return SeenMask(kind, polarity, mask.shape, cells, round(1.0 - cells.count(1) / len(cells), 6), weighs=weighs)
 
 
 def is_factor(mask: Tensor) -> bool:
@@ -156,9 +162,11 @@ def is_beginning(matrix: Matrix) -> bool:
 def explain_cells(matrix: Matrix, kind: MaskKind | None, *, causal: bool) -> tuple[str, ...]:
     """A letter for each cell of one mask, saying why it is hidden.
 
-    Padding is what every query is hidden from, but for those that see all, as libraries let rows of padding do.
+    Padding is what every query is hidden from, but for those that see all, as libraries let rows of padding do. Where
+    some see all and the others nothing, these are hidden as queries are, and no key is padding.
     """
     partial = [row for row in matrix if 0 in row]
+    partial = matrix if len(partial) < len(matrix) and not any(map(any, partial)) else partial
     padding = [
         kind == "padding" or (kind != "causal" and not seen and not any(row[key] for row in partial))
         for key, seen in enumerate(matrix[-1])

@@ -5,15 +5,17 @@ from collections.abc import Iterable, Iterator
 import torch
 
 from xray.capture.calls import OpenCall, Seen
-from xray.capture.masks.facts import SeenMask
+from xray.capture.masks.facts import SeenMask, is_far_below
 from xray.capture.masks.spans import turn_spans
 from xray.ir.records import Polarity
 
 FILLS = frozenset({"masked_fill", "masked_fill_"})
 MOVES = frozenset(
-    {"unsqueeze", "squeeze", "view", "reshape", "expand", "expand_as", "index", "to", "bool", "transpose", "repeat"}
+    {"unsqueeze", "squeeze", "view", "reshape", "expand", "expand_as", "index", "transpose", "repeat"}
+    | {"to", "bool", "float", "int", "long", "type", "type_as"}
 )
 NEGATIONS = frozenset({"invert", "logical_not", "bitwise_not"})
+PRODUCTS = frozenset({"mul", "mul_", "multiply"})
 MOST_MOVES = 8
 TURNED = bytes.maketrans(b"\x00\x01", b"\x01\x00")
 
@@ -32,8 +34,10 @@ def settle_masks(calls: Iterable[OpenCall]) -> dict[int, SeenMask]:
 
 
 def list_filled(call: OpenCall) -> Iterator[Seen]:
-    """The boolean tensors that say where a call fills something in."""
+    """The boolean tensors that say where a call fills something in, or what it makes very low where that is not 0."""
     given = {seen[0]: seen for seen in call.inputs}
+    if call.op in PRODUCTS and len(given) == 1 and any(is_far_below(value) for _, value in call.options):
+        yield call.inputs[0]
     name = "mask" if call.op in FILLS else "condition" if call.op == "where" and fills_where_true(call, given) else ""
     if name in given and given[name][1].dtype is torch.bool:
         yield given[name]
@@ -53,9 +57,9 @@ def list_sources(seen: Seen, makers: dict[int, OpenCall]) -> Iterator[tuple[Seen
         if known.mask is not None:
             yield known.mask, polarity
         maker = None if known.maker is None else makers.get(known.maker)
-        if maker is None or not maker.inputs or maker.inputs[0][1].dtype is not torch.bool:
+        if maker is None or not maker.inputs:
             return
-        if maker.op in NEGATIONS:
+        if maker.op in NEGATIONS or (maker.op == "rsub" and ("other", 1) in maker.options):
             polarity = "true_is_visible" if polarity == "true_is_hidden" else "true_is_hidden"
         elif maker.op not in MOVES:
             return

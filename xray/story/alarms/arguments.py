@@ -10,7 +10,8 @@ from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass
-from xray.story.alarms.bench import read_cells, read_preview
+from xray.story.alarms.bench import read_preview
+from xray.story.recognition.values.mask_cells import read_cells
 from xray.story.recognition.values.value_shapes import Values, number
 
 ENDINGS = (
@@ -99,10 +100,11 @@ def given_values(flow: Flow) -> dict[str, Values]:
 
 
 def given_masks(flow: Flow, named: Callable[[str], bool] = is_mask_name) -> Iterator[Mask]:
-    """The arguments of the whole model with more than one axis that have the name of a mask."""
+    """The arguments of the whole model with more than one axis that have the name of a mask, and only hide."""
     values = given_values(flow)
     for name, record in list_given(flow.one_pass).items():
-        if named(name) and len(record.shape) > 1:
+        weighs = record.mask is not None and record.mask.weighs
+        if named(name) and len(record.shape) > 1 and not weighs:
             readers = tuple(
                 place
                 for place in range(len(flow.steps))

@@ -10,15 +10,14 @@ from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.softmax_axis import read_axis
-from xray.ir.records import VISIBLE, MaskFacts, TensorRecord
-from xray.story.recognition.values.known_values import DEEPEST, MOST, apply
+from xray.ir.records import TensorRecord
+from xray.story.recognition.values.known_values import DEEPEST, apply
+from xray.story.recognition.values.mask_cells import MOST, read_cells
 from xray.story.recognition.values.value_rules import LOW, LOWEST, RULES, SCORE_RULES
 from xray.story.recognition.values.value_shapes import Values
 
 ADDING = ("add", "sub", "mul", "multiply", "div", "scale", "masked_fill", "where", "mask_scores", "tanh", "clamp")
 KEEPING = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguous", "clone", "dropout", "nan_to_num")
-SIGNS = {"additive": (0.0, -np.inf), "true_is_visible": (1.0, 0.0), "true_is_hidden": (0.0, 1.0)}
-"""What stands in a mask where a key is visible, and where it is hidden."""
 EVEN = frozenset((*ADDING, *KEEPING))
 """What does the same to the scores of every head, so that one head is enough to be worked out."""
 
@@ -125,39 +124,6 @@ def mark_hidden(added: Values) -> Values:
     numbers = np.unique(added[~np.isnan(added)])
     bound = numbers[0] if len(numbers) == 2 and numbers[0] <= LOWEST and numbers[1] > LOWEST else LOW
     return np.where(np.isnan(added), np.nan, (added <= bound).astype(float))
-
-
-def read_cells(record: TensorRecord) -> Values | None:
-    """A mask's numbers as they were: 1 for True, -inf for what an added mask hides; None if they were not kept."""
-    facts = record.mask
-    if facts is None or len(record.shape) < 2:
-        return None
-    if facts.cells is None:
-        return read_spans(record, facts)
-    visible, hidden = SIGNS[facts.polarity]
-    cells = [visible if cell == VISIBLE else hidden for square in facts.cells for row in square for cell in row]
-    return np.asarray(cells).reshape(record.shape) if len(cells) == prod(record.shape) else None
-
-
-def read_spans(record: TensorRecord, facts: MaskFacts) -> Values | None:
-    """The same of a mask that was too large to keep, from the stretch that each row shows."""
-    if facts.spans is None or prod(record.shape) > MOST:
-        return None
-    keys = np.arange(record.shape[-1])
-    visible, hidden = SIGNS[facts.polarity]
-    squares = []
-    for matrix in facts.spans:
-        rows = [
-            (first + step * row, end + end_step * row)
-            for count, first, step, end, end_step in matrix
-            for row in range(count)
-        ]
-        firsts, ends = np.asarray(rows).T
-        squares.append(np.where((keys >= firsts[:, None]) & (keys < ends[:, None]), visible, hidden))
-    if len(squares) not in (1, prod(record.shape[:-2])) or squares[0].shape != record.shape[-2:]:
-        return None
-    whole: Values = np.stack(squares) if len(squares) > 1 else np.broadcast_to(squares[0], record.shape)
-    return whole.reshape(record.shape)
 
 
 def read_preview(record: TensorRecord) -> Values | None:

@@ -9,9 +9,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, JOINS, REPEATS
 from xray.ir.trace import Step
 from xray.story.alarms.arguments import given_values
-from xray.story.alarms.bench import Bench, mark_hidden, read_cells
+from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.squares import Square, joint
+from xray.story.recognition.values.mask_cells import read_cells
 from xray.story.recognition.values.value_shapes import Values
 
 FUSED = frozenset({"scaled_dot_product_attention"})

@@ -17,7 +17,7 @@ from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, shape_of_path
 from xray.story.alarms.sequences import find_documents, find_setting
 from xray.story.alarms.squares import LONGEST_STEP, Square, find_open, finds_next_word, is_safe, joint
-from xray.story.recognition.values.known_values import MOST
+from xray.story.recognition.values.mask_cells import MOST
 from xray.story.recognition.values.value_rules import LOWEST
 from xray.story.recognition.values.value_shapes import number
 

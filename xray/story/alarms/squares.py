@@ -153,11 +153,9 @@ def find_open(
     others = [one for place, one in enumerate(verdicts) if place != number]
     if any(one is False for one in others):
         hiding = sum(one is False for one in others)
-        text = (
-            f"{block.path} sees the future in its scores {scores}; {hiding} of the {len(others)} attentions that "
-            "are like it "
-            "hide it."
-        )
+        which = f"{hiding} of the {len(others)} attentions" if len(others) > 1 else "the one other attention"
+        are = "are like it hide" if len(others) > 1 else "is like it hides"
+        text = f"{block.path} sees the future in its scores {scores}; {which} that {are} it."
     elif block.settings.get("is_causal") is True or block.settings.get("causal") is True:
         text = f"{block.path} says of itself that it is causal, and each query of its scores {scores} sees all keys."
     else:

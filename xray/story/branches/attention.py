@@ -50,6 +50,7 @@ from xray.story.branches.operands.turned import (
     name_turned_pairs,
     read_rotary,
     read_turn_length,
+    turn_alike,
 )
 from xray.story.branches.rows import (
     count_of_first,
@@ -111,6 +112,7 @@ def describe_attention(
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
     scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
     turned = all(is_rotary(flow, side.nodes) and goes_by_place(flow, side.nodes) for side in (query, key))
+    turned = turned and turn_alike(flow, query, key)
     by_head = turned and turns_by_head(flow, query.nodes, heads)
     kv_heads = count_key_heads(flow, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:

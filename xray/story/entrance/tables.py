@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, S
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.story.recognition.values.known_values import values_of
 
 MOST = 400
 LEFT_OVER = frozenset({"remainder", "remainder_", "fmod", "fmod_"})
@@ -100,14 +101,16 @@ def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Col
 def looks_up_places(flow: Flow, node: int) -> bool:
     """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table.
 
-    Such a row is none that an argument of the model may be: as many words may come in as the table has rows.
+    Such a row is none that an argument of the model may be: as many words may come in as the table has rows. Nor are
+    they one and the same for several places.
     """
     asked = next(((record, maker) for record, maker in flow.given(node) if not record.is_float), None)
     if asked is None:
         return False
     record, maker = asked
     rows = table_rows(flow, node)
-    if hands_on_ids(flow, maker):
+    known = values_of(flow, maker)
+    if hands_on_ids(flow, maker) or (known is not None and known.size > 1 and (known == known.flat[0]).all()):
         return False
     seen: set[int] = set()
     todo = [] if maker is None else [maker]

@@ -267,7 +267,9 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         if maker in seen:
             continue
         seen.add(maker)
-        if flow.op(maker) in ("cos", "sin") or makes_places(flow, maker):
+        if flow.op(maker) in WAVES and any(flow.op(one) in LOOKUPS for one in flow.behind(maker)):
+            return None  # a curve of rows of words
+        if flow.op(maker) in WAVES or makes_places(flow, maker):
             is_made = True  # what it is multiplied by or laid beside must be no data: else rows are turned by it
             continue
         if flow.op(maker) not in MOVING | PICKING | PUTTING | GRIDS:

@@ -33,6 +33,16 @@ def goes_by_place(flow: Flow, own: Collection[int]) -> bool:
     return set().union(*waves) == WAVES and any(may_take_off(flow, one) for one in way)
 
 
+def turn_alike(flow: Flow, query: Side, key: Side) -> bool:
+    """Whether queries and keys are turned equally often, and both the same way round: else no distance is told."""
+    products = [list_products(flow, side.nodes) for side in (query, key)]
+    ways = [
+        {maker is not None and flow.op(maker) == "neg" for node in own for maker in set(flow.makers[node]) - side.nodes}
+        for own, side in zip(products, (query, key), strict=True)
+    ]
+    return len(products[0]) == len(products[1]) and ways[0] == ways[1]
+
+
 def is_alike(flow: Flow, turned: TensorRecord, table: TensorRecord, maker: int | None) -> bool:
     """Whether what rows are multiplied by is the same at all places of a sequence, or a number known to be."""
     laid = (1,) * (len(turned.shape) - len(table.shape)) + tuple(table.shape)

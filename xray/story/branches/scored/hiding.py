@@ -24,7 +24,8 @@ Cells = NDArray[np.bool_]
 def sees_no_future(squares: Values) -> bool | None:
     """Whether every cell behind the diagonal is hidden, or one of them is not; None where that is not known.
 
-    None too where some places see later ones and others do not, as the words behind an image that sees itself whole.
+    None too where some places see later ones and others do not, as the words behind an image that sees itself whole,
+    and where none sees an earlier one: then it is not for its being later that something is hidden.
     """
     rows, columns = squares.shape[-2:]
     if rows < 2 or columns < rows:
@@ -35,7 +36,12 @@ def sees_no_future(squares: Values) -> bool | None:
         return None
     if (cells <= LOW).all():
         newest = np.arange(rows)
-        return True if not (squares[:, newest, newest + columns - rows] <= LOW).all() else None
+        sees_itself = not (squares[:, newest, newest + columns - rows] <= LOW).all()
+        return (
+            True
+            if sees_itself and not (squares[:, np.tri(rows, columns, columns - rows - 1, bool)] <= LOW).all()
+            else None
+        )
     return False if (cells > LOW).any() and not looks_back_more(squares) else None
 
 
@@ -112,7 +118,8 @@ def hides_future(flow: Flow, record: TensorRecord, maker: int | None, axis: int 
             return False
         if hides_later(facts, record.shape):
             return True
-    if record.shape[axis:][:1] == (1,) or (maker is None and len(record.shape) == 2 and record.dtype == "bool"):
+    is_for_keys = maker is None and record.dtype == "bool" and len(record.shape) == len({*record.shape}) == 2
+    if record.shape[axis:][:1] == (1,) or is_for_keys:
         return False
     behind = list_behind(flow, maker)
     return False if is_learned(flow, record, maker, behind) and not has_mask(flow, behind) else None

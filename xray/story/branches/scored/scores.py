@@ -169,7 +169,8 @@ def are_masks(flow: Flow, masks: Sequence[Operand]) -> bool:
     for one in masks:
         values = values_of(flow, one.maker)
         hides = values is not None and hides_or_not(values)
-        if not hides and not chooses(flow, one.maker) and one.record.mask is None and one.record.dtype != "bool":
+        hides = hides or (one.record.mask is not None and not one.record.mask.weighs) or one.record.dtype == "bool"
+        if not hides and not chooses(flow, one.maker):
             return False
     return True
 

@@ -15,13 +15,11 @@ from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.flow.softmax_axis import read_axis
-from xray.ir.records import PADDING, VISIBLE, TensorRecord
+from xray.ir.records import PADDING, TensorRecord
 from xray.ir.trace import Step
+from xray.story.recognition.values.mask_cells import MOST, read_cells
 from xray.story.recognition.values.value_rules import RULES, SCORE_RULES, Rule, shift_along
-from xray.story.recognition.values.value_shapes import Values
-
-MOST = 1 << 20
-"""Tensors with more numbers than this are not worked out."""
+from xray.story.recognition.values.value_shapes import Values, number
 
 DEEPEST = 64
 
@@ -73,34 +71,50 @@ def work_out(flow: Flow, place: int, kept: Known, left: int) -> Values | None:
         read_outside(step, record, kept.learned) if maker is None else work_out(flow, maker, kept, left - 1)
         for record, maker in flow.given(place)
     ]
-    known[place] = apply(compute, step, given)
+    known[place] = add_recorded(flow, place, apply(compute, step, given))
     return known[place]
+
+
+def add_recorded(flow: Flow, place: int, made: Values | None) -> Values | None:
+    """What a step makes, and where that does not follow from the steps, what was recorded of it as of a mask.
+
+    Of numbers that are added to scores that is what hides: what they come to elsewhere was not recorded.
+    """
+    if made is not None and not np.isnan(made).any():
+        return made
+    readers = (record for one in flow.readers.get(place, ()) for record, maker in flow.given(one) if maker == place)
+    seen = next((record for record in readers if record.mask is not None), None)
+    cells = None if seen is None else read_cells(seen)
+    if seen is None or cells is None or cells.shape != flow.output(place).shape:
+        return made
+    cells = np.where(cells == 0, np.nan, cells) if seen.is_float else cells
+    return cells if made is None else np.where(np.isnan(made), cells, made)
 
 
 def read_outside(step: Step, record: TensorRecord, learned: float) -> Values | None:
     """What is known of a tensor that a step reads and none made: of a mask its cells; padding counts as unknown.
 
-    Of a triangle that a model holds, its ones and zeros.
+    Of a triangle that a model holds, its two numbers.
     """
     if record.role == "parameter" and prod(record.shape) <= MOST:
         return np.full(record.shape, learned)
-    if is_triangle(step, record):
-        return np.broadcast_to(np.tri(record.shape[-1]), record.shape)
-    facts = record.mask
-    if facts is None or facts.cells is None or len(record.shape) < 2:
+    triangle, behind = number(step, "triangle"), number(step, "behind") or 0.0
+    if triangle is not None and is_square(step, record):
+        lower = np.tri(record.shape[-1]) > 0
+        return np.broadcast_to(np.where(lower, triangle, behind), record.shape)
+    found = read_cells(record)
+    if found is None or record.mask is None:
         return unknown(record.shape)
-    visible = {"additive": 0.0, "true_is_visible": 1.0, "true_is_hidden": 0.0}[facts.polarity]
-    hidden = {"additive": -np.inf, "true_is_visible": 0.0, "true_is_hidden": 1.0}[facts.polarity]
-    letters = {VISIBLE: visible, PADDING: np.nan}
-    cells = [letters.get(cell, hidden) for square in facts.cells for row in square for cell in row]
-    return np.asarray(cells).reshape(record.shape) if len(cells) == prod(record.shape) else unknown(record.shape)
+    found = np.where(np.isnan(found), learned, found)
+    cells = "".join(row for square in record.mask.cells or () for row in square)
+    return np.where(np.reshape([*cells], record.shape) == PADDING, np.nan, found) if PADDING in cells else found
 
 
-def is_triangle(step: Step, record: TensorRecord) -> bool:
-    """Whether a tensor is the one square that a step reads, which was seen to hold ones up to its diagonal alone."""
+def is_square(step: Step, record: TensorRecord) -> bool:
+    """Whether a tensor is the one square that a step reads of those that none made."""
     squares = [one.shape for one in step.inputs if one.source is None and len(one.shape) > 1]
     squares = [shape for shape in squares if shape[-1] == shape[-2]]
-    return step.settings.get("triangle") is True and squares == [record.shape] and prod(record.shape) <= MOST
+    return squares == [record.shape] and prod(record.shape) <= MOST
 
 
 def apply(compute: "Rule", step: Step, given: "list[Values | None]") -> Values | None:
@@ -165,8 +179,7 @@ def read_scores_alone(flow: Flow, scored: tuple[int, ...], kept: Known) -> Value
             else work_out(flow, maker, kept, DEEPEST)
             for record, maker in flow.given(place)
         ]
-        made[place] = apply(compute, step, given)
-        if made[place] is None:
-            return None
+        found = apply(compute, step, given)
+        made[place] = unknown(step.outputs[0].shape) if found is None else found
     last = flow.makers[scored[-1]][0]
     return None if last is None else made.get(last)

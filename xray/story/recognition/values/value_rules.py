@@ -48,7 +48,14 @@ def pair(step: Step, given: list[Values]) -> tuple[Values, Values]:
     return given[0], np.asarray(np.nan if (other := number(step)) is None else other)
 
 
+def is_of_bools(step: Step) -> bool:
+    """Whether a step makes of bools one: a sum of such is True where one of them is, a product where both are."""
+    return all(record.dtype == "bool" for record in (*step.inputs, *step.outputs))
+
+
 def add(step: Step, given: list[Values]) -> Values:
+    if is_of_bools(step):
+        return either(step, given)
     left, right = pair(step, given)
     alpha = number(step, "alpha")
     right = right if alpha is None else alpha * right
@@ -196,9 +203,9 @@ def filled(step: Step, given: list[Values]) -> Values | None:
 
 
 def written(step: Step, given: list[Values]) -> Values | None:
-    """`tensor` of one number, and `scalar_tensor`."""
+    """`tensor` of one number, `new_tensor`, and `scalar_tensor`."""
     del given
-    value = next((v for name in ("input", "s") if (v := number(step, name)) is not None), None)
+    value = next((v for name in ("input", "s", "other") if (v := number(step, name)) is not None), None)
     return None if value is None or step.outputs[0].shape else np.asarray(value)
 
 
@@ -305,6 +312,7 @@ RULES: dict[str, Rule] = {
     "new_full": filled,
     "tensor": written,
     "scalar_tensor": written,
+    "new_tensor": written,
     "expand": spread,
     "expand_as": spread,
     "broadcast_to": spread,
