@@ -111,6 +111,19 @@ def test_what_a_convolution_reads_is_named_by_what_is_known_of_it(shape, found, 
     assert label in labels_of(chart)
 
 
+@pytest.mark.parametrize("of_places", [True, False])
+def test_sines_of_numbers_that_come_in_are_of_no_places(of_places):
+    def wave(found, came):
+        told = torch.arange(PLACES).expand(2, PLACES) if of_places else came.sum(-1)
+        angles = told[..., None] * torch.exp(-torch.arange(WIDTH))
+        return found[0](came) + angles.sin()
+
+    anatomy, chart = read(lambda: Entered(nn.Linear(OTHER, WIDTH), enter=wave), torch.rand(2, PLACES, OTHER))
+
+    assert ("laces are added" in describe_entrance(anatomy.towers[-1])) is of_places
+    assert any("PLACES" in label for label in labels_of(chart)) is of_places
+
+
 def spread(found, came):
     return found[0](nn.functional.one_hot(came, 31).float())
 
