@@ -84,6 +84,10 @@ def mix(found, came):
     return found[0](came).reshape(len(came), -1, WIDTH)
 
 
+def gather(found, came):
+    return found[0](came.flatten(0, 1).mT).amax(-1).view(*came.shape[:2], WIDTH)
+
+
 IMAGE = (2, 3, 20, 20)
 
 
@@ -100,6 +104,7 @@ IMAGE = (2, 3, 20, 20)
             "CONVOLUTION 2×2, 3 APART, STEP 2",
         ),
         ((2, 1, 5, 40), lambda: nn.Conv2d(1, WIDTH, (5, 3)), cut, "What goes in.", "INPUT"),
+        ((2, 7, 5, 3), lambda: nn.Conv1d(3, WIDTH, 1), gather, "What goes in.", "INPUT"),
         ((2, OTHER, 17), lambda: nn.Conv1d(OTHER, WIDTH, 3), cut, "Vectors come in.", "VECTORS"),
         ((2, 1, 17), lambda: nn.Conv1d(1, WIDTH, 3), cut, "A signal becomes vectors.", "SIGNAL"),
     ],
