@@ -343,29 +343,6 @@ def test_zeros_in_front_of_a_sound_are_not_what_comes_in():
     assert (column.name, below.label, below.record.shape) == ("audio", "SIGNAL", (2, OTHER, 17))
 
 
-class Timed(Layered):
-    """Rows, and one number of each sequence, the time of a diffusion, led to the width by itself or as waves."""
-
-    def __init__(self, waves):
-        super().__init__()
-        self.see, self.lead, self.waves = nn.Linear(OTHER, WIDTH), nn.Linear(6 if waves else 1, WIDTH), waves
-
-    def enter(self, seen, time):
-        time = time[:, None]
-        if self.waves:
-            angles = time * torch.exp(-torch.arange(3))
-            time = torch.cat([angles.cos(), angles.sin()], dim=-1)
-        return self.see(seen) + self.lead(time)[:, None]
-
-
-@pytest.mark.parametrize(("waves", "above"), [(False, {"LINEAR"}), (True, {"COS", "SIN"})])
-def test_one_number_of_each_sequence_has_a_box_that_is_led_to_what_reads_it(waves, above):
-    chart = read(lambda: Timed(waves), torch.rand(2, 7, OTHER), torch.rand(2)).entrance
-
-    assert [node.told for node in chart.nodes if node.label == "NUMBERS"] == [("arg1",)]
-    assert {target for source, target in list_arrows(chart) if source == "NUMBERS"} == above
-
-
 class Regions(Layered):
     """Words, and behind them what was seen in regions of an image, led to the width (VisualBERT)."""
 

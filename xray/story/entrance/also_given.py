@@ -48,10 +48,10 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     joining = ((node, PICTURE, SIDE_BY_SIDE) for node in chart.nodes if node.row)
-    waving = ((node, NUMBERS, WAVES) for node in bare)
+    reading = ((node, NUMBERS, WAVES | SCALINGS) for node in bare)
     found += [
         (node, record, label)
-        for node, label, ops in (*joining, *waving)
+        for node, label, ops in (*joining, *reading)
         for record in list_joined(flow, chart, node, ops)
     ]
     alike = Counter(record.shape for _, record, label in found if label == VECTORS)
