@@ -31,6 +31,13 @@ def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
 
 
+def test_a_sum_of_two_rows_is_not_told_of_the_first_alone():
+    labels = labels_of(out=lambda x: x[:, 0] + x[:, 1])
+
+    assert "ADDED UP" in labels
+    assert not any("OF THE FIRST ROW" in label for label in labels)
+
+
 def test_a_mean_of_one_place_has_no_box():
     labels = labels_of(out=lambda x: x[:, :1].mT[..., None].mean(dim=(2, 3)))
     assert not [label for label in labels if "MEAN" in label]

@@ -93,6 +93,10 @@ def mix(found, came):
     return found[0](came).reshape(len(came), -1, WIDTH)
 
 
+def gather(found, came):
+    return found[0](came.flatten(0, 1).mT).amax(-1).view(*came.shape[:2], WIDTH)
+
+
 IMAGE = (2, 3, 20, 20)
 
 
@@ -109,6 +113,7 @@ IMAGE = (2, 3, 20, 20)
             "CONVOLUTION 2×2, 3 APART, STEP 2",
         ),
         ((2, 1, 5, 40), lambda: nn.Conv2d(1, WIDTH, (5, 3)), cut, "What goes in.", "INPUT"),
+        ((2, 7, 5, 3), lambda: nn.Conv1d(3, WIDTH, 1), gather, "What goes in.", "INPUT"),
         ((2, OTHER, 17), lambda: nn.Conv1d(OTHER, WIDTH, 3), cut, "Vectors come in.", "VECTORS"),
         ((2, 1, 17), lambda: nn.Conv1d(1, WIDTH, 3), cut, "A signal becomes vectors.", "SIGNAL"),
     ],
@@ -118,6 +123,19 @@ def test_what_a_convolution_reads_is_named_by_what_is_known_of_it(shape, found, 
 
     assert describe_entrance(anatomy.towers[-1]) == told
     assert label in labels_of(chart)
+
+
+@pytest.mark.parametrize("of_places", [True, False])
+def test_sines_of_numbers_that_come_in_are_of_no_places(of_places):
+    def wave(found, came):
+        told = torch.arange(PLACES).expand(2, PLACES) if of_places else came.sum(-1)
+        angles = told[..., None] * torch.exp(-torch.arange(WIDTH))
+        return found[0](came) + angles.sin()
+
+    anatomy, chart = read(lambda: Entered(nn.Linear(OTHER, WIDTH), enter=wave), torch.rand(2, PLACES, OTHER))
+
+    assert ("laces are added" in describe_entrance(anatomy.towers[-1])) is of_places
+    assert any("PLACES" in label for label in labels_of(chart)) is of_places
 
 
 def spread(found, came):

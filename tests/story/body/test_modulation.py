@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from printed import words_of
 from story.body.elsewhere import kept
+from torch import nn
 
 import xray
 from xray import anatomy
@@ -48,12 +50,12 @@ def test_a_condition_that_is_worked_out_once_more_for_the_last_norm_is_no_part_o
 def test_an_ordinary_norm_is_scaled_by_nothing_beside_it():
     flow, stages = stages_of("vit_tiny_patch16_224")
     assert not any(list_modulation(flow, norm) for stage in stages for norm in stage.norms)
-    assert not any(find_beside_gate(flow, joint.region.end) for stage in stages for joint in stage.joints)
+    assert not any(find_beside_gate(flow, joint.region.end, joint.stream) for stage in stages for joint in stage.joints)
 
 
 def test_a_learned_scale_at_the_end_of_a_branch_is_no_gate_from_beside():
     flow, stages = stages_of("vit_small_patch14_dinov2")
-    assert not any(find_beside_gate(flow, joint.region.end) for stage in stages for joint in stage.joints)
+    assert not any(find_beside_gate(flow, joint.region.end, joint.stream) for stage in stages for joint in stage.joints)
 
 
 CONDITIONS = {
@@ -301,3 +303,31 @@ def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():
 
     assert describe_adaptive(found).startswith("Adaptive norms: ")
     assert not describe_bare_norms(found)
+
+
+class Gated(nn.Module):
+    """Layers whose attention is let through by numbers made of the rows that it reads, or of a row that came in."""
+
+    def __init__(self, of_rows):
+        super().__init__()
+        self.layers = nn.ModuleList(Layer(15, Attention(15, 3), norm="before") for _ in range(2))
+        self.gates, self.of_rows = nn.ModuleList(nn.Linear(15, 15) for _ in range(2)), of_rows
+        self.lead, self.last = nn.Linear(4, 15), nn.Linear(15, 15)
+
+    def forward(self, x, beside):
+        x = self.lead(x)
+        for layer, gate in zip(self.layers, self.gates, strict=True):
+            told, y = x.mean(1, keepdim=True) if self.of_rows else beside[:, None], layer.three(x)
+            x = x + layer.one(y, y) * gate(told)
+            x = x + layer.two(layer.four(x))
+        x = nn.functional.layer_norm(x, (15,))
+        return x if self.of_rows else x * self.last(beside)[:, None]
+
+
+@pytest.mark.parametrize("of_rows", [True, False])
+def test_what_is_made_of_the_rows_themselves_gates_from_no_place_beside_them(of_rows):
+    trace = xray.trace(Gated(of_rows).eval(), torch.rand(2, 7, 4), torch.rand(2, 15))
+
+    words = words_of(compose_poster(trace, text_width))
+    assert ("how much goes on, what stands beside the stream says" in words) is not of_rows
+    assert ("Not drawn, with parameters: last (240)." in words) is not of_rows

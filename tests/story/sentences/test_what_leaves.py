@@ -119,6 +119,26 @@ def test_what_leaves_is_said_whole(model, said):
     assert "come out." not in told.replace(said, "")
 
 
+class ReaderOfRows(Reader):
+    """Rows of numbers come in, and some numbers are made of each row, of those of its axis, or of all rows but one."""
+
+    def __init__(self, way: str):
+        super().__init__(3)
+        self.words, self.way, self.across = nn.Linear(4, WIDTH), way, nn.Linear(7, 3)
+
+    def leave(self, x):
+        if self.way == "cut":
+            return self.head(x)[:, 1:]
+        return self.across(x.mT) if self.way == "across" else self.head(x.flip(1) if self.way == "turned" else x)
+
+
+@pytest.mark.parametrize(("way", "is_of_each"), [("plain", True), ("across", False), ("turned", False), ("cut", False)])
+def test_numbers_come_out_for_each_place_where_each_row_is_led_by_itself(way, is_of_each):
+    head = anatomy(xray.trace(ReaderOfRows(way).eval(), torch.rand(2, 7, 4))).head
+
+    assert (head is not None and head.kind == "numbers") is is_of_each
+
+
 class Raising(Reader):
     """Rows of which more are made by a transposed convolution, and fewer of these again, perhaps (NeuCodec's bends)."""
 

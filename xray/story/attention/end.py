@@ -141,7 +141,7 @@ def draw_end(
         keys = {node.key for node in nodes}
         if label == "LINEAR" and "concat" in keys and "output" not in keys:
             key, label = "output", "LINEAR O"  # pieces were put together before (Qwen's eye)
-        if find_beside_gate(flow, part.nodes[-1]) is not None and not is_learned:
+        if find_beside_gate(flow, part.nodes[-1], region.start) is not None and not is_learned:
             key, label = f"gated{count}", "× GATE"
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]

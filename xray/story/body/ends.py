@@ -5,7 +5,20 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, LOOKUPS, TURNS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    CASTING,
+    COPIES,
+    CURVES,
+    DROPOUTS,
+    FINDINGS,
+    LOOKUPS,
+    NORMS,
+    SCALINGS,
+    STATISTICS,
+    SUMS,
+    TURNS,
+)
 from xray.ir.flow.remembering import once
 from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.anatomy.branches import Experts, Unknown
@@ -24,6 +37,8 @@ ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
 """What is in the name under which a model hands out rows, or scores."""
 PARAMETRIZED = ".parametrizations."
 """Stands in the paths of modules that work out a weight, behind that of the module whose weight it is."""
+ALONE = NORMS | CURVES | DROPOUTS | SCALINGS | SUMS | STATISTICS | CASTING | COPIES | {"pow", "rsqrt", "sqrt", "sub"}
+"""What works on each row by itself where it gives as many."""
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
@@ -60,8 +75,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if tied:
         return Head("vocabulary", size, tied, *read_bending(flow, head))
     pooled = len(flow.output(last.chains[-1].end).shape) > 2
-    if len(shape) == 3 and last.tower.reads in ("ids", "audio"):
-        # of each place: classes, letters, or words of a table that is another
+    if len(shape) == 3 and is_of_each_place(flow, last.chains[-1].end, head):
+        # classes, letters, or words of a table that is another
         return Head("numbers", size)
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     return Head(kind, size) if len(shape) == 2 and pooled else None
@@ -151,6 +166,21 @@ def list_cuts(flow: Flow, node: int) -> list[tuple[int, ...]]:
     axes = len(flow.output(node).shape)
     moved = (flow.output(place).shape for place in flow.readers.get(node, ()) if flow.op(place) in CARRYING)
     return [shape[-2:] for shape in moved if len(shape) == axes + 1 and 1 not in shape[-2:]]
+
+
+def is_of_each_place(flow: Flow, end: int, head: int) -> bool:
+    """Whether a head works on each row of a stream by itself, from where that ends, and all these rows go on."""
+    rows = flow.output(end).shape[:-1]
+    way = {*flow.behind(head, within=lambda one: one > end)} & {*flow.ahead(end)} - {end}
+    moves = (
+        (flow.steps[one].inputs[:1], flow.output(one).shape) for one in flow.ahead(head) if flow.op(one) in CARRYING
+    )
+    are_whole = all(
+        after[: len(rows)] == rows or any(prod(one.shape) == prod(after) for one in given) for given, after in moves
+    )
+    return are_whole and all(
+        flow.output(one).shape[:-1] == rows and (is_linear(flow, one) or flow.op(one) in ALONE) for one in way
+    )
 
 
 def is_cut_in_rows(flow: Flow, head: int) -> bool:

@@ -109,7 +109,7 @@ def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) 
     loose: dict[str, list[Step]] = {}
     for one, told in before:
         for node in () if one is None else one.nodes:
-            for step in list_reading(node) if node.extra else ():
+            for step in list_reading(node):
                 loose.setdefault(step.path, []).append(step)
                 for holder in (name_held(step), name_weights(step)):
                     drawn.setdefault(holder, told)
@@ -123,7 +123,7 @@ def tell_node(node: Node, drawn: Mapping[str, str], loose: Mapping[str, Sequence
 
     Those that it has beside these are counted still: the bias of a table that scores words (BERT).
     """
-    reading = list_reading(node) if node.extra else []
+    reading = list_reading(node)
     held = {*map(name_held, reading)}
     if not held or not held <= drawn.keys() or any(works_apart(step, loose.get(step.path, ())) for step in reading):
         return node
@@ -155,8 +155,10 @@ def works_apart(step: Step, before: Sequence[Step]) -> bool:
 
 
 def list_reading(node: Node) -> list[Step]:
-    """The steps of a box that work with weights."""
-    return [step for step in node.steps if step.params or list_given(step)]
+    """The steps of a box that work with weights which it counts; a box of what comes in says its name there."""
+    comes_in = node.key.startswith(("given", "also")) and (node.record is None or node.record.role != "parameter")
+    is_counted = bool(node.extra) and not comes_in
+    return [step for step in node.steps if is_counted and (step.params or list_given(step))]
 
 
 def list_given(step: Step) -> list[tuple[int, ...]]:

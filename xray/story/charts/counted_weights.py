@@ -4,11 +4,11 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SHAPING, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import steps_at
-from xray.story.passages.added_places import before_zeroed, learned_source
+from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.wording import plural
 
@@ -154,3 +154,13 @@ def find_whole(flow: Flow, place: int, places: Collection[int]) -> int:
 def count_given(step: Step) -> int:
     """The weights of a step's module, or those that it is given where it is none."""
     return step.params or sum(prod(record.shape) for record in step.inputs if record.role == "parameter")
+
+
+def before_zeroed(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[TensorRecord, int | None]:
+    """A tensor as it was before steps set parts of it to 0, and the step that made it then."""
+    while maker is not None and flow.op(maker) == "zero_" and (cut := flow.makers[maker][0]) is not None:
+        before, earlier = next(flow.given(cut), (None, None))
+        if before is None or before.shape != record.shape or flow.op(cut) not in SHAPING:
+            break
+        record, maker = before, earlier
+    return record, maker

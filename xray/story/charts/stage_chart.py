@@ -214,7 +214,7 @@ def add_shared_end(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     end = chart_operations(flow, shared, region.end, prefix="end")
     if end is None:
         return chart
-    gate = find_beside_gate(flow, region.end)
+    gate = find_beside_gate(flow, region.end, region.start)
     if gate is not None:
         end = stack_charts(end, with_remarks(chart_gate(flow, gate), staging.branches[-1].branch))
     return stack_charts(chart, end)
@@ -256,7 +256,7 @@ def chart_branch(flow: Flow, found: Branching) -> Chart:
         chart = chart_alone(node)
     chart = with_remarks(chart, found.branch)
     closing = find_ending(flow, found.region) if isinstance(found.branch, Looking | FeedForward | Experts) else None
-    gate = find_beside_gate(flow, found.region.end)
+    gate = find_beside_gate(flow, found.region.end, found.region.start)
     is_of_norm = closing is not None and gate in list_modulation(flow, closing)
     if gate is not None and not is_of_norm and isinstance(found.branch, FeedForward | Experts | DeformableAttention):
         chart = stack_charts(chart, with_remarks(chart_gate(flow, gate), found.branch))

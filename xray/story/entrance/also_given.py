@@ -47,11 +47,12 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     bare = [node for node in chart.nodes if node.key not in led and not looks_up_sines(flow, node)]
     edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
+    joining = ((node, PICTURE, SIDE_BY_SIDE) for node in chart.nodes if node.row)
+    reading = ((node, NUMBERS, WAVES | SCALINGS) for node in bare)
     found += [
-        (node, record, PICTURE)
-        for node in chart.nodes
-        if node.row
-        for record in list_joined(flow, chart, node, SIDE_BY_SIDE)
+        (node, record, label)
+        for node, label, ops in (*joining, *reading)
+        for record in list_joined(flow, chart, node, ops)
     ]
     alike = Counter(record.shape for _, record, label in found if label == VECTORS)
     others: dict[str, Node] = {}
@@ -178,9 +179,10 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     if record.role == "parameter":
         rows = prod(record.shape[:-1])
         return record, name_learned(rows)
-    if len(record.shape) not in (2, 3) or not count_arguments(flow, record):
+    if len(record.shape) > len(("batch", "rows", "width")) or not count_arguments(flow, record):
         return None
-    return record, IMAGE if is_named_picture(name_argument(flow, record)) else VECTORS
+    label = NUMBERS if len(record.shape) == 1 else VECTORS
+    return record, IMAGE if is_named_picture(name_argument(flow, record)) else label
 
 
 def lead_to_products(flow: Flow, chart: Chart, others: Iterable[Node]) -> Iterator[Edge]:
@@ -295,7 +297,11 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
     for record, maker in flow.taken(place):
         ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
         taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
-        given = {(one.shape, one.role, one.argument): one for one, before in taken if before is None and one.shape}
+        given = {
+            (one.shape, one.role, one.argument): one
+            for one, before in taken
+            if before is None and one.shape and (one.role == "parameter" or count_arguments(flow, one))
+        }
         if len(given) == 1 and len(ways) < MOST_BEHIND and drawn.isdisjoint(ways):
             yield from (one for one in given.values() if one.role != "parameter" and count_arguments(flow, one) == 1)
 

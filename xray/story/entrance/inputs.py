@@ -79,7 +79,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
             return None  # maps of several channels, laid out of rows of numbers (Decision Transformer's frames)
         name = name_argument(flow, source)
         if axes >= MAP and not is_sound(source):
-            return "image" if is_named_picture(name) or may_be_picture(source) else None
+            is_laid = len(read) >= MAP and may_be_picture(source)  # several sets of points, say, are no maps
+            return "image" if is_named_picture(name) or is_laid else None
         return "audio" if axes >= MAP or may_be_sound(source, name) else "vectors"
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]

@@ -49,6 +49,8 @@ def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
     places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
     makers = [maker for maker in flow.makers[min(places)] if maker is not None] if places else []
     is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
+    if not is_join and any(end in flow.behind(maker) for maker in makers[1:]):
+        return node  # it brings several rows of the stream together
     found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
     named = {told for told, _ in found}
     alike = [one for one in places if is_linear(flow, one)] or places  # several, each of a row of its own (SAM)

@@ -14,7 +14,6 @@ from xray.ir.flow.operation_kinds import (
     PLACING,
     REPEATS,
     SCALINGS,
-    SHAPING,
     SIDE_BY_SIDE,
     SUMS,
     WAVES,
@@ -267,9 +266,9 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         if maker in seen:
             continue
         seen.add(maker)
-        if flow.op(maker) in WAVES and any(flow.op(one) in LOOKUPS for one in flow.behind(maker)):
-            return None  # a curve of rows of words
         if flow.op(maker) in WAVES or makes_places(flow, maker):
+            if tells_of_data(flow, maker):
+                return None
             is_made = True  # what it is multiplied by or laid beside must be no data: else rows are turned by it
             continue
         if flow.op(maker) not in MOVING | PICKING | PUTTING | GRIDS:
@@ -282,6 +281,15 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
         is_data = is_given(flow, source) if seen else not is_held(flow, source)
         return None if is_data else source
     return source
+
+
+def tells_of_data(flow: Flow, wave: int) -> bool:
+    """Whether a wave is of numbers that come in, or of rows that are looked up: of times, say, and of no places."""
+    return any(
+        flow.op(node) in LOOKUPS or (before is None and record.is_float and is_given(flow, record))
+        for node in (wave, *flow.behind(wave))
+        for record, before in flow.given(node)
+    )
 
 
 def list_laid(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
@@ -349,16 +357,6 @@ def learned_source(
             return None
         record, maker = next(flow.given(maker))
     return record if record.role == "parameter" else None
-
-
-def before_zeroed(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[TensorRecord, int | None]:
-    """A tensor as it was before steps set parts of it to 0, and the step that made it then."""
-    while maker is not None and flow.op(maker) == "zero_" and (cut := flow.makers[maker][0]) is not None:
-        before, earlier = next(flow.given(cut), (None, None))
-        if before is None or before.shape != record.shape or flow.op(cut) not in SHAPING:
-            break
-        record, maker = before, earlier
-    return record, maker
 
 
 def takes_alike(flow: Flow, node: int) -> bool:

@@ -32,6 +32,7 @@ class Conditioning:
     from; none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
     `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
     what it does to sublayers. Each of so many `layers` works out by itself what the steps in `alone` do for the first.
+    No box stands for the `boxless`, which no layer reads: they are for the last norm.
     """
 
     nodes: frozenset[int]
@@ -42,6 +43,7 @@ class Conditioning:
     ways: tuple[Way, ...] = ()
     alone: frozenset[int] = frozenset()
     layers: int = 0
+    boxless: frozenset[int] = frozenset()
 
 
 def find_conditioning(
@@ -64,7 +66,6 @@ def find_conditioning(
     first = set(by_layer[0])
     gates = [node for one in bridges for node in sorted(one.nodes) if multiplies_earlier(flow, node, one.nodes)]
     read |= set(gates)
-    first |= set(gates[:1])
     inner = frozenset[int]().union(
         *(one.region.inner for layer in layers for staging in layer for one in staging.joints),
         *(one.nodes for one in bridges),
@@ -85,6 +86,8 @@ def find_conditioning(
     alone = list_alone(flow, [share for share in shares if share])
     places = {place for place, _ in found}
     done = {way for one in by_layer for place, way in one.items() if place in places}
+    first |= set(gates[:1])
+    worked = frozenset[int]().union(*shares, *(nodes for place, nodes in found if place in gates))
     return Conditioning(
         own,
         frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
@@ -93,6 +96,7 @@ def find_conditioning(
         ways=tuple(way for way in get_args(Way) if way in done),
         alone=alone if shares[0] else frozenset(),
         layers=sum(bool(share) for share in shares),
+        boxless=own - worked if worked else frozenset(),
     )
 
 
@@ -146,7 +150,7 @@ def list_readers(flow: Flow, staging: Staging) -> Iterator[tuple[int, Way]]:
         for node in list_modulation(flow, norm):
             yield node, "shifts" if flow.op(node) in SUMS else "scales"
     for joint in staging.joints:
-        gate = find_beside_gate(flow, joint.region.end)
+        gate = find_beside_gate(flow, joint.region.end, joint.region.start)
         if gate is not None:
             yield gate, "gates"
     for one in staging.branches:

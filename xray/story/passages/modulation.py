@@ -24,14 +24,19 @@ def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
     return tuple(found)
 
 
-def find_beside_gate(flow: Flow, end: int) -> int | None:
-    """The step that ends a branch by letting as much of it through as what stands beside the stream says."""
+def find_beside_gate(flow: Flow, end: int, stream: int | None) -> int | None:
+    """The step that ends a branch by letting as much of it through as what stands beside its stream says.
+
+    What is worked out of the rows that the branch reads stands beside nothing (a mean of these, as in SENet).
+    """
     here: int | None = end
     while here is not None and flow.op(here) in CARRYING and flow.makers[here]:
         here = flow.makers[here][0]
     if here is None or flow.op(here) not in SCALINGS:
         return None
-    return here if any(is_from_beside(flow, here, one) for one in flow.makers[here] if one is not None) else None
+    makers = [one for one in flow.makers[here] if one is not None]
+    is_own = stream is not None and all(stream in flow.behind(one, most=MOST_STEPS) for one in makers)
+    return here if not is_own and any(is_from_beside(flow, here, one) for one in makers) else None
 
 
 def is_from_beside(flow: Flow, place: int, row: int) -> bool:

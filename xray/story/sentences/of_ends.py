@@ -270,8 +270,8 @@ def describe_met_maps(leaving: Leaving) -> str:
 
 OF_EXITS: tuple[Sentence[Leaving], ...] = (
     Sentence("next word", describe_choice),
-    Sentence("scores of words", describe_head),
     fixed("signal", "A signal comes out.", lambda leaving: leaving.is_signal),
+    Sentence("scores of words", describe_head),
     Sentence("leaves to be compared", describe_meeting),
     fixed(
         "leaves with what is beside",

@@ -86,7 +86,7 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
     for phase in (phase for column in columns for phase in column.phases):
         flow, condition = phase.reading.flow, phase.towering.condition
         nodes = told.setdefault(id(flow), (flow, set()))[1]
-        nodes |= phase.towering.nodes | (set() if condition is None else set(condition.nodes))
+        nodes |= phase.towering.nodes - (frozenset() if condition is None else condition.boxless)
         nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
         nodes |= list_drawn_once(phase)
         panels = (panel for frame in phase.frames for panel in frame.panels)
