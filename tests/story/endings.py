@@ -37,6 +37,10 @@ class Ends(nn.Module):
 
 
 def labels_of(ids=((1, 2, 3), (4, 5, 6)), **options):
-    trace = xray.trace(Ends(**options), torch.tensor(ids))
+    return {label.partition("  ")[0] for label in list_labels(xray.trace(Ends(**options), torch.tensor(ids)))}
+
+
+def list_labels(trace):
+    """The first lines of all boxes of a poster."""
     boxes = compose_poster(trace, text_width).boxes
-    return {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
+    return ["".join(run.text for run in box.lines[0]) for box in boxes if box.lines]

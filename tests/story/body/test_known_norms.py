@@ -58,6 +58,8 @@ def var(x):
         (lambda x: (x - mean(x)) / (x.std(-1, keepdim=True) + 1e-5), "layer"),
         (lambda x: (x - mean(x)) / (var(x) + 1e-5), None),
         (lambda x: (x - x.mean()) / x.std(), None),
+        (lambda x: nn.functional.layer_norm(x, (WIDTH,)), "layer"),
+        (lambda x: nn.functional.layer_norm(x, (PLACES, WIDTH)), None),
     ],
 )
 def test_a_norm_is_called_what_it_makes_of_rows(work_out, kind):

@@ -14,7 +14,7 @@ from xray.story.charts.chart import BROAD, LEFT_HALF, MIDDLE, RIGHT_HALF, Chart,
 from xray.story.charts.counted_weights import describe_params
 from xray.story.passages.ordered_rows import name_order, takes_in_order
 from xray.story.recognition.between import cut_region, strip_plain
-from xray.story.recognition.norms import Norm, name_norm
+from xray.story.recognition.norms import Norm, name_norm, spell_norm
 from xray.story.recognition.values.value_shapes import numbers
 from xray.story.sentences.of_parts import describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken
@@ -124,7 +124,7 @@ def chart_copied(flow: Flow, copied: Copied) -> Chart:
     edges = [Edge("copied", "front"), Edge("cut", "front")]
     if copied.norm is not None:
         end, kind = copied.norm.end, name_norm(flow, copied.norm)
-        label, remark = f"{kind.upper()} NORM" if kind else "NORM", describe_box("norm", NormFacts(kind, None))
+        label, remark = spell_norm(flow, copied.norm), describe_box("norm", NormFacts(kind, None))
         extra = describe_params(flow, *copied.norm.nodes)
         steps = steps_back(flow, copied.norm.nodes)
         nodes.append(Node("opening", label, 2, MIDDLE, steps, flow.output(end), extra, remark))

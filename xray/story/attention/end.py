@@ -340,10 +340,11 @@ def name_groups_of_heads(flow: Flow, site: Site, end: int) -> str:
 
     So values of each head are made of what all look up, by weights of its own (DeepSeek's own code).
     """
-    weights = [one.shape for one in flow.steps[site.output].inputs] if site.output is not None else []
-    tail = find_region(flow, site.output, end) if flow.op(site.output or 0) == "einsum" else None
-    is_last = tail is None or not any(is_linear(flow, node) for node in tail.inner)
-    return "LINEAR O" if is_last or len(weights[-1]) < 3 else f"LINEAR IN {weights[-1][0]} GROUPS"
+    tail = find_region(flow, site.output, end)
+    if site.output is None or tail is None or not any(is_linear(flow, node) for node in tail.inner):
+        return "LINEAR O"
+    weights = flow.steps[site.output].inputs[-1].shape if flow.op(site.output) == "einsum" else ()
+    return f"LINEAR IN {weights[0]} GROUPS" if len(weights) > 2 else "LINEAR"
 
 
 def takes_in(flow: Flow, part: Part, way: Region) -> bool:

@@ -34,7 +34,7 @@ from xray.story.passages.added_places import ADDED_UP, learned_source
 from xray.story.passages.joined_rows import label_joined_rows, label_learned_rows
 from xray.story.passages.rows_between import RowsBetween, is_worked_out
 from xray.story.recognition.between import list_reading_data
-from xray.story.recognition.norms import name_norm
+from xray.story.recognition.norms import spell_norm
 from xray.story.sentences.of_parts import BEGUN_WITH, LEFT_BEHIND
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.sentences.of_ways_past import describe_elsewhere, describe_source
@@ -286,9 +286,8 @@ def chart_added(flow: Flow, added: Sequence[RowsBetween], layers: Sequence[int])
     first = replace(first, told=(source,) if source else ())
     norm = find_any_norm(flow, rows.end)
     normed = () if norm is None or flow.carried_from(norm.origin) != rows.add else norm.nodes
-    kind = name_norm(flow, norm) if norm is not None and normed else None
     label = "ADD" if flow.output(rows.add).shape == flow.output(rows.end).shape else "ADDED TO SOME ROWS"
-    label += f" + {kind.upper()} NORM" if kind else " + NORM" * bool(normed)
+    label += f" + {spell_norm(flow, norm)}" if norm is not None and normed else ""
     steps, out = steps_at(flow, *dict.fromkeys((rows.end, *normed, rows.add))), flow.output(rows.end)
     extra, said = describe_params(flow, *normed), (told,) if told else ()
     return join_right(first, chart, Node(f"sum{layer}", label, 0, BROAD, steps, out, extra, told=said))

@@ -32,7 +32,7 @@ from xray.story.passages.joined_rows import ROWS_BESIDE
 from xray.story.passages.learned_steps import list_bias
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
-from xray.story.recognition.norms import name_norm
+from xray.story.recognition.norms import spell_norm
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import ends_turns, find_any_norm
 
@@ -239,8 +239,7 @@ def list_between(flow: Flow, between: Sequence[int], branch: FeedForward) -> lis
 def name_norm_between(flow: Flow, between: Sequence[int]) -> str:
     """The norm of the wide rows before they are bent, as it stands in a label; empty if there is none."""
     norm = find_norm_between(flow, between)
-    kind = None if norm is None else name_norm(flow, norm)
-    return "" if norm is None else f" + {kind.upper()} NORM" if kind else " + NORM"
+    return "" if norm is None else f" + {spell_norm(flow, norm)}"
 
 
 def find_norm_between(flow: Flow, between: Sequence[int]) -> FoundNorm | None:

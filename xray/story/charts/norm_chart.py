@@ -28,7 +28,7 @@ from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.norm_factors import list_own_gate
 from xray.story.recognition.between import strip_plain
-from xray.story.recognition.norms import Norm, find_norm, is_parted, is_weighed_twice, name_norm
+from xray.story.recognition.norms import Norm, find_norm, is_parted, is_weighed_twice, name_norm, spell_norm
 from xray.story.sentences.of_parts import describe_box
 
 
@@ -64,8 +64,8 @@ def chart_norm(flow: Flow, norm: Norm, key: str, wide: bool) -> Chart:
     """A norm as a chart of its own."""
     extra = describe_params(flow, norm.end, *norm.nodes)
     kind = name_norm(flow, norm)
-    groups = tell_groups(flow, norm) if kind else ""
-    label = f"{WEIGHED_FIRST * norm.weighs_first}{kind.upper()} NORM{groups}" if kind else "NORM"
+    first = WEIGHED_FIRST * norm.weighs_first
+    label = f"{first}{spell_norm(flow, norm)}{tell_groups(flow, norm)}" if kind else "NORM"
     label += " × LEARNED NUMBERS" * is_weighed_twice(flow, norm)
     label += name_factors(flow, norm) if key == "opening" else ""  # behind a branch it has a box of its own
     label = f"{label}, ITS OWN FOR EACH OF TWO KINDS OF ROWS" if is_parted(flow, norm) else label
@@ -103,7 +103,6 @@ def name_modulation(flow: Flow, modulation: Sequence[int]) -> str:
 
 def draw_inner_norm(flow: Flow, norm: Norm, row: int) -> Node:
     """A norm inside a branch, before the linear layer that leads back."""
-    told = "LAYER NORM" if norm.centred else "RMS NORM"
     steps = steps_with_block(flow, norm.end, *(node for node in reversed(norm.nodes) if node != norm.end))
     extra = describe_params(flow, norm.end, *norm.nodes)
-    return Node("inner", told, row, BROAD, steps, flow.output(norm.end), extra)
+    return Node("inner", spell_norm(flow, norm), row, BROAD, steps, flow.output(norm.end), extra)

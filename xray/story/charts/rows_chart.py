@@ -15,7 +15,7 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.exits.handed_rows import name_rows
 from xray.story.recognition.added_rows import AddedRows
 from xray.story.recognition.mixed_streams import Mixing
-from xray.story.recognition.norms import name_norm
+from xray.story.recognition.norms import spell_norm
 from xray.story.sentences.of_parts import BY_ATTENTION, MADE_OF, describe_box
 from xray.story.streams.joints import Joint
 from xray.story.streams.shortcuts import find_any_norm
@@ -40,8 +40,7 @@ def chart_since(flow: Flow, joint: Joint) -> Chart:
     """What a branch reads that began before other sums, as a chart of its own: the stream, or what a norm made."""
     start = joint.region.start or 0  # it is a sum, or a norm behind one
     norm = find_any_norm(flow, start) if joint.normed else None
-    kind = None if norm is None else name_norm(flow, norm)
-    what = "STREAM" if norm is None else f"{kind.upper()} NORM" if kind else "NORM"
+    what = "STREAM" if norm is None else spell_norm(flow, norm)
     label = f"{what} BEFORE THE LAST {joint.since} SUMS"
     places = (start,) if norm is None else (start, *(node for node in norm.nodes if node != start))
     remark = describe_box("since", None)

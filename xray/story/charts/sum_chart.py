@@ -92,6 +92,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         label = f"{kind.upper()} NORM" if kind else "GIVEN ON"
     taken = describe_taken(staging.stage)
     told = (describe_past(past), describe_added(staging.added), taken, describe_turns(flow, staging))
+    changing = (is_weighed, past, factors, staging.added, staging.stage.replaces, staging.behind, clamped)
+    is_changed = any(changing) or bend is not None
     node = Node(
         "add",
         label,
@@ -100,7 +102,7 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
         (*steps_at(flow, *dict.fromkeys([*places, *factors, *ways])), *dropped),
         flow.output(end),
         describe_dropout(flow, dropped),
-        "" if is_weighed or past or factors or staging.added or staging.stage.replaces else describe_box("add", None),
+        "" if is_changed else describe_box("add", None),
         outline="boundary",
         told=tuple(one for one in told if one),
     )

@@ -6,7 +6,9 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
 from xray.ir.flow.projections import is_product
+from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.between import is_linear, list_reading_data, width_out
+from xray.story.recognition.lengths import is_of_rows, takes_highest
 
 STACKED = frozenset({"_grouped_mm", "grouped_mm", "_scaled_grouped_mm", "bmm", "matmul", "einsum", "baddbmm"})
 """Products with the weights of all experts at once."""
@@ -19,6 +21,8 @@ def find_choice(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         for node in sorted(nodes)
         if flow.op(node) in ("topk", "argmax", "sort", "max")
         and flow.is_leaf(node)
+        and is_of_rows(flow, node)
+        and takes_highest(flow, node)
         and len(flow.steps[node].inputs) == 1  # of two it takes the larger, number by number (xLSTM)
     ]
     found: tuple[int, int] | None = None
@@ -89,25 +93,26 @@ def chooses_from(flow: Flow, choice: int, counts: Collection[int]) -> bool:
     Else it chooses places.
     """
     shape = next((record.shape for record in flow.steps[choice].inputs), ())
-    is_last = flow.steps[choice].settings.get("dim", -1) in (-1, len(shape) - 1)
-    return is_last and not {*shape[-1:], prod(shape[-2:])}.isdisjoint(counts)
+    return is_of_rows(flow, choice) and not {*shape[-1:], prod(shape[-2:])}.isdisjoint(counts)
 
 
 def router_behind(flow: Flow, choice: int, nodes: Collection[int]) -> int | None:
-    """The linear layer that scored what a step chooses from."""
-    seen: set[int] = set()
-    todo = [choice]
-    while todo and len(seen) < 60:
-        here = todo.pop()
-        if here in seen or here not in nodes:
-            continue
-        seen.add(here)
-        if is_linear(flow, here):
-            return here
-        if is_product(flow, here):
-            continue
-        todo += [maker for maker in flow.makers[here] if maker is not None]
-    return None
+    """The linear layer that scored what a step chooses from, if these scores still lie last: else places are chosen.
+
+    Of several it is the one whose scores are bent by the fewest steps: others say how much chance counts.
+    """
+    scorers = scorers_behind(flow, choice, nodes)
+    way = flow.behind(choice, within=nodes.__contains__, ends=scorers[:1].__contains__)
+    turns = (read_turn(flow.steps[node]) for node in way if flow.op(node) in TURNED)
+    return scorers[0] if scorers and all(turn is None or turn[-1] == len(turn) - 1 for turn in turns) else None
+
+
+def scorers_behind(flow: Flow, choice: int, nodes: Collection[int]) -> list[int]:
+    """The linear layers that scored what a step chooses from, those first with the fewest steps in between."""
+    ends = flow.behind(
+        choice, within=nodes.__contains__, ends=lambda node: is_linear(flow, node) or is_product(flow, node)
+    )
+    return [node for node in ends if is_linear(flow, node)]
 
 
 def list_routers(flow: Flow, nodes: Collection[int]) -> list[int]:
@@ -154,7 +159,10 @@ def list_routing(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
 
     By which whole numbers some are picked does not matter, where these come from elsewhere: a table may name experts.
     """
-    found, reading = {router}, list_reading_data(flow)
+    choices = [node for node in nodes if flow.op(node) == "topk"]
+    scorers = [scorers_behind(flow, node, nodes) for node in choices]
+    found = {router}.union(*(some for some in scorers if router in some))
+    reading = list_reading_data(flow)
     for node in sorted(nodes):
         given = [
             (record, maker)

@@ -21,10 +21,10 @@ from xray.story.experts.choice import (
 from xray.story.experts.chosen_heads import find_gathering, find_stack
 from xray.story.experts.earlier_router import find_handed_on
 from xray.story.experts.neighbours import find_mixed_behind, mixes_back
-from xray.story.experts.routing import read_capacity, read_routing, read_slots
-from xray.story.experts.sets import list_sets
+from xray.story.experts.routing import counts_along, read_capacity, read_routing, read_slots
+from xray.story.experts.sets import find_picked, list_sets
 from xray.story.experts.skipped import list_emptied, may_choose_none
-from xray.story.recognition.between import Region, is_linear, list_reading_data, projections_in, width_out
+from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
 
 ADDING_ROWS, PICKS = frozenset({"index_add", "index_add_"}), frozenset({"index", "index_select", "select"})
 
@@ -36,7 +36,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     if len(sets) > 1:
         return join_sets(flow, sets, list_shared(flow, nodes, list_routers(flow, nodes)[0]))
     choice = find_choice(flow, nodes)
-    if choice is None:
+    if choice is None or scores_fewer_rows(flow, region, choice[1]):
         return None
     chosen_at, router = choice
     experts = count_experts(flow, nodes, chosen_at, router)
@@ -45,10 +45,15 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     routing = list_routing(flow, nodes, router)
     mixed = find_mixed_behind(flow, region)
     emptied = list_emptied(flow, routing, chosen_at, experts)
-    is_unknown = may_choose_none(flow, chosen_at, experts) or takes_places_again(flow, nodes, router)
+    capacity = read_capacity(flow, routing) or read_slots(flow, nodes, router, experts)
+    chosen, handing_on = count_chosen(flow, chosen_at), count_handing_on(flow, nodes, experts)
+    places, own = prod(flow.output(router).shape[:-1]), {*nodes}.difference(*shared)
+    is_dropped = capacity is None and any(counts_along(flow, node, experts) for node in routing)
+    is_dropped |= deals_otherwise(flow, own, places, chosen, experts, handing_on)
+    is_unknown = is_dropped or may_choose_none(flow, chosen_at, experts)
     return Experts(
         experts=experts,
-        chosen=None if is_unknown else count_chosen(flow, chosen_at),
+        chosen=None if is_unknown else chosen,
         shared=count_shared(flow, shared) or (None if list_stacks(flow, nodes) - {experts} else 0),
         d_ff=None if found is None else found.d_ff,
         activation=None if found is None else found.activation,
@@ -59,10 +64,10 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         else None,
         neighbours=mixed is not None,
         looks_back=mixes_back(flow, mixed),
-        handing_on=count_handing_on(flow, nodes, experts),
-        capacity=read_capacity(flow, routing) or read_slots(flow, nodes, router, experts),
+        handing_on=handing_on,
+        capacity=capacity,
         shared_d_ff=measure_shared(flow, shared),
-        chosen_or_none=count_chosen(flow, chosen_at) if emptied else None,
+        chosen_or_none=chosen if emptied else None,
         earlier_router=find_handed_on(flow, nodes, router) is not None,
         on_all=works_on_all(flow, nodes, experts, router),
         held_gate=() if found is None else found.held_gate,
@@ -71,19 +76,30 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     )
 
 
-def takes_places_again(flow: Flow, nodes: Collection[int], router: int) -> bool:
-    """Whether one expert takes more rows than there are places: they are not dealt out as they were chosen (NLLB)."""
-    places = prod(flow.output(router).shape[:-1])
-    alone = (node for node in nodes if is_linear(flow, node) and flow.op(node) not in STACKED)
-    taken = (node for node in alone if prod(flow.output(node).shape[:-1]) > places)
-    picks = (flow.carried_from(flow.makers[node][0], CARRYING - PICKS) for node in taken)
-    rows = (flow.steps[pick].inputs[0].shape[:-1] for pick in picks if pick is not None and flow.op(pick) in PICKS)
-    return any(prod(some) == places for some in rows)
+def scores_fewer_rows(flow: Flow, region: Region, router: int) -> bool:
+    """Whether a router gives one score for many places, and none for each of those that a branch gives."""
+    shape, rows = flow.output(region.end).shape, prod(flow.output(router).shape[:-1])
+    return not find_picked(flow, region, router) and rows < prod(shape) // max(shape[1:], default=1)
+
+
+def deals_otherwise(
+    flow: Flow, own: Collection[int], places: int, chosen: int, experts: int, handing_on: int | None
+) -> bool:
+    """Whether layers of single experts take more rows, or fewer, than would be theirs by the choice (NLLB).
+
+    Each place goes through as many as were chosen, or through all; known where no expert only hands rows on.
+    """
+    backs = list_backs(flow, own)
+    rows = sum(prod(flow.output(node).shape[:-1]) for node in backs)
+    return len(backs) > 1 and not handing_on and rows not in (places * chosen, places * experts)
 
 
 def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int) -> bool:
-    """Whether products with the weights of all experts have as many rows for each expert as the router scores."""
+    """Whether products with the weights of each expert have as many rows as the router scores."""
     places = prod(flow.output(router).shape[:-1])
+    layers = [prod(flow.output(node).shape[:-1]) for node in projections_in(flow, nodes)]
+    if len(layers) > 2 * experts and {*layers} == {places}:
+        return True
     products = [flow.steps[node].inputs[:2] for node in nodes if flow.op(node) in STACKED]
     held = [(rows.shape, weights.shape) for rows, weights in products if weights.shape[:1] == (experts,)]
     return bool(held) and all(len(rows) == 3 and rows[:2] == (experts, places) for rows, _ in held)
@@ -176,7 +192,8 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
     for group in group_by_parent(flow, own):
         inner = {node for node in nodes if min(group) <= node <= max(group)}
         found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
-        if found is not None:
+        together = steps_behind(flow, max(group), nodes).intersection(group)
+        if found is not None and len(together) == 2 + bool(found.gated and not found.fused):
             return found
     return None
 
@@ -268,7 +285,14 @@ def list_held_shapes(flow: Flow, node: int, reading: Collection[int]) -> list[tu
 
 def count_shared(flow: Flow, parts: Sequence[Collection[int]]) -> int:
     """How many experts every place goes through; those of one stack of weights stand one behind the other in it."""
-    return sum(max(list_stacks(flow, part), default=1) for part in parts)
+    return sum(max(list_stacks(flow, part), default=0) or max(len(list_backs(flow, part)), 1) for part in parts)
+
+
+def list_backs(flow: Flow, part: Collection[int]) -> list[int]:
+    """The linear layers that bring rows back to the stream's width, behind which no other one stands."""
+    layers, width = projections_in(flow, part), flow.output(max(part)).shape[-1]
+    led = set(flow.behind(*(maker for one in layers for maker in flow.makers[one]), within=part.__contains__))
+    return [one for one in layers if width_out(flow, one) == width and one not in led]
 
 
 def measure_shared(flow: Flow, parts: Sequence[Collection[int]]) -> int | None:

@@ -48,7 +48,7 @@ from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import find_picked, list_sets, name_parting
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, name_shared, shared_node
 from xray.story.recognition.between import adds_learned_row, is_linear
-from xray.story.recognition.norms import Norm, name_norm
+from xray.story.recognition.norms import Norm, spell_norm
 from xray.story.sentences.of_parts import PARTED, describe_load
 from xray.story.wording import plural
 
@@ -244,9 +244,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
 
 def norm_node(flow: Flow, norm: Norm, row: int) -> Node:
     """The norm of what the chosen experts give together."""
-    kind, places = name_norm(flow, norm), (norm.end, *(node for node in norm.nodes if node != norm.end))
-    label, extra = f"{kind.upper()} NORM" if kind else "NORM", describe_params(flow, *places)
-    return Node("normed", label, row, MIDDLE, steps_at(flow, *places), flow.output(norm.end), extra)
+    places = (norm.end, *(node for node in norm.nodes if node != norm.end))
+    extra, steps = describe_params(flow, *places), steps_at(flow, *places)
+    return Node("normed", spell_norm(flow, norm), row, MIDDLE, steps, flow.output(norm.end), extra)
 
 
 def chart_sets(flow: Flow, found: Branching, branch: Experts) -> Chart | None:

@@ -3,12 +3,12 @@
 from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, SCALINGS, SUMS
 from xray.story.body.scale import find_scale
 from xray.story.body.stages import opening_norms
 from xray.story.branches.scored.caps import read_factor
 from xray.story.recognition.between import Region, is_linear, is_scale, strip_plain
-from xray.story.recognition.norms import Norm, name_norm
+from xray.story.recognition.norms import Norm, spell_norm
 from xray.story.streams.shortcuts import find_any_norm
 
 ADDING = frozenset({"sum", "index_add", "index_add_", "scatter_add", "scatter_add_"})
@@ -64,8 +64,7 @@ def find_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> Norm | None:
 def name_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> str:
     """That norm, as it stands in a label; empty where there is none."""
     norm = find_norm_of(flow, node, nodes)
-    kind = None if norm is None else name_norm(flow, norm)
-    return "" if norm is None else f" + {kind.upper()} NORM" if kind else " + NORM"
+    return "" if norm is None else f" + {spell_norm(flow, norm)}"
 
 
 def list_norm_of(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
@@ -114,8 +113,10 @@ def list_entering(flow: Flow, heavy: Sequence[int], nodes: Collection[int], rout
 
 
 def weighs(flow: Flow, node: int, routing: Collection[int]) -> bool:
-    """Whether a step multiplies by what the router says."""
-    return flow.op(node) in SCALINGS and any(flow.carried_from(maker) in routing for maker in flow.makers[node])
+    """Whether a step multiplies by what the router says, and not alone by whether an expert was chosen."""
+    makers = [flow.carried_from(maker, CARRYING | CASTING) for maker in flow.makers[node]]
+    own = [maker for maker in makers if maker in routing and maker is not None]
+    return flow.op(node) in SCALINGS and any(flow.output(maker).is_float for maker in own)
 
 
 def reads_rows(flow: Flow, region: Region, first: Collection[int], nodes: Collection[int], router: int) -> bool:

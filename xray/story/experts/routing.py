@@ -12,6 +12,7 @@ from xray.story.branches.scored.caps import name_bend, read_factor
 from xray.story.experts.choice import STACKED
 from xray.story.experts.in_turn import read_nearness
 from xray.story.recognition.between import is_linear
+from xray.story.recognition.lengths import is_of_rows
 from xray.story.recognition.norms import is_one_learned
 from xray.story.recognition.values.value_shapes import number
 
@@ -66,7 +67,9 @@ def read_way(flow: Flow, way: Sequence[int], router: int) -> Routing | None:
     is_shared = divided and bool(picks) and all(joins_scores(flow, node, router) for node in joined)
     if joined and not (is_shared and max(joined) < min(bends, default=0)):
         return None
-    is_softmax = bool(picks) and set(names) == {"softmax"}
+    if names.count("softmax") > 1:
+        return None
+    is_softmax = bool(picks) and names == ["softmax"]
     return Routing(
         bend=" of ".join(names) or "none",
         over=None if not is_softmax else "chosen" if max(bends) > min(picks) else "all",
@@ -163,6 +166,8 @@ def walk_back(flow: Flow, weights: int, router: int, emptied: Collection[int] = 
 def is_understood(flow: Flow, node: int) -> bool:
     """Whether a step on the way of weights moves, picks, bends or scales them, or adds next to nothing."""
     op = flow.op(node)
+    if op == "softmax" and not is_of_rows(flow, node):
+        return False
     if only_moves(op) or op in CARRYING | DROPOUTS | PICKING | BENDS:
         return True
     alone = len(flow.makers[node]) == 1
@@ -184,9 +189,9 @@ def divides_by_sum(flow: Flow, node: int) -> bool:
 
 
 def adds_all(flow: Flow, node: int) -> bool:
-    """Whether a step adds numbers up, or their sizes: those of weights are not below nothing (DBRX's L1 norm)."""
+    """Whether a step adds rows up, or their sizes: those of weights are not below nothing (DBRX's L1 norm)."""
     step = flow.steps[node]
-    return step.op == "sum" or (step.op == "norm" and step.settings.get("p") == 1)
+    return is_of_rows(flow, node) and (step.op == "sum" or (step.op == "norm" and step.settings.get("p") == 1))
 
 
 def is_next_to_nothing(flow: Flow, node: int) -> bool:

@@ -84,5 +84,13 @@ def is_of_squares(flow: Flow, node: int) -> bool:
 def is_of_rows(flow: Flow, node: int) -> bool:
     """Whether a step works along the last axis alone."""
     step = flow.steps[node]
-    dim = step.settings.get("dim", 1 if step.op == "normalize" else None)
-    return dim in (-1, len(step.inputs[0].shape) - 1)
+    names = ("dim", "axis", "arg2" if step.op == "topk" else "other")
+    unsaid = {"normalize": 1, "topk": -1, "sort": -1}.get(step.op)
+    told = next((step.settings[name] for name in names if name in step.settings), unsaid)
+    return str(told) in ("-1", str(len(step.inputs[0].shape) - 1))
+
+
+def takes_highest(flow: Flow, node: int) -> bool:
+    """Whether a step that takes some numbers of many takes the highest of them, and not the lowest."""
+    settings = flow.steps[node].settings
+    return settings.get("largest", settings.get("arg3", True)) is True

@@ -65,7 +65,10 @@ def find_norm(flow: Flow, place: int | None) -> Norm | None:
 
 
 def name_norm(flow: Flow, norm: Norm) -> NormKind | None:
-    """Which norm it is, by what it computes."""
+    """Which norm it is, by what it computes; None if that is not known, or if it takes its measure of several rows."""
+    over = (str(flow.steps[node].settings.get("normalized_shape", 1)) for node in norm.nodes)
+    if not all(map(str.isdecimal, over)):
+        return None
     ops = [flow.op(node) for node in norm.nodes]
     if any(op in LENGTHS | RUNNING | {"normalize"} for op in ops):
         return None
@@ -75,6 +78,11 @@ def name_norm(flow: Flow, norm: Norm) -> NormKind | None:
     if len(norm.nodes) > 1 and not is_parted(flow, norm):
         return tell_kind(flow, norm.nodes, norm.origin, norm.end)
     return "layer" if norm.centred else "rms"
+
+
+def spell_norm(flow: Flow, norm: Norm) -> str:
+    """What a norm is called in a box."""
+    return f"{name_norm(flow, norm) or ''} norm".strip().upper()
 
 
 @once
@@ -297,25 +305,9 @@ def is_learned_gate(flow: Flow, place: int) -> bool:
 
 
 def is_norm_leaf(flow: Flow, place: int) -> bool:
-    """Whether one step normalises: torch's own, or a module with one or two learned numbers for each place."""
+    """Whether one step normalises: torch's own."""
     step = flow.steps[place]
-    if (
-        not step.inputs
-        or not step.outputs
-        or step.inputs[0].shape != step.outputs[0].shape
-        or not step.outputs[0].shape
-    ):
+    shapes = [one.shape for one in (*step.inputs[:1], *step.outputs[:1])]
+    if len(shapes) != len(("given", "made")) or shapes[0] != shapes[1] or not shapes[0]:
         return False
-    if step.op in NORMS:
-        return True
-    if step.op == "normalize":
-        return step.settings.get("dim", 1) in (-1, len(step.outputs[0].shape) - 1)
-    width = step.outputs[0].shape[-1]
-    return (
-        flow.is_leaf(place)
-        and bool(step.module)
-        and step.outputs[0].source == step.id
-        and len(step.inputs) == 1
-        and step.params in (width, 2 * width)
-        and width > 1
-    )
+    return step.op in NORMS or (step.op == "normalize" and step.settings.get("dim", 1) in (-1, len(shapes[0]) - 1))

@@ -335,7 +335,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_experts(
             "each expert",
             "every expert is a feed-forward of its own",
-            lambda part: part.experts and not part.handing_on,
+            lambda part: part.d_ff and not part.handing_on,
         ),
     ),
     "mixed": (of_experts("mixed experts", "what the chosen experts say, by how much they were wanted", are_weighed),),

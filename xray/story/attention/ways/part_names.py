@@ -203,9 +203,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"{CUT_ANEW} {letters}"
     if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
         return label_step(flow, part.nodes[-1])
+    done = {flow.op(node) for node in part.nodes}
+    told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
-        done = {flow.op(node) for node in part.nodes}
-        told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
         joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
         if joins or told == "SHIFT":
             return ADDED_UP
@@ -233,14 +233,14 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "join": "JOIN",
         "beside": "SIDE BY SIDE",
         "repeat": "REPEAT",
-        "scale": "SCALE",
+        "scale": told or "SCALE",
     }
     changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
     if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
         is_one = all(min(prod(one.shape) for one in flow.steps[node].inputs) == 1 for node in changing)
         held = [one for node in changing for one in list_held(flow, node)]
-        told = name_worked_out(flow, flow.behind(*held), WORKED_OUT) if held else "{}"
-        what = told.format("A LEARNED NUMBER" if is_one else LEARNED)
+        worked = name_worked_out(flow, flow.behind(*held), WORKED_OUT) if held else "{}"
+        what = worked.format("A LEARNED NUMBER" if is_one else LEARNED)
         return f"{letters} × {what}" if narrow else f"× {what}"
     if part.kind == "heads" and letters == "K" and part.record.axes[-2:-1] == ("d_k",):
         return "HEADS K^T"  # laid on their side at once, as before they are scaled (DeBERTa)

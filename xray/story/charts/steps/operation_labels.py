@@ -71,7 +71,7 @@ from xray.story.passages.pools import (
 from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import list_one_of_two
-from xray.story.recognition.lengths import BY_SIZES, ITS_LENGTH, divides_by_length
+from xray.story.recognition.lengths import BY_SIZES, ITS_LENGTH, divides_by_length, takes_highest
 from xray.story.recognition.norms import REGROUPING, Norm, is_weighed_twice, list_factors, name_norm
 from xray.story.recognition.statistics import RUNNING
 from xray.story.recognition.values.value_shapes import number
@@ -134,6 +134,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return label_learned_rows(flow, node) or "END TO END"
     if op in PLACING and writes_across(flow, node):
         return "NUMBERS PUT IN"
+    if op == "topk" and not takes_highest(flow, node):
+        return "CHOOSE THE LOWEST"
     if op in LABELS:
         return f"{LABELS[op]}, ITS REAL PART" if find_real(flow, node) != node else LABELS[op]
     if op in CURVES:
