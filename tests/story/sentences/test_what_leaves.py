@@ -81,6 +81,24 @@ def test_a_temperature_stands_in_one_box_before_a_word_is_chosen():
     assert titles == ["× 2"]
 
 
+class ChoosingPlaces(Reader):
+    """Two numbers for each place, and, beside them, the place of which a third number is the highest."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.scores = nn.Linear(WIDTH, 1)
+
+    def leave(self, x):
+        return self.head(x), self.scores(x).squeeze(-1).argmax(-1)
+
+
+class ChoosingClasses(Reader):
+    """The likeliest of a few classes of what the first row tells."""
+
+    def leave(self, x):
+        return self.head(x[:, 0]).argmax(-1)
+
+
 class Measured(Reader):
     """One number of each sequence, and how far it is from what it should be."""
 
@@ -106,6 +124,7 @@ def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
         (Choosing(last=True, axis=0), "A score for every word."),
         (Choosing(last=False), "Argmax: one for each place."),
         (Choosing(last=False, axis=1), "A score for every word."),
+        (ChoosingClasses(5), "Argmax: one of the numbers."),
         (Measured(1), "1 number, compared with the target."),
         (Reader(1), "1 number comes out for each place."),
         (Reader(3), "3 numbers come out for each place."),
@@ -117,6 +136,12 @@ def test_what_leaves_is_said_whole(model, said):
     told = " ".join(lines_of(compose_poster(xray.trace(model.eval(), torch.arange(14).view(2, 7)), text_width)))
     assert said in told
     assert "come out." not in told.replace(said, "")
+
+
+def test_a_place_that_is_chosen_is_no_word():
+    layout = compose_poster(xray.trace(ChoosingPlaces().eval(), torch.arange(14).view(2, 7)), text_width)
+
+    assert "a word" not in " ".join(lines_of(layout))
 
 
 class Raising(Reader):
