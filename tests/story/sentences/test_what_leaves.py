@@ -220,13 +220,13 @@ class Matching(Reader):
 
     def __init__(self):
         super().__init__(5)
-        self.head = nn.Conv1d(WIDTH, WIDTH, 1)
+        self.convolve = nn.Conv1d(WIDTH, WIDTH, 1)
 
-    def forward(self, ids, others):
+    def forward(self, ids, others=None):
         one, other = self.words(ids), self.words(others)
         for layer in self.layers:
             one, other = layer(one), layer(other)
-        return torch.einsum("bdn,bdm->bnm", self.head(one.mT), self.head(other.mT)) / 4
+        return torch.einsum("bdn,bdm->bnm", self.convolve(one.mT), self.convolve(other.mT)) / 4
 
 
 def test_a_poster_may_end_in_two_towers_held_against_each_other():
