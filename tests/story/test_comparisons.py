@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from story.compared import Compares, ComparesTwice, divided, text_of, times_one_by_root
+from story.compared import SHARED, Compares, ComparesTwice, divided, text_of, times_one_by_root
 from torch import nn
 
 import xray
@@ -215,3 +215,36 @@ def test_rows_of_one_length_that_are_scaled_say_both():
     assert [one for one in told if one.startswith("A MEAN OF ROWS ÷ ITS LENGTH 2")]
     assert [one for one in told if one.startswith("THE FIRST ROW ÷ ITS LENGTH, SCALED ")]
     assert not [one for one in told if one.startswith("COMPARED") and "scaled" in one]  # it is once
+
+
+class Correlates(Compares):
+    """The numbers of both, each against each, added up over the batch: no rows are compared (Barlow Twins)."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        return self.read(read[:, 0]).t() @ self.seen(seen[:, 0])
+
+
+class Matches(Compares):
+    """Each row of one against each of the other by letters, and more worked out of what comes of it (SuperGlue)."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        scores = torch.einsum("bdn,bdm->bnm", self.read(read).mT, self.seen(seen).mT) / SHARED**0.5
+        for axis in (1, 2, 1, 2):
+            scores = scores - scores.logsumexp(axis, keepdim=True)
+        return scores
+
+
+def test_numbers_that_meet_along_the_batch_are_no_comparison():
+    trace = xray.trace(Correlates(None), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    told = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+    assert not [one for one in told if "COMPARED" in one or "compared" in one]
+
+
+def test_rows_that_meet_by_letters_have_the_box_of_the_comparison_alone():
+    trace = xray.trace(Matches(None), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    boxes = [box for box in compose_poster(trace, text_width).boxes if "forward/Matches.einsum#0" in box.steps]
+    assert [text_of(box).partition("  ")[0] for box in boxes] == ["COMPARED WITH THE VISION TOWER"]

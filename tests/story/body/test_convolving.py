@@ -3,11 +3,14 @@
 import pytest
 import torch
 from handwritten import Attention, Layer
+from printed import lines_of
 from story.body.test_mistaken import AttentionPart, FeedForwardPart, read
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy import branches as anatomy
+from xray.story.poster import compose_poster
 
 CHANNELS, WIDE, PLACES = 12, 17, 5
 
@@ -101,3 +104,29 @@ def test_an_attention_whose_keys_let_neighbours_in_is_not_said_to_know_no_places
     (tower,) = xray.anatomy(trace).towers
     looking = [one for one in tower.branches if isinstance(one, anatomy.Attention)]
     assert [one.positions for one in looking] == [told]
+
+
+class Wide(nn.Module):
+    """Words, mixed by a convolution over so many places."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.words, self.kernel = nn.Embedding(31, CHANNELS), kernel
+        self.norms = nn.ModuleList(nn.LayerNorm(CHANNELS) for _ in range(2))
+        self.mix = nn.ModuleList(nn.Conv1d(CHANNELS, CHANNELS, kernel, padding=kernel // 2) for _ in range(2))
+        self.narrow = nn.ModuleList(nn.Linear(CHANNELS, CHANNELS) for _ in range(2))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for norm, mix, out in zip(self.norms, self.mix, self.narrow, strict=True):
+            x = x + out(mix(norm(x).mT).mT)
+            x = x + out(nn.functional.gelu(out(norm(x))))
+        return x
+
+
+@pytest.mark.parametrize(("kernel", "told"), [(3, "places near it"), (15, "others")])
+def test_a_kernel_as_wide_as_all_places_is_not_said_to_mix_those_near_by(kernel, told):
+    said = " ".join(lines_of(compose_poster(xray.trace(Wide(kernel).eval(), torch.arange(14).view(2, 7)), text_width)))
+
+    assert f"Each place is mixed with {told}." in " ".join(said.split())
+    assert ("near each other" in said) == (kernel == 3)

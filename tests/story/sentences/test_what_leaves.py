@@ -81,6 +81,24 @@ def test_a_temperature_stands_in_one_box_before_a_word_is_chosen():
     assert titles == ["× 2"]
 
 
+class ChoosingPlaces(Reader):
+    """Two numbers for each place, and, beside them, the place of which a third number is the highest."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.scores = nn.Linear(WIDTH, 1)
+
+    def leave(self, x):
+        return self.head(x), self.scores(x).squeeze(-1).argmax(-1)
+
+
+class ChoosingClasses(Reader):
+    """The likeliest of a few classes of what the first row tells."""
+
+    def leave(self, x):
+        return self.head(x[:, 0]).argmax(-1)
+
+
 class Measured(Reader):
     """One number of each sequence, and how far it is from what it should be."""
 
@@ -106,6 +124,7 @@ def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
         (Choosing(last=True, axis=0), "A score for every word."),
         (Choosing(last=False), "Argmax: one for each place."),
         (Choosing(last=False, axis=1), "A score for every word."),
+        (ChoosingClasses(5), "Argmax: one of the numbers."),
         (Measured(1), "1 number, compared with the target."),
         (Reader(1), "1 number comes out for each place."),
         (Reader(3), "3 numbers come out for each place."),
@@ -137,6 +156,12 @@ def test_numbers_come_out_for_each_place_where_each_row_is_led_by_itself(way, is
     head = anatomy(xray.trace(ReaderOfRows(way).eval(), torch.rand(2, 7, 4))).head
 
     assert (head is not None and head.kind == "numbers") is is_of_each
+
+
+def test_a_place_that_is_chosen_is_no_word():
+    layout = compose_poster(xray.trace(ChoosingPlaces().eval(), torch.arange(14).view(2, 7)), text_width)
+
+    assert "a word" not in " ".join(lines_of(layout))
 
 
 class Raising(Reader):
@@ -215,13 +240,13 @@ class Matching(Reader):
 
     def __init__(self):
         super().__init__(5)
-        self.head = nn.Conv1d(WIDTH, WIDTH, 1)
+        self.convolve = nn.Conv1d(WIDTH, WIDTH, 1)
 
-    def forward(self, ids, others):
+    def forward(self, ids, others=None):
         one, other = self.words(ids), self.words(others)
         for layer in self.layers:
             one, other = layer(one), layer(other)
-        return torch.einsum("bdn,bdm->bnm", self.head(one.mT), self.head(other.mT)) / 4
+        return torch.einsum("bdn,bdm->bnm", self.convolve(one.mT), self.convolve(other.mT)) / 4
 
 
 def test_a_poster_may_end_in_two_towers_held_against_each_other():

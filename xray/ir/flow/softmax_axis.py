@@ -37,6 +37,17 @@ def read_pair(product: Step, softmax: Step) -> tuple[int, int]:
     return (queries[0], keys) if len(queries) == 1 and made[keys] not in set(left) & set(right) else (-2, -1)
 
 
+def list_added_along(product: Step) -> list[str | None]:
+    """The names of the axes along which a product adds up, as far as its first operand names them."""
+    left = product.inputs[-2]
+    letters = read_equation(product)
+    if letters is None:
+        return [*left.axes[-1:]]
+    ours, theirs, made = letters
+    both = zip(ours[::-1], left.axes[::-1], strict=False)
+    return [axis for letter, axis in both if letter in theirs and letter not in made]
+
+
 def read_axis(softmax: Step) -> int:
     """The axis along which a softmax makes weights, counted from the last one, -1."""
     rank = len(softmax.outputs[0].shape)

@@ -166,7 +166,8 @@ class Recurrence:
 class Convolution:
     """Neighbouring places mixed by learned weights; `causal` where each with itself and those before it alone.
 
-    `adds_mean` where the mean of all places is added to each as well, as much of it as the place wants (FocalNet).
+    `adds_mean` where the mean of all places is added to each as well, as much of it as the place wants (FocalNet), and
+    `is_wide` where it reaches over as many places as there are.
     """
 
     kernel: tuple[int, ...] | None
@@ -174,6 +175,7 @@ class Convolution:
     part: str = "convolution"
     causal: bool | None = None
     adds_mean: bool | None = None
+    is_wide: bool | None = None
 
 
 @dataclass(frozen=True)

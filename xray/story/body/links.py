@@ -11,6 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
+from xray.ir.flow.softmax_axis import list_added_along
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.tree import Link
 from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
@@ -262,12 +263,13 @@ def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collecti
     """The product in which steps that two towers reach meet; None if there is none.
 
     `inside` are the steps of all towers: what meets there meets in an attention. So does what meets in one that stands
-    behind all layers (SAM 3: the words that the masks are of).
+    behind all layers (SAM 3: the words that the masks are of). Products added up along the batch meet no rows: each
+    number meets each (Barlow Twins).
     """
     inside = {*inside, *(site.scores for site in list_sites(flow))}
     for place in sorted((first & second).difference(inside)):
         makers = flow.makers[place]
-        if is_product(flow, place) and len(makers) >= 2:
+        if is_product(flow, place) and len(makers) >= 2 and "batch" not in list_added_along(flow.steps[place]):
             left, right = makers[-2:]
             if (left in first - second and right in second - first) or (
                 left in second - first and right in first - second

@@ -93,7 +93,8 @@ def list_pairs(flow: Flow, towers: Sequence[Towering]) -> dict[int, int]:
 
 def list_sources(tower: Tower) -> set[str]:
     """What the attentions of a tower look at."""
-    return {branch.source for branch in tower.branches if isinstance(branch, Looking) and branch.source is not None}
+    looking = [branch for branch in tower.branches if isinstance(branch, Looking) and branch.source is not None]
+    return {source for one in looking for source in (one.source, *getattr(one, "with_others", ())) if source}
 
 
 def list_asked(tower: Tower) -> list[int]:

@@ -131,7 +131,7 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
         kernel = read_sizes(flow, node, "kernel_size")
         groups = count_groups(flow, node)
         if kernel and max(kernel) > 1 and (found is None or max(kernel) > max(found.kernel or (0,))):
-            found = Convolution(kernel, groups, causal=looks_back(flow, node) or None)
+            found = Convolution(kernel, groups, causal=looks_back(flow, node) or None, is_wide=is_wide(flow, node))
     if found is not None and any(flow.op(node) in SWAPS for node in nodes):
         found = replace(found, causal=None)  # what stands before a place there came after it
     return found if found is None else replace(found, adds_mean=adds_mean(flow, nodes) or None)
@@ -154,6 +154,18 @@ def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:
 def goes_on(flow: Flow, node: int) -> bool:
     """Whether a step only takes a mean of places, bends it, moves it, or multiplies it by a number of each place."""
     return flow.op(node) in CARRYING | CURVES | {"mean"} or spreads_both(flow, node)
+
+
+def is_wide(flow: Flow, node: int) -> bool | None:
+    """Whether a convolution reaches over as many places as what it makes has, along some axis; None where it does not.
+
+    A map of few places in a small picture may be so narrow.
+    """
+    sizes = [read_sizes(flow, node, name) for name in ("kernel_size", "dilation")]
+    made = flow.output(node).shape[2:]
+    kernel, apart = (own if len(own) == len(made) else own[:1] * len(made) for own in sizes)
+    reach = [(size - 1) * step + 1 for size, step in zip(kernel, apart or (1,) * len(made), strict=False)]
+    return any(one >= many for one, many in zip(reach, made, strict=False)) or None
 
 
 def looks_back(flow: Flow, node: int) -> bool:

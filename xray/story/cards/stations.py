@@ -60,10 +60,11 @@ def told_of(panel: Panel) -> Stage:
 def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     """What comes out of a tower: that of its phase that chooses a word, where one does."""
     charts = [phase.exit for phase in column.phases if phase.exit is not None]
-    picking = next((chart for chart in charts if (last := last_step(chart)) is not None and last.op in PICKS), None)
+    is_told = len(anatomy.towers) == 1 or holds_head(column.reading.flow, column.reading.towers, column.towering)
+    lasts = [(chart, step) for chart in charts if (step := last_step(chart)) is not None and step.op in PICKS]
+    picking = next((chart for chart, step in lasts if not is_of_places(step)), None)
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     picked = None if picking is None else picking.node(picking.head).record
-    is_told = len(anatomy.towers) == 1 or holds_head(column.reading.flow, column.reading.towers, column.towering)
     return Leaving(
         tuple(node.steps[0].op for node in nodes),
         anatomy.head if is_told else None,
@@ -80,6 +81,11 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         any(draws_by_chance(column, chart) for chart in charts),
         any(node.label == ONE_NUMBER for chart in charts for node in chart.nodes),
     )
+
+
+def is_of_places(step: Step) -> bool:
+    """Whether what a step chooses is a place of a row, and no word."""
+    return any((axis or "").endswith("_len") for axis in step.inputs[0].axes[-1:])
 
 
 def last_step(chart: Chart) -> Step | None:

@@ -218,7 +218,9 @@ def describe_choice(leaving: Leaving) -> str:
         return ""
     if leaving.has_loss:
         return f"Training: loss. Inference: {', '.join(word for word in chosen if word != 'last row')}, a word."
-    what = "one for each place" if leaving.at_each else "the next word" if "last_row" in leaving.ops else "a word"
+    word = "the next word" if "last_row" in leaving.ops else "a word"
+    is_number = leaving.head is not None and leaving.head.kind in ("numbers", "classes")
+    what = "one for each place" if leaving.at_each else "one of the numbers" if is_number else word
     return f"{', '.join(chosen).capitalize()}: {what}."
 
 

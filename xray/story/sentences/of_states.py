@@ -141,9 +141,11 @@ def describe_order(anatomy: Anatomy) -> str:
 def describe_convolutions(anatomy: Anatomy) -> str:
     found = [one for one in branches(anatomy) if isinstance(one, Convolution)]
     if found and all(one.causal for one in found):
-        return "Convolutions of layers mix each place with those just before it."
+        just = "just " * (not all(one.is_wide for one in found))
+        return f"Convolutions of layers mix each place with those {just}before it."
     mean = f"; the mean of all places is added{'' if all(one.adds_mean for one in found) else ' in some layers'}"
-    return f"Convolutions mix places near each other{mean * any(one.adds_mean for one in found)}." if found else ""
+    near = " near each other" * (not all(one.is_wide for one in found))
+    return f"Convolutions mix places{near}{mean * any(one.adds_mean for one in found)}." if found else ""
 
 
 def describe_fourier(anatomy: Anatomy) -> str:

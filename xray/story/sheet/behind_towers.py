@@ -4,6 +4,7 @@ from xray.ir.flow.remembering import once, once_for
 from xray.story.body.links import list_meetings
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
+from xray.story.charts.chart import Chart
 from xray.story.exits.behind.last_steps import find_last
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.handed_rows import list_normed_before
@@ -27,6 +28,20 @@ def list_last_meetings(reading: Reading) -> dict[tuple[str, str], int]:
     """Where rows of two towers meet behind both, but what chooses the rows of another tower: that draws it (OmDet)."""
     begins = frozenset[int]().union(*(one.entrance for one in reading.towers))
     return {pair: place for pair, place in list_meetings(reading).items() if place not in begins}
+
+
+def chart_leaving(reading: Reading, towering: Towering) -> Chart | None:
+    """What stands behind a tower; None where a later one draws that.
+
+    Where its rows meet those of another tower no box tells of but that of the meeting (SuperGlue, by an einsum).
+    """
+    if ends_with_later(reading, towering):
+        return None
+    others = list_others(reading, towering)
+    leaving = chart_exit(reading.flow, towering, others)
+    met = {place for pair, place in list_last_meetings(reading).items() if towering.tower.name in pair}
+    boxed = () if leaving is None else (reading.flow.places.get(one.id) for node in leaving.nodes for one in node.steps)
+    return leaving if met.isdisjoint(boxed) else chart_exit(reading.flow, towering, others | met)
 
 
 @once_for

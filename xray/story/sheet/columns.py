@@ -22,12 +22,11 @@ from xray.story.entrance.entrance_chart import chart_entrance, without_places
 from xray.story.entrance.given import find_input
 from xray.story.entrance.led_in import paint_led
 from xray.story.entrance.own_widths import tell_own_width
-from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.handed_out import add_given, add_tapped, show_handed
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import chart_met_maps
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
-from xray.story.sheet.behind_towers import ends_with_later, list_last_meetings, list_others, read_met_maps
+from xray.story.sheet.behind_towers import chart_leaving, list_last_meetings, read_met_maps
 from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.counting import count_in
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
@@ -344,7 +343,7 @@ def make_column(
         flow, towering, station + 1, count_in(flow), reading.towers, all_layers=all_layers, in_rows=in_rows
     )
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
-    leaving = None if ends_with_later(reading, towering) else chart_exit(flow, towering, list_others(reading, towering))
+    leaving = chart_leaving(reading, towering)
     if towering.end in met and leaving is None:
         leaving = chart_met_maps(flow, towering, met[towering.end])
     elif leaving is not None:

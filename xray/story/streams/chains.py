@@ -1,6 +1,6 @@
 """The residual stream: sums that add a branch to the tensor that the branch began at, chained from end to start."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -51,7 +51,10 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         for add, joint in joints.items()
         if not leads_along(flow, joint, joints) and not holds_most(joint, joints)
     }
-    before: dict[int, int | None] = {add: find_before(flow, joint, joints, sites) for add, joint in joints.items()}
+    before: dict[int, int | None] = {}
+    for add, joint in joints.items():
+        is_new = meets_another(flow, joint.stream, joints, before)
+        before[add] = None if is_new else find_before(flow, joint, joints, sites)
     for add in find_side_ways(flow, joints, before, sites):
         del joints[add], before[add]
     roots = {add: begin_of(flow, joint.stream) for add, joint in joints.items()}
@@ -222,7 +225,7 @@ def follow(first: int, inside: set[int], before: dict[int, int | None]) -> int:
         last = onward[-1]
 
 
-def chain_behind(last: int, before: dict[int, int | None]) -> set[int]:
+def chain_behind(last: int, before: Mapping[int, int | None]) -> set[int]:
     """A sum and all before it on its stream."""
     found: set[int] = set()
     here: int | None = last
@@ -243,13 +246,32 @@ def find_before(flow: Flow, joint: Joint, joints: dict[int, Joint], sites: Seque
 
 def go_back(flow: Flow, here: int | None, joints: Collection[int]) -> tuple[int | None, bool]:
     """The sum before a step, through norms, moves, bends and pools, and whether norms are among these."""
-    is_normed = False
+    *way, last = (None, *walk_back(flow, here, joints))
+    is_normed = any(find_norm(flow, node) is not None for node in (*way, last) if node is not None)
+    return last if last in joints else None, is_normed
+
+
+def walk_back(flow: Flow, here: int | None, joints: Collection[int]) -> Iterator[int]:
+    """A step and those before it that a stream goes through, as far as a sum."""
     for _ in range(FARTHEST):
-        if here is None or here in joints:
-            return here, is_normed
-        is_normed = is_normed or find_norm(flow, here) is not None
-        here = step_back(flow, here)
-    return None, is_normed
+        if here is None:
+            return
+        yield here
+        here = None if here in joints else step_back(flow, here)
+
+
+def meets_another(flow: Flow, here: int | None, joints: Collection[int], before: Mapping[int, int | None]) -> bool:
+    """Whether rows that a stream goes on with are put end to end with those of a stream that began elsewhere (Flux).
+
+    A sum alone is none: what comes in may go through one (Chronos-2).
+    """
+    for node in walk_back(flow, here, joints):
+        rows = [record.shape[:1] + record.shape[2:] for record, _ in flow.given(node)]
+        if flow.op(node) in SIDE_BY_SIDE and len(rows[0]) == len(("batch", "width")) and len({*rows}) == 1:
+            ends = {end for maker in flow.makers[node] if (end := go_back(flow, maker, joints)[0]) is not None}
+            streams = [chain_behind(end, before) for end in ends]
+            return len({min(sums) for sums in streams if len(sums) > 1}) > 1
+    return False
 
 
 def attends(joint: Joint, sites: Sequence[Site]) -> bool:

@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, LOOKUPS, SUMS
 from xray.story.entrance.tables import list_biases
 from xray.story.passages.channels import find_channels
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 from xray.story.streams.beginnings import begin_behind_moves, begin_with_moved
@@ -218,10 +218,12 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     """The end of a chain that the beginning of another is made of, if no table is looked into on the way.
 
     Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
-    do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n).
+    do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n). Nor where one
+    row alone is taken, by no data: that of a layer's turn, which is added (Universal Transformers).
     """
 
-    tables = {node for node, step in enumerate(flow.steps) if step.op in LOOKUPS} - list_biases(flow)
+    looked_up = {node for node, step in enumerate(flow.steps) if step.op in LOOKUPS} - list_biases(flow)
+    tables = {node for node in looked_up if prod(flow.output(node).shape[:-1]) > 1 or node in list_reading_data(flow)}
 
     def is_end(here: int) -> bool:
         return here in ends or here in tables or picks_best(flow, here)

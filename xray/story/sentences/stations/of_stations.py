@@ -122,6 +122,14 @@ def describe_channels(branch: Branch) -> str:
     return f"Channels look at each other, by what they are at all places{groups}."
 
 
+def describe_convolution(one: Branch) -> str:
+    if not isinstance(one, Convolution):
+        return ""
+    near = "others" if one.is_wide else "places near it"
+    mixed = f"those {'just ' * (not one.is_wide)}before it" if one.causal else near
+    return f"Each place is mixed with {mixed}{', and the mean of all places is added' * bool(one.adds_mean)}."
+
+
 def describe_projection(branch: Branch) -> str:
     if not isinstance(branch, Projection):
         return ""
@@ -316,21 +324,7 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Each place has a state of its own; they are worked out together, of each other.",
         lambda one: isinstance(one, Recurrence) and one.at_once,
     ),
-    fixed(
-        "station of a convolution that looks back",
-        "Each place is mixed with those just before it.",
-        lambda one: isinstance(one, Convolution) and one.causal is True,
-    ),
-    fixed(
-        "station of a convolution and a mean",
-        "Each place is mixed with places near it, and the mean of all places is added.",
-        lambda one: isinstance(one, Convolution) and bool(one.adds_mean),
-    ),
-    fixed(
-        "station of a convolution",
-        "Each place is mixed with places near it.",
-        lambda one: isinstance(one, Convolution) and not one.causal and not one.adds_mean,
-    ),
+    Sentence("station of a convolution", describe_convolution),
     Sentence("station of a projection", describe_projection),
     Sentence("station of mixed streams", describe_mixing),
     fixed(
