@@ -22,6 +22,7 @@ from xray.story.recognition.between import Region, is_linear, is_scale, projecti
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm, name_norm
 from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.turning import is_by_place
 
 MOST_BEHIND = 60
 TURNED = (
@@ -290,6 +291,8 @@ def is_plain(flow: Flow, side: Side, region: Region) -> bool:
         if flow.op(node) in FINDINGS and overlaps(flow, node):
             return False
         if node in side.projections or node in normed or (side.last is not None and node < side.projections[0]):
+            continue
+        if is_by_place(flow, node):
             continue
         given = list(flow.given(node))[flow.op(node) == "copy_" :]  # the first of its is written over
         if flow.op(node) in SUMS and not any(one.role == "parameter" or len(one.shape) < 2 for one, _ in given):
