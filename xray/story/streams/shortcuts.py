@@ -169,6 +169,12 @@ def before_places(flow: Flow, here: int | None) -> int | None:
     return data[0] if [shape[-2:] for shape in learned] == [rows] and len(rows) > 1 else None
 
 
+def before_added(flow: Flow, here: int, added: int) -> int | None:
+    """The step to whose rows a sum adds what another step made, be it moved; None if a step is no such sum."""
+    makers = [strip_plain(flow, maker) for maker in flow.makers[here]] if flow.op(here) in SUMS else []
+    return makers[1 - makers.index(added)] if len(makers) == 2 and makers.count(added) == 1 else None
+
+
 def is_batch_norm(flow: Flow, here: int) -> int | None:
     """The step before a norm over the batch or over groups; None if the step is none."""
     if flow.op(here).startswith(("batch_norm", "group_norm", "instance_norm")):
