@@ -53,6 +53,28 @@ def test_what_sets_rows_to_0_is_drawn_in_the_box_of_the_sum():
     assert labels.count("ADD") == 3
 
 
+class Lengths(Clearing):
+    """The same with a mask of ones, 0 written to where it hides, that multiplies rows in place (Speech-Transformer)."""
+
+    def forward(self, x, kind=None):
+        held = x.new_ones(x.shape[:2])
+        held[1, PLACES - 2 :] = 0 if self.hides else 0.5
+        x = self.project(x)
+        for layer in self.layers:
+            x = layer(x)
+            x *= held.unsqueeze(-1)
+        return x
+
+
+@pytest.mark.parametrize("hides", [True, False])
+def test_ones_with_0_written_to_some_are_a_mask(hides):
+    towers = read(Lengths(hides=hides), rows()).towers
+
+    cleared = [[stage.cleared for stage in group.stages] for tower in towers for group in tower.groups]
+    assert (cleared == [[True, True]]) is hides
+    assert any(any(stages) for stages in cleared) is hides
+
+
 class Filling(nn.Module):
     """Post-norm layers behind each of whose norms rows of padding are filled with a number (FastSpeech 2)."""
 

@@ -133,3 +133,28 @@ def test_what_a_norm_reads_and_what_it_gives_both_lead_to_where_they_stand_besid
     ways = {(labels[edge.source], labels[edge.target]) for edge in chart.edges}
 
     assert {("DOWN Q", "NORM Q"), ("DOWN Q", "Q BESIDE ITS NORM"), ("NORM Q", "Q BESIDE ITS NORM")} <= ways
+
+
+class Places(nn.Module):
+    """One layer whose queries and keys have numbers that no one learned added, of rows laid as they come of a map."""
+
+    def __init__(self):
+        super().__init__()
+        self.convolve, self.attend = nn.Conv1d(WIDTH, WIDTH, 1), nn.MultiheadAttention(WIDTH, 3, batch_first=True)
+        self.norm, self.last = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.layer = nn.Sequential(nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH))
+        self.register_buffer("places", torch.arange(7 * WIDTH).view(1, 7, WIDTH).sin())
+
+    def forward(self, x):
+        x = self.convolve(x).transpose(1, 2)
+        asked = x + self.places
+        x = self.norm(x + self.attend(asked, asked, x, need_weights=False)[0])
+        return self.last(x + self.layer(x))
+
+
+def test_a_first_layer_is_not_said_to_add_what_it_reads_to_itself():
+    torch.manual_seed(0)
+    (column,) = read_columns(xray.trace(Places(), torch.randn(1, WIDTH, 7)))
+    told = [text for frame in column.frames for panel in frame.panels for one in panel.chart.nodes for text in one.told]
+
+    assert not [text for text in told if "first layer" in text]

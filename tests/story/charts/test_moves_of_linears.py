@@ -145,3 +145,47 @@ def test_rows_that_were_put_behind_the_others_are_left_off_where_heads_are_joine
     parts = [part for _ in range(2) for part in (Attention(nn.Linear, window=11), FeedForwardPart())]
 
     assert "the first 7 of 11 rows" in [node.extra for node in read_nodes(*parts) if node.label == "CONCAT HEADS"]
+
+
+class PlacesFirst(nn.Module):
+    """Post-norm layers of normed rows that are laid with their places first, once before all of them (BEATs)."""
+
+    def __init__(self):
+        super().__init__()
+        self.begin, self.convolve = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1)
+        self.attentions = nn.ModuleList(SlicedAttention() for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(6))
+        self.wide = nn.ModuleList(nn.Linear(WIDTH, 17) for _ in range(3))
+        self.back = nn.ModuleList(nn.Linear(17, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        x = self.begin(x + self.convolve(x.transpose(1, 2)).transpose(1, 2)).transpose(0, 1)
+        for number, attend in enumerate(self.attentions):
+            x = self.norms[2 * number](x * 1.5 + attend(x))
+            x = self.norms[2 * number + 1](x * 1.5 + self.back[number](self.wide[number](x).relu()))
+        return x
+
+
+class SlicedAttention(nn.Module):
+    """Attention of rows with places first, whose heads are laid beside the batch."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        cut = (len(x), -1, WIDTH // HEADS)
+        query, key, value = (
+            one(x).contiguous().view(*cut).transpose(0, 1) for one in (self.query, self.key, self.value)
+        )
+        shares = torch.bmm(query, key.transpose(1, 2)).mul((WIDTH // HEADS) ** -0.5).softmax(-1)
+        return self.out(torch.bmm(shares, value).transpose(0, 1).contiguous().view(*x.shape))
+
+
+def test_rows_laid_once_before_all_layers_are_not_laid_in_each():
+    with torch.no_grad():
+        (column,) = read_columns(xray.trace(PlacesFirst(), torch.randn(BATCH, PLACES, WIDTH)))
+    (frame,) = column.frames
+
+    assert len(frame.group.layers) == 3
+    assert "AXES SWAPPED" not in [node.label for panel in frame.panels for node in panel.chart.nodes]

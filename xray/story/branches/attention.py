@@ -337,6 +337,8 @@ def name_source(
     query, key, value = sides
     if key.is_own and value.is_own:
         return ANOTHER_ROW if looks_at_another_row(flow, query, key, value, region) else "self"
+    if key.is_own and is_made_in_layer(flow, site.value.origin, region.start, towers):
+        return "self"
     other = value if key.is_own else key
     starts = (*(() if key.is_own else (site.key.origin,)), *other.nodes)
     for place in flow.behind(*starts, most=FAR):
@@ -350,6 +352,19 @@ def name_source(
     )
     is_pooled = not {*stream}.isdisjoint(rows)
     return "self" if site.kind == "self" or is_pooled else None
+
+
+def is_made_in_layer(flow: Flow, origin: int | None, start: int | None, towers: Mapping[int, str]) -> bool:
+    """Whether rows that no other tower gives are made into what a branch begins at, with no product of two (Mega)."""
+
+    def is_end(here: int) -> bool:
+        return towers.get(here, "self") != "self" or (is_product(flow, here) and not is_linear(flow, here))
+
+    return (
+        origin is not None
+        and towers.get(origin, "self") == "self"
+        and origin in flow.behind(start, most=FAR, ends=is_end)
+    )
 
 
 def list_with_others(flow: Flow, site: Site, source: str | None, towers: Mapping[int, str]) -> tuple[str, ...]:

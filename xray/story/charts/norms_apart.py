@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import COPIES, JOINS, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, COPIES, JOINS, TURNS
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
@@ -17,8 +17,9 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.steps.operations_chart import spread
 from xray.story.passages.learned_steps import list_bias
 from xray.story.passages.ordered_rows import RESHAPES
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import find_region, is_linear, strip_plain
 from xray.story.recognition.norms import Norm
+from xray.story.streams.joints import Joint
 
 CUT_ANEW, AXES_SWAPPED = "CUT ANEW", "AXES SWAPPED"
 
@@ -116,6 +117,32 @@ def before_move(flow: Flow, node: Node, move: int, taken: Collection[str]) -> No
     only_swaps = node.label == CUT_ANEW and all(flow.op(flow.places[step.id]) in TURNS | COPIES for step in steps)
     record, label = flow.steps[move].inputs[0] if ends else node.record, AXES_SWAPPED if only_swaps else node.label
     return replace(node, label=label, steps=steps, record=record)
+
+
+def leave_first_moves(flow: Flow, chart: Chart, every: Sequence[Staging]) -> Chart:
+    """The chart without boxes of moves that the stream goes through too, where not all layers have them (BEATs).
+
+    They lay the rows as every layer reads them, once, before the first one.
+    """
+    moves = [list_moves_past(flow, staging.joints[0]) for staging in every]
+    if not any(moves) or all(moves):
+        return chart
+    taken = {flow.steps[move].id for move in moves[0]}
+    return without_boxes(
+        chart, [one.key for one in chart.nodes if one.steps and {step.id for step in one.steps} <= taken]
+    )
+
+
+def list_moves_past(flow: Flow, joint: Joint) -> list[int]:
+    """The steps that only move a stream, for a branch and for the sum behind it."""
+    start = joint.region.start
+    ways = (
+        find_region(flow, start, maker)
+        for maker in flow.makers[joint.add]
+        if maker is not None and strip_plain(flow, maker) == start
+    )
+    past = frozenset[int]().union(*(way.inner for way in ways if way is not None))
+    return [node for node in past & joint.region.inner if flow.op(node) in CARRYING]
 
 
 def without_boxes(chart: Chart, gone: Collection[str]) -> Chart:

@@ -317,7 +317,7 @@ def tell_node(
         return node
     places = dict.fromkeys(flow.places[step.id] for step in node.steps)
     own = [text for text in list_told(flow, places, begun) if text in told]
-    is_later = any(one.joints[0].region.start != begun for one in every)
+    is_later = any(flow.carried_from(one.joints[0].region.start) != begun for one in every)
     own = [text for text in own if is_later or text not in (FIRST_READ, FIRST_READ_TIMES)]
     if not own:
         return node

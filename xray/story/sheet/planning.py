@@ -21,6 +21,7 @@ from xray.story.charts.between_chart import add_parted, chart_left_out
 from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.dropouts import tell_dropped
+from xray.story.charts.norms_apart import leave_first_moves
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
@@ -276,7 +277,7 @@ def chart_panel(flow: Flow, towering: Towering, group: Group, place: int, towers
     """The chart of a stage of a group's first layer: its numbers are those of all its layers, its width the group's."""
     every = [towering.layers[layer][place] for layer in group.layers]
     chart = blur_numbers(flow, chart_stage(flow, every[0]), every[0], every)
-    chart = tell_dropped(flow, chart, apart=chart.heads)
+    chart = tell_dropped(flow, leave_first_moves(flow, chart, every), apart=chart.heads)
     chart = tell_recalled(flow, chart, towering.start, every)
     return tell_own_width(name_kept(flow, towering, towers, chart), group.d_model)
 

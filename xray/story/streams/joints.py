@@ -15,6 +15,7 @@ from xray.story.recognition.norms import find_norm
 from xray.story.streams.asides import find_branch, is_aside
 from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
+    before_added,
     before_mixed_in,
     before_places,
     before_split,
@@ -227,8 +228,13 @@ def leave_norm(flow: Flow, region: Region, known: Mapping[int, Joint]) -> Region
     """A region from behind the norm in which another branch begins too; None if not all of it is worked out of one."""
     norms = (find_norm(flow, node) for joint in known.values() for node in joint.region.inner & region.inner)
     ends = {norm.end for norm in norms if norm is not None and strip_plain(flow, norm.origin) == region.start}
-    later = find_region(flow, max(ends), region.end) if ends else None
-    before = set() if later is None else set(flow.behind(later.start, within=region.inner.__contains__))
+    return leave_before(flow, region, max(ends)) if ends else None
+
+
+def leave_before(flow: Flow, region: Region, node: int) -> Region | None:
+    """A region from behind one of its steps; None if not all of it is worked out of what that step makes."""
+    later = find_region(flow, node, region.end)
+    before = set(flow.behind(node, within=region.inner.__contains__))
     return later if later is not None and region.inner <= before | later.inner else None
 
 
@@ -315,7 +321,8 @@ def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int,
     """Whether what is added is itself a stream that began elsewhere: places added anew (DETR).
 
     One that began at the stream, or that was first worked out of it, is none: a convolution with a sum of its own
-    behind an attention (Inkling). With more sums than a branch has it is a stack of layers (HRM).
+    behind an attention (Inkling). With more sums than a branch has it is a stack of layers (HRM). What is added before
+    each layer anew was added to other rows first (Point-MAE).
     """
     stream = region.start
     norm = find_norm(flow, strip_plain(flow, branch))
@@ -325,7 +332,11 @@ def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int,
     root, sums = here, 0
     while here is not None and here > stream:
         sums += here in known
-        root, here = here, known[here].stream if here in known else step_back(flow, here) or before_places(flow, here)
+        other = None if here in known else before_added(flow, here, stream)
+        if other is not None and other not in region.inner:
+            return True
+        onward = known[here].stream if here in known else step_back(flow, here) or before_places(flow, here) or other
+        root, here = here, onward
     is_own = (
         not (here is not None and here < stream and begins_learned(flow, here, known))
         and root in region.inner
@@ -364,6 +375,7 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
         here, branch = flow.makers[place][stream_number], flow.makers[place][1 - stream_number]
         if here is None or branch is None or not is_shortcut(flow, here):
             continue
+        way = here
         for _ in range(LONGEST_SHORTCUT):
             norm = find_norm(flow, here)
             onward = (
@@ -373,13 +385,12 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
                 break
             here = onward
             region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
-            if region is not None and is_other_stream(flow, branch, region, known):
+            if region is not None and (leave_before(flow, region, way) or is_other_stream(flow, branch, region, known)):
                 break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
                 start = start_before_norm(flow, here, place)
                 region = region if start == here else find_region(flow, start, branch) or region
-                past = find_region(flow, region.start, flow.makers[place][stream_number] or 0)
-                way = past.inner if past is not None else frozenset[int]()
-                weights = past.beside if past is not None else way
-                return Joint(place, region.start, replace(region, beside=region.beside | way | weights), past=way)
+                past = find_region(flow, region.start, way) or replace(region, inner=frozenset(), beside=frozenset())
+                beside = region.beside | past.inner | past.beside
+                return Joint(place, region.start, replace(region, beside=beside), past=past.inner)
     return None

@@ -21,7 +21,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
 from xray.story.recognition.addends import FILLS
-from xray.story.recognition.between import is_linear, is_scale, strip_plain, works_on_weights
+from xray.story.recognition.between import ONES, is_linear, is_scale, strip_plain, works_on_weights
 from xray.story.recognition.norms import INVERTING, Norm, find_norm
 from xray.story.recognition.statistics import is_of_weights
 
@@ -151,12 +151,19 @@ def before_mask(flow: Flow, here: int) -> int | None:
 
 
 def is_mask(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
-    """Whether numbers are a mask's, moved, inverted and brought to another type at most."""
+    """Whether numbers are a mask's, moved, inverted and brought to another type at most, or 1 with 0 put into some."""
     for _ in range(LONGEST_SHORTCUT):
         if record.dtype == "bool" or maker is None or flow.op(maker) not in CARRYING | INVERTING:
             break
         record, maker = next(iter(flow.given(maker)), (record, None))
-    return record.dtype == "bool" or record.role == "mask"
+    return record.dtype == "bool" or record.role == "mask" or is_ones_and_zeros(flow, maker)
+
+
+def is_ones_and_zeros(flow: Flow, maker: int | None) -> bool:
+    """Whether a step makes numbers that are all 1, or puts 0 into such as are."""
+    while maker is not None and flow.op(maker) in PLACING and flow.steps[maker].settings.get("values") in (0, "0"):
+        maker = flow.makers[maker][0]
+    return maker is not None and flow.op(maker) in ONES and len(flow.makers[maker]) <= 1
 
 
 def before_places(flow: Flow, here: int | None) -> int | None:
@@ -167,6 +174,12 @@ def before_places(flow: Flow, here: int | None) -> int | None:
     learned = [record.shape for record, _ in flow.given(here) if record.role == "parameter"]
     rows = flow.output(here).shape[-2:]
     return data[0] if [shape[-2:] for shape in learned] == [rows] and len(rows) > 1 else None
+
+
+def before_added(flow: Flow, here: int, added: int) -> int | None:
+    """The step to whose rows a sum adds what another step made, be it moved; None if a step is no such sum."""
+    makers = [strip_plain(flow, maker) for maker in flow.makers[here]] if flow.op(here) in SUMS else []
+    return makers[1 - makers.index(added)] if len(makers) == 2 and makers.count(added) == 1 else None
 
 
 def is_batch_norm(flow: Flow, here: int) -> int | None:
