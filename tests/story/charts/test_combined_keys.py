@@ -48,8 +48,8 @@ class Detects(nn.Module):
         self.attend, self.wide = (nn.ModuleList(part() for _ in range(2)) for part in (AttentionPart, FeedForwardPart))
         self.look = nn.ModuleList(LooksByPlace(is_laid=is_laid, is_normed=is_normed) for _ in range(2))
 
-    def forward(self, rows, ids):
-        memory, asked = self.encoder(self.lead(rows)), self.ask(ids)
+    def forward(self, rows):
+        memory, asked = self.encoder(self.lead(rows)), self.ask.weight.expand(len(rows), -1, -1)
         places = torch.linspace(0, 1, LENGTH)[:, None].expand_as(memory) if self.places is None else self.places
         for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
             asked = wide(look(attend(asked), memory, places))
@@ -59,7 +59,7 @@ class Detects(nn.Module):
 def look_up(**how):
     """The chart of the cross-attention, and the label of each box by its key."""
     torch.manual_seed(0)
-    trace = xray.trace(Detects(**how).eval(), torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    trace = xray.trace(Detects(**how).eval(), torch.rand(2, LENGTH, WIDTH))
     reading = read_pass(trace.passes[0])
     found = next(
         one
@@ -207,7 +207,7 @@ def test_a_ribbon_that_leads_to_keys_alone_is_not_called_memory(last, named):
     model.look.append(last())
     model.attend.append(AttentionPart())
     model.wide.append(FeedForwardPart(31))  # in a frame of its own, where what is drawn before is one box
-    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH))
 
     boxes = compose_poster(trace, text_width).boxes
     texts = [box.lines[0][0].text for box in boxes if box.lines and not box.filled]
@@ -219,7 +219,7 @@ def test_values_are_not_told_as_of_a_tower_that_only_keys_are_made_of(look, told
     torch.manual_seed(0)
     model = Detects().eval()
     model.look = nn.ModuleList(look() for _ in range(2))
-    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH))
     tower = xray.anatomy(trace).towers[-1]
 
     (asking,) = [one for one in tower.branches if getattr(one, "source", "self") != "self"]

@@ -129,7 +129,7 @@ def read_site(flow: Flow, softmax: int) -> Site | None:
 
 
 def sums_weights(flow: Flow, softmax: int, weighed: Sequence[int]) -> bool:
-    """Whether a product sums along the axis on which the weights sum to 1, or that axis was laid out anew before it.
+    """Whether a product sums along the axis on which the weights sum to 1, or may where this was laid out anew before.
 
     They are the weights of no attention where it sums along another, as where the softmax of a learner's runs over
     queries.
@@ -139,7 +139,7 @@ def sums_weights(flow: Flow, softmax: int, weighed: Sequence[int]) -> bool:
     for node in moves:
         turn = read_turn(flow.steps[node]) if flow.op(node) in TURNED else None
         if turn is None and flow.output(node).shape != flow.output(before).shape:
-            return True
+            return flow.output(before).shape[axis] in flow.output(node).shape
         axis, before = axis if turn is None else turn.index(axis), node
     number, letters = flow.makers[product].index(before), read_equation(flow.steps[product])
     if letters is not None and number < 2:

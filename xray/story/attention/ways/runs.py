@@ -121,12 +121,14 @@ def joins_own_norm(flow: Flow, node: int) -> bool:
 
 
 def last_reader(flow: Flow, nodes: Collection[int]) -> int:
-    """The last of some steps that reads what the first one reads: they have not met till then.
+    """The last of some steps that takes a piece of what the first one reads, or multiplies the whole of it; else -1.
 
-    So it is where what lies before them is shared with other ways, whole or cut in pieces (GPT-NeoX).
+    They have not met till then: what lies before them is shared with other ways (GPT-NeoX).
     """
     read = {node: {(one.output, maker) for one, maker in flow.given(node) if maker is not None} for node in nodes}
-    return max((node for node in nodes if not read[node].isdisjoint(read[min(nodes)])), default=-1)
+    alike = [node for node in sorted(nodes) if not read[node].isdisjoint(read[min(nodes)])]
+    is_turn = alike and (flow.op(alike[-1]) in SCALINGS or all(is_cut(flow, node) for node in alike))
+    return alike[-1] if is_turn else -1
 
 
 def gather_norms(flow: Flow, runs: list[list[int]]) -> list[list[int]]:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, RMS_NORMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, RMS_NORMS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.recognition.values.known_values import values_of
@@ -57,7 +57,12 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     """
     made: dict[tuple[int, int], Values] = {}
     for node in sorted(nodes):
-        read = [read_operand(flow, record, maker, origin, made) for record, maker in flow.given(node)]
+        read = [read_operand(flow, record, maker, (origin, end), made) for record, maker in flow.given(node)]
+        if flow.op(node) in SCALINGS:
+            read = [
+                LEARNED if one is None and is_of_others(flow, record, maker, origin) else one
+                for one, (record, maker) in zip(read, flow.given(node), strict=True)
+            ]
         given = [one for one in read if one is not None]
         found = work_out(flow, node, given) if len(given) == len(read) else None
         if found is None and flow.is_leaf(node):
@@ -69,16 +74,27 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     return "layer" if is_scaled(last, standardise(ROWS)) else "rms" if is_scaled(last, root_mean_square(ROWS)) else None
 
 
+def is_of_others(flow: Flow, record: TensorRecord, maker: int | None, origin: int | None) -> bool:
+    """Whether a factor is one number, or one for each row, that is not worked out of the rows themselves."""
+    return record.shape[-1:] in ((), (1,)) and origin not in flow.behind(maker)
+
+
 def read_operand(
-    flow: Flow, record: TensorRecord, maker: int | None, origin: int | None, made: dict[tuple[int, int], Values]
+    flow: Flow,
+    record: TensorRecord,
+    maker: int | None,
+    ends: tuple[int | None, int],
+    made: dict[tuple[int, int], Values],
 ) -> Values | None:
-    """What a step of a norm reads: what another makes, learned numbers, the rows themselves, or a number."""
+    """What a step of a norm reads: what another makes, the rows themselves, learned numbers, or a number."""
+    origin, end = ends
     if maker is not None and (found := made.get((maker, record.output or 0))) is not None:
         return found
+    is_begun = record.shape and flow.carried_from(maker, MOVES) == flow.carried_from(origin, MOVES)
+    if is_begun and (maker is not None or record.shape == flow.output(end).shape):
+        return ROWS
     if is_of_weights(flow, record, maker):
         return LEARNED
-    if record.shape and flow.carried_from(maker, MOVES) == flow.carried_from(origin, MOVES):
-        return ROWS
     return values_of(flow, maker) if record.shape == () else None
 
 
