@@ -193,7 +193,7 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
         inner = {node for node in nodes if min(group) <= node <= max(group)}
         found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
         together = steps_behind(flow, max(group), nodes).intersection(group)
-        if found is not None and len(together) == 2 + bool(found.gated and not found.fused):
+        if found is not None and len(together) in (2, 2 + bool(found.gated)):
             return found
     return None
 
