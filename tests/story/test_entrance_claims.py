@@ -6,6 +6,8 @@ from story.entrances import OTHER, WIDTH, labels_of, make_layers, read
 from torch import nn
 
 import xray
+from xray.story.body.reading import read_passes
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.sentences.of_ends import describe_entrance
 
 PLACES = 7
@@ -182,3 +184,11 @@ def test_a_mask_that_picks_what_a_model_holds_is_no_vectors_that_come_in():
 
     trace = xray.trace(Picked().eval(), torch.rand(2, PLACES, 5), mask)
     assert "Vectors come in." not in describe_entrance(xray.anatomy(trace).towers[-1])
+
+
+def test_a_stack_is_led_to_from_the_rows_that_a_mask_lets_through():
+    mask = (torch.arange(PLACES) > 3).expand(2, PLACES)
+
+    towering = (reading := read_passes(xray.trace(Picked().eval(), torch.rand(2, PLACES, 5), mask))[0]).towers[0]
+    chart = chart_entrance(reading.flow, towering)
+    assert chart.node(chart.head).label == "ROWS THAT A MASK LETS THROUGH"
