@@ -282,3 +282,21 @@ def test_the_width_of_a_stream_is_no_width_of_heads_where_one_head_is_added_to_i
 
     assert [steps[f"OneHead.add#{number}"].outputs[0].axes[-1] for number in (0, 1)] == ["d_model", "d_model"]
     assert steps["wide#0"].outputs[0].axes[-1] == "d_ff"
+
+
+class Classifying(nn.Module):
+    """Rows of pieces of an image, of which the first one's classes are scored by a layer that is called after words."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.attend, self.lm_head = nn.Linear(5, WIDTH), Attending(), nn.Linear(WIDTH, 4)
+        self.attend.words = nn.Linear(WIDTH, WIDTH)  # type: ignore[assignment]  # rows come in
+
+    def forward(self, x):
+        return self.lm_head(self.attend(self.into(x))[:, 0])
+
+
+def test_a_head_called_after_words_has_no_vocabulary_where_no_table_is_looked_up_in():
+    trace = xray.trace(Classifying().eval(), torch.rand(2, 7, 5))
+
+    assert not [step for step in trace.steps for record in step.outputs if "vocab" in record.axes]

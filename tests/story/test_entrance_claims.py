@@ -5,6 +5,9 @@ import torch
 from story.entrances import OTHER, WIDTH, labels_of, make_layers, read
 from torch import nn
 
+import xray
+from xray.story.body.reading import read_passes
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.sentences.of_ends import describe_entrance
 
 PLACES = 7
@@ -183,3 +186,36 @@ def test_one_id_for_a_whole_sequence_is_none_of_its_tokens():
 
     ids = {node.label: node.record.shape for node in chart.nodes if node.row == 0}
     assert ids == {"TOKEN IDS": (2, PLACES), "IDS": (2,)}
+
+
+class Picked(nn.Module):
+    """Two stacks: frames, and rows of fixed numbers, of the frames' kind, that a mask picks (VideoMAE's decoder)."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = torch.rand(1, PLACES, OTHER)
+        self.row = nn.Parameter(torch.rand(1, 1, OTHER))
+        self.into = nn.Linear(5, WIDTH)
+        self.first, self.second = (nn.Sequential(*make_layers(width, 3)) for width in (WIDTH, OTHER))
+        self.across = nn.Linear(WIDTH, OTHER)
+
+    def forward(self, x, mask):
+        seen = self.across(self.first(self.into(x)[~mask].reshape(len(x), -1, WIDTH)))
+        held = self.held.expand(len(x), -1, -1).type_as(x).clone().detach()
+        hidden = self.row + held[mask].reshape(len(x), -1, OTHER)
+        return self.second(torch.cat([seen + held[~mask].reshape(len(x), -1, OTHER), hidden], dim=1))
+
+
+def test_a_mask_that_picks_what_a_model_holds_is_no_vectors_that_come_in():
+    mask = (torch.arange(PLACES) > 3).expand(2, PLACES)
+
+    trace = xray.trace(Picked().eval(), torch.rand(2, PLACES, 5), mask)
+    assert "Vectors come in." not in describe_entrance(xray.anatomy(trace).towers[-1])
+
+
+def test_a_stack_is_led_to_from_the_rows_that_a_mask_lets_through():
+    mask = (torch.arange(PLACES) > 3).expand(2, PLACES)
+
+    towering = (reading := read_passes(xray.trace(Picked().eval(), torch.rand(2, PLACES, 5), mask))[0]).towers[0]
+    chart = chart_entrance(reading.flow, towering)
+    assert chart.node(chart.head).label == "ROWS THAT A MASK LETS THROUGH"

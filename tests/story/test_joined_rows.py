@@ -105,3 +105,25 @@ def test_places_of_zeros_in_front_of_a_signal_do_not_stand_beside_its_rows():
     boxes = compose_poster(xray.trace(Padded(), torch.rand(2, 5, 8)), text_width).boxes
 
     assert not [box for box in boxes for line in box.lines if "SIDE BY SIDE" in "".join(run.text for run in line)]
+
+
+class Turned(nn.Module):
+    """A signal of 12 channels at 4 places, which is turned, or columns of 12 numbers that are cut out of an image."""
+
+    def __init__(self, cut):
+        super().__init__()
+        self.cut, self.into = cut, nn.Linear(12, WIDTH)
+        self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
+
+    def forward(self, x):
+        x = nn.functional.unfold(x, 2, stride=2) if self.cut else x
+        return self.layers(self.into(x.transpose(1, 2)))
+
+
+@pytest.mark.parametrize(("shape", "cut"), [((2, 12, 4), False), ((2, 3, 4, 4), True)])
+def test_axes_that_are_swapped_lay_no_places_side_by_side_where_one_is_thrice_as_long(shape, cut):
+    boxes = compose_poster(xray.trace(Turned(cut), torch.rand(*shape)), text_width).boxes
+
+    assert not [
+        box for box in boxes for line in box.lines if "PLACES SIDE BY SIDE" in "".join(one.text for one in line)
+    ]

@@ -43,6 +43,11 @@ def by_words_and_more(scores, ids):
     return by_words(scores, ids) + 0.01 * scores.pow(2).mean()
 
 
+def by_words_more_and_both(scores, ids):
+    words = by_words(scores, ids)
+    return words + 0.01 * scores.pow(2).mean(), words
+
+
 def by_words_one_by_one(scores, ids):
     return functional.cross_entropy(scores.flatten(0, 1), ids.flatten(), reduction="none")
 
@@ -103,7 +108,10 @@ def test_a_loss_is_called_what_it_is(compare, name):
     assert f"{name}  the loss" in lines_of(layout)
 
 
-@pytest.mark.parametrize(("compare", "size"), [(by_words_and_more, "one number"), (by_words_one_by_one, "14")])
+@pytest.mark.parametrize(
+    ("compare", "size"),
+    [(by_words_and_more, "one number"), (by_words_more_and_both, "one number"), (by_words_one_by_one, "14")],
+)
 def test_a_part_of_what_a_pass_gives_is_not_the_loss(compare, size):
     layout = poster_of(xray.trace(Judged(compare), IDS))
     (box,) = (box for box in layout.boxes if box.lines and text_of(box.lines[0]).startswith("CROSS-ENTROPY"))

@@ -146,10 +146,13 @@ class Patched(Marks):
 
     def forward(self, ids, pixel_values):  # type: ignore[override]
         x = self.words(ids)
-        x = x.masked_scatter((ids == SIGN).unsqueeze(-1), self.wide(pixel_values))
+        x = self.put_in(ids, x, self.wide(pixel_values))
         for layer in self.layers:
             x = layer(x)
         return x
+
+    def put_in(self, ids, x, rows):
+        return x.masked_scatter((ids == SIGN).unsqueeze(-1), rows)
 
 
 class Heard(Patched):
@@ -187,6 +190,27 @@ def test_rows_of_sound_that_are_put_among_words_are_a_signal():
 
     assert tower.among == "audio"
     assert describe_entrance(tower).endswith("Rows made of a signal take the place of some.")
+
+
+class Changed(Patched):
+    """Rows of words to which those of an image are added, in place, or by a mask."""
+
+    def __init__(self, by_mask):
+        super().__init__()
+        self.by_mask = by_mask
+
+    def put_in(self, ids, x, rows):
+        if self.by_mask:
+            return x.masked_scatter((ids == SIGN).unsqueeze(-1), x[ids == SIGN] + rows)
+        x[:, 1] += rows[:2]
+        return x
+
+
+@pytest.mark.parametrize("by_mask", [False, True])
+def test_rows_to_which_those_of_an_image_are_added_are_not_replaced(by_mask):
+    (tower,) = anatomy(record_patches(Changed(by_mask))).towers
+
+    assert "take the place" not in describe_entrance(tower)
 
 
 def test_words_among_which_a_learned_row_is_put_stand_alone():

@@ -1,9 +1,15 @@
 """Rows that go into a linear layer as they lay, but for an axis of 1."""
 
 import pytest
+import torch
+from printed import lines_of
 from story.body.test_mistaken import HEADS, WIDTH, AttentionPart, FeedForwardPart, Reader, draw, rows
 from torch import nn
 from torch.nn import functional
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 
 
 class Pooled(AttentionPart):
@@ -34,3 +40,29 @@ def test_an_axis_of_one_that_rows_lose_lays_nothing_out(alone):
 
     assert ("AN AXIS OF 1 TAKEN OFF Q" in labels) is alone
     assert "LAID OUT FOR Q" not in labels
+
+
+class Turning(nn.Module):
+    """Layers whose attention, torch's own, is to have places first, of one sequence; places are added to it alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.rand(1, 8, WIDTH))
+        self.layers = nn.ModuleList(
+            nn.TransformerEncoderLayer(WIDTH, HEADS, 2 * WIDTH, batch_first=True) for _ in range(2)
+        )
+
+    def forward(self, x):
+        for layer in self.layers:
+            beside = x + self.places
+            x = layer.norm1(x + layer.self_attn(beside, beside, x)[0])
+            x = layer.norm2(x + layer.linear2(layer.linear1(x).relu()))
+        return x
+
+
+def test_an_axis_of_one_that_is_swapped_is_not_taken_off():
+    trace = xray.trace(Turning().eval(), torch.rand(1, 8, WIDTH))
+
+    lines = lines_of(compose_poster(trace, text_width))
+    assert not any("TAKEN OFF" in line for line in lines)
+    assert any("AXES SWAPPED Q" in line for line in lines)

@@ -106,6 +106,28 @@ class Measured(Reader):
         return nn.functional.mse_loss(self.head(x.mean(1)), torch.ones(2, 1))
 
 
+class Summed(Reader):
+    """Numbers of each place that a mask lets through, added up over the places and bent (BEATs), or given as well."""
+
+    def __init__(self, gives_each=False):
+        super().__init__(3)
+        self.gives_each = gives_each
+
+    def leave(self, x):
+        each, hidden = self.head(x), torch.arange(7) > 5
+        each[:, hidden] = 0
+        whole = torch.sigmoid(each.sum(dim=1) / (~hidden).sum())
+        return (each, whole) if self.gives_each else whole
+
+
+@pytest.mark.parametrize("gives_each", [False, True])
+def test_numbers_of_each_place_that_are_added_up_come_out_for_each_only_if_they_are_given_too(gives_each):
+    trace = xray.trace(Summed(gives_each).eval(), torch.arange(14).view(2, 7))
+
+    told = " ".join(lines_of(compose_poster(trace, text_width)))
+    assert ("3 numbers come out for each place." in told) is gives_each
+
+
 @pytest.mark.parametrize(("cut", "told"), [(True, "vocab 3 × 11"), (False, "vocab 33")])
 def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
     trace = xray.trace(ReaderOfCodes(cut).eval(), torch.arange(14).view(2, 7))

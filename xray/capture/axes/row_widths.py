@@ -71,7 +71,7 @@ class WidthNamer:
             is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
             is_other = is_cut or is_bent or is_wide or self.is_read(step)
             scores = step.settings.get("out_features") in vocabularies and not is_other
-            if scores or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS:
+            if scores or (vocabularies and step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS):
                 groups.name(outs[step.id], "vocab")
             elif is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
                 groups.name(outs[step.id], "d_ff")

@@ -47,6 +47,7 @@ from xray.story.entrance.entry_labels import (
 )
 from xray.story.entrance.given import add_given, list_asked
 from xray.story.entrance.inputs import label_noise
+from xray.story.entrance.led_in import end_in_moves
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows
@@ -152,6 +153,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         chart = chart_operations(flow, nodes, end, labels, "in", is_entrance=True, folded=folded)
         chart = None if chart is None else add_scale(flow, add_halves(flow, count_tables(flow, chart)), nodes)
         chart = None if chart is None else tell_residual(flow, name_columns(flow, chart, columns), residual)
+        chart = None if chart is None else end_in_moves(flow, chart, end, nodes)
     if chart is None:
         begun = find_begun_rows(flow, nodes)
         rows = chart_learned(flow, start) if begun is None else chart_rows(flow, start, begun[1])

@@ -7,6 +7,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    CASTING,
     CHANCE,
     DIVISIONS,
     LOOKUPS,
@@ -56,10 +57,11 @@ class NoiseSum:
 
 
 def reads_vectors(flow: Flow, node: int) -> bool:
-    """Whether a step works on rows of numbers that come from outside."""
+    """Whether a step works on rows of numbers that come from outside, and of which the model holds none inside."""
     return any(
         maker is None and record.role == "activation" and len(record.shape) >= 3 and record.is_float
-        for record, maker in flow.taken(node)
+        for record, maker in [*flow.taken(node)][: 1 if flow.op(node) in CASTING else None]
+        if not is_held_inside(flow, record, node)
     )
 
 
@@ -155,10 +157,12 @@ def is_named_picture(name: str) -> bool:
 
 
 def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
-    """What rows are made of, by the name of its argument, that steps put in the place of others (Fuyu, NeoMME)."""
-    makers = [
-        made for node in nodes if flow.op(node) in PLACING for one, made in [*flow.given(node)][1:] if one.is_float
-    ]
+    """What rows are made of, by the name of its argument, that steps put in the place of others (Fuyu, NeoMME).
+
+    Not where these others went into them: then they are changed, and still there.
+    """
+    written = [(node, one, made) for node in nodes if flow.op(node) in PLACING for one, made in [*flow.given(node)][1:]]
+    makers = [made for node, one, made in written if one.is_float and not is_made_of(flow, made, flow.makers[node][0])]
     behind = flow.behind(*makers, within=lambda here: here in nodes and flow.op(here) not in LOOKUPS)
     taken = [one for here in behind for one, made in flow.taken(here) if made is None and one.role != "parameter"]
     names = {name_argument(flow, one) for one in taken if one.is_float} - {""}
@@ -167,6 +171,11 @@ def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     (name,) = names
     sounds = any(word in name for word in SOUNDING) and not any(word in name for word in MADE)
     return "image" if is_named_picture(name) else "audio" if sounds else "vectors"
+
+
+def is_made_of(flow: Flow, made: int | None, other: int | None) -> bool:
+    """Whether one step's numbers are worked out of what another made, or are the same."""
+    return other is not None and made is not None and flow.carried_from(other) in {made, *flow.behind(made)}
 
 
 def may_be_sound(source: TensorRecord, name: str) -> bool:

@@ -71,3 +71,12 @@ def paint_fed(chart: Chart, apart: Collection[str]) -> Chart:
     return replace(
         chart, nodes=tuple(replace(one, surface="ghost") if one.key in ghosts else one for one in chart.nodes)
     )
+
+
+def end_in_moves(flow: Flow, chart: Chart, end: int, nodes: Collection[int]) -> Chart:
+    """The chart that ends in the box of moves through which all that its last step makes goes (rows of a mask)."""
+    left = {edge.source for edge in chart.edges}
+    tops = [node for node in chart.nodes if node.key not in left]
+    moved = [flow.carried_from(flow.places.get(step.id)) for node in tops for step in node.steps[:1]]
+    is_alone = len(tops) == 1 and moved == [end] and {*nodes}.issuperset(flow.leaf_readers(end))
+    return replace(chart, head=tops[0].key) if is_alone else chart

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DIFFERENCES, LOSSES
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DIFFERENCES, LOSSES, SUMS
 from xray.ir.flow.written_softmaxes import read_axis_of
 from xray.ir.trace import Step
 from xray.story.charts.chart import (
@@ -58,11 +58,15 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
 
 
 def is_whole_loss(flow: Flow, loss: int) -> bool:
-    """Whether the one number that a step works out is what the pass gives or what is sent back, and no part of it."""
+    """Whether the one number that a step works out is what the pass gives or what is sent back, and no part of it.
+
+    Nor of a sum that the pass gives besides.
+    """
     moved = {loss, *flow.ahead(loss, within=lambda one: one == loss or flow.op(one) in CARRYING)}
     made = {flow.steps[one].id for one in moved}
     is_back = any(is_backward(flow.steps[one]) for one in moved)
-    return not flow.output(loss).shape and (is_back or not made.isdisjoint(flow.one_pass.results))
+    summed = [one for one in flow.ahead(loss) if flow.op(one) in SUMS and flow.steps[one].id in flow.one_pass.results]
+    return not flow.output(loss).shape and (is_back or (not made.isdisjoint(flow.one_pass.results) and not summed))
 
 
 def list_loss(flow: Flow, top: int, others: Collection[int]) -> list[tuple[str, tuple[int, ...]]]:

@@ -16,7 +16,7 @@ from xray.story.body.widths import find_width
 from xray.story.branches.convolutions import looks_back
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
-from xray.story.passages.joined_rows import describe_joining, label_earlier, lays_earlier_beside
+from xray.story.passages.joined_rows import describe_joining, label_earlier, lays_earlier_beside, read_merging
 from xray.story.passages.ordered_rows import (
     EACH_REPEATED,
     RowCounts,
@@ -254,8 +254,9 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     joining = find_joining(flow, bridging)
     if joining is not None:
         width, joined = bridging.bridge.d_in, bridging.bridge.joined or 1
-        told = describe_joining(flow, bridging.nodes, joined)
-        labels[joining] = f"{told}: {width}·{joined} = {width * joined}"
+        told = read_merging(flow, flow.output(joining), joining)[1]
+        told = told or describe_joining(flow, sorted(bridging.nodes), joined)
+        labels[joining] = told if ":" in told else f"{told}: {width}·{joined} = {width * joined}"
     return labels
 
 
@@ -348,7 +349,9 @@ def find_joining(flow: Flow, bridging: Bridging) -> int | None:
     if joined is None:
         return None
     for node in sorted(bridging.nodes):
-        is_move = flow.op(node) in CARRYING | SIDE_BY_SIDE
-        if is_move and flow.is_leaf(node) and flow.output(node).shape[-1:] == (joined * wide,):
+        if not flow.is_leaf(node) or flow.output(node).shape[-1:] != (joined * wide,):
+            continue
+        is_cut = flow.op(node) in SIDE_BY_SIDE and all(flow.op(one) in CARRYING for one in flow.makers[node] if one)
+        if is_cut or (flow.op(node) in CARRYING and read_merging(flow, flow.output(node), node)[1]):
             return node
     return None

@@ -6,7 +6,6 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
-    CASTING,
     FINDINGS,
     LOOKUPS,
     NORMS,
@@ -14,7 +13,7 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SIDE_BY_SIDE,
 )
-from xray.ir.flow.regrouping import Axes, Piece, move_axes, spread
+from xray.ir.flow.regrouping import MOVES, Axes, follow
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import find_channels
@@ -30,6 +29,7 @@ BESIDE = "SIDE BY SIDE"
 EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
 EARLIER_STACKED = "STACKED WITH WHAT CAME BEFORE"
 ROWS_BESIDE = "× ROWS FROM BESIDE"
+KEPT = frozenset({"pad", "index"})
 
 
 def label_joined_rows(flow: Flow, nodes: Collection[int], begins: Collection[int] = ()) -> dict[int, str]:
@@ -64,7 +64,8 @@ def label_merging(flow: Flow, nodes: Collection[int], reader: int) -> dict[int, 
 def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[list[int], str]:
     """The moves behind which several rows stand side by side in one, the last first, and what they do, or nothing.
 
-    All numbers of the rows are still there (patch mergers, pixel shuffles, frames of sound that are stacked).
+    All numbers of the rows are still there (patch mergers, pixel shuffles, frames of sound that are stacked), which the
+    moves prove that put each part of each axis where it stands.
     """
     way: list[int] = []
     record = read
@@ -74,47 +75,32 @@ def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[lis
     ):
         way.append(maker)
         record, maker = next(flow.given(maker))
-    width = find_row(flow, record, maker) or find_outer_row(flow, record, maker)
-    wide = read.shape[-1] if read.shape else 0
-    if not width or not wide or wide % width or wide == width:
+    axis = find_row(flow, record, maker)
+    before, after = follow(flow, way) if all(flow.op(one) in MOVES | KEPT for one in way) else ([], [])
+    if axis is None or not after:
         return way, ""
-    told = label_lines(record, read, width) or describe_joining(flow, way, wide // width)
-    return way, told.replace(BESIDE, f"{BESIDE}, CHANNEL BY CHANNEL") if parts_channels(flow, way) else told
+    own, laid = before.pop(axis), after[-1]
+    of_batch = before[0] if axis and record.axes[:1] == ("batch",) else []
+    if not {*own} < {*laid} or not {*of_batch}.isdisjoint(laid):
+        return way, ""
+    told = label_lines(record, before, after) if axis == 1 else ""
+    told = told or describe_joining(flow, way, prod(part.size for part in laid if part not in own))
+    is_parted = bool(own) and laid[: len(own)] == own
+    return way, told.replace(BESIDE, f"{BESIDE}, CHANNEL BY CHANNEL") if is_parted else told
 
 
-def parts_channels(flow: Flow, way: Sequence[int]) -> bool:
-    """Whether moves, the last first, lay what several rows have of one channel side by side, channel after channel."""
-    maker = flow.makers[way[-1]][0] if way else None
-    channels = None if maker is None else find_channels(flow, maker)
-    if channels is None:
-        return False
-    begun: Axes = [[Piece(size)] for size in flow.steps[way[-1]].inputs[0].shape]
-    axes: Axes | None = [list(axis) for axis in begun]
-    for move in reversed(way):
-        is_same = flow.op(move) == "pad" or flow.op(move) in CASTING
-        axes = axes if axes is None or is_same else move_axes(flow, move, axes)
-    own = spread(begun[channels])
-    laid = [] if axes is None else spread(axes[-1])
-    return bool(own) and laid != own == laid[: len(own)]
-
-
-def label_lines(record: TensorRecord, read: TensorRecord, width: int) -> str:
+def label_lines(record: TensorRecord, before: Axes, after: Axes) -> str:
     """What moves are called by which a row holds all lines of a map, or all its columns, at one place; "" for others.
 
-    So the frequencies that a moment has stand side by side, each with its channels (Qwen3-ASR).
+    So the frequencies that a moment has stand side by side, each with its channels (Qwen3-ASR). `before` are the parts
+    of the map's axes without those of its channels.
     """
-    before, after = record.shape, read.shape
-    if (
-        len(before) != len(("batch", "channels", "height", "width"))
-        or len(after) != 3
-        or before[:2] != (after[0], width)
-    ):
+    if len(before) != len(("batch", "height", "width")) or len(after) != 3 or before[0] != after[0]:
         return ""
-    height, across = before[2:]
-    if height == across or (after[1], after[2] // width) not in (before[2:], before[:1:-1]):
+    if after[1] not in before[1:]:
         return ""
-    joined = after[2] // width
-    return f"{joined:,} {'LINES' if joined == height else 'COLUMNS'} SIDE BY SIDE: {width}·{joined} = {after[2]}"
+    what, joined = ("COLUMNS", record.shape[3]) if after[1] == before[1] else ("LINES", record.shape[2])
+    return f"{joined:,} {what} SIDE BY SIDE: {record.shape[1]}·{joined} = {record.shape[1] * joined}"
 
 
 def name_merging(flow: Flow, node: int) -> str:
@@ -128,17 +114,10 @@ def name_merging(flow: Flow, node: int) -> str:
 
 
 def find_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
-    """How many numbers a row of a tensor has; of what comes from outside, frames of sound have some."""
+    """The axis of the numbers of a row; of frames of sound too that no weights worked on yet (Nemotron 3.5)."""
     axis = None if maker is None else find_channels(flow, maker)
-    if axis is not None:
-        return record.shape[axis]
-    return record.shape[-1] if maker is None and is_framed(record) else None
-
-
-def find_outer_row(flow: Flow, record: TensorRecord, maker: int | None) -> int | None:
-    """The same of what no weights worked on yet, as where each number was brought to mean 0 (Nemotron 3.5)."""
     weighed = (is_linear(flow, one) or flow.op(one) in FINDINGS | LOOKUPS for one in flow.behind(maker))
-    return record.shape[-1] if is_framed(record) and not any(weighed) else None
+    return len(record.shape) - 1 if axis is None and is_framed(record) and not any(weighed) else axis
 
 
 def is_framed(record: TensorRecord) -> bool:
@@ -153,7 +132,8 @@ def label_beside(flow: Flow, nodes: Collection[int], node: int) -> dict[int, str
     wide = flow.output(node).shape[-1:]
     if len(inside) != 1 or len(widths) < 2 or wide != (sum(one[0] for one in widths if one),):
         return {}
-    if find_row(flow, *inside[0]) != inside[0][0].shape[-1]:
+    record, maker = inside[0]
+    if find_channels(flow, maker) != len(record.shape) - 1:
         return {}
     return {node: f"SIDE BY SIDE: {' + '.join(str(one[0]) for one in widths)} = {wide[0]}"}
 
@@ -258,21 +238,20 @@ def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     return len(before) == 1 and flow.output(before[0]).is_float and bool(flow.makers[before[0]])
 
 
-def describe_joining(flow: Flow, nodes: Collection[int], joined: int) -> str:
+def describe_joining(flow: Flow, way: Sequence[int], joined: int) -> str:
     """How many rows moves lay side by side in one, and whether they are neighbours of a grid."""
-    grid = find_grid(flow, nodes)
+    grid = find_grid(flow, way)
     are_near = grid is not None and prod(grid) == joined
     return f"{'×'.join(map(str, grid or ()))} NEIGHBOURS SIDE BY SIDE" if are_near else f"{joined} PLACES SIDE BY SIDE"
 
 
-def find_grid(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
-    """How many neighbours across and down come side by side: the grid is cut so, or every so manieth row is taken."""
-    for node in sorted(nodes):
-        before, after = flow.steps[node].inputs[:1], flow.output(node).shape
-        if before and flow.op(node) in ("view", "reshape") and len(before[0].shape) == 4 and len(after) == 6:
-            height, width = before[0].shape[1:3]
-            if after[1] * after[2] == height and after[3] * after[4] == width:
-                return after[2], after[4]
+def find_grid(flow: Flow, way: Sequence[int]) -> tuple[int, int] | None:
+    """How many neighbours across and down moves, the last first, lay side by side, or every so manieth row is taken."""
+    for number, node in enumerate(way, 1):
+        before, after = follow(flow, way[:number])
+        cut = [axis for axis in before[1:3] if len(axis) == len(("outer", "inner"))]
+        if len(before) == 4 and len(cut) == 2 and {inner for _, inner in cut} <= {*after[-1]}:
+            return cut[0][1].size, cut[1][1].size
         steps = [one.partition("::")[2] for one in str(flow.steps[node].settings.get("index", "")).split(", ")]
         sizes = [int(one) for one in steps if one.isdecimal()]
         if flow.op(node) in ("index", "slice") and len(sizes) == 2:

@@ -227,7 +227,7 @@ def describe_choice(leaving: Leaving) -> str:
 def describe_head(leaving: Leaving) -> str:
     head = leaving.head
     kind = head.kind if head else ""
-    if head and kind == "numbers" and head.size and not (leaving.has_loss or leaving.to_one):
+    if head and kind == "numbers" and head.size and not (leaving.has_loss or leaving.to_one or leaving.goes_on):
         return f"{numbers_come(head.size)} for each place."
     scored = "A score for every word" if kind == "vocabulary" else ""
     if head and kind == "classes" and head.size:

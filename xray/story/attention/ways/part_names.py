@@ -344,7 +344,7 @@ def label_rows(flow: Flow, part: Part) -> str:
     given = flow.steps[part.nodes[0]].inputs[0]
     before, after = given.shape, part.record.shape
     if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
-        return "AN AXIS OF 1 TAKEN OFF"
+        return AXES_SWAPPED if any(flow.op(one) in TURNS for one in part.nodes) else "AN AXIS OF 1 TAKEN OFF"
     told = {"0": "THE FIRST ROW FOR", "-1": "THE LAST ROW FOR"}.get(find_row(flow, part.nodes[-1]), "")
     if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",):
         return told
