@@ -45,7 +45,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     routing = list_routing(flow, nodes, router)
     mixed = find_mixed_behind(flow, region)
     emptied = list_emptied(flow, routing, chosen_at, experts)
-    is_unknown = may_choose_none(flow, chosen_at, experts) or takes_places_again(flow, nodes, router)
+    is_unknown = may_choose_none(flow, chosen_at, experts) or takes_other_places(flow, nodes, chosen_at, router)
     return Experts(
         experts=experts,
         chosen=None if is_unknown else count_chosen(flow, chosen_at),
@@ -71,14 +71,21 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     )
 
 
-def takes_places_again(flow: Flow, nodes: Collection[int], router: int) -> bool:
-    """Whether one expert takes more rows than there are places: they are not dealt out as they were chosen (NLLB)."""
-    places = prod(flow.output(router).shape[:-1])
-    alone = (node for node in nodes if is_linear(flow, node) and flow.op(node) not in STACKED)
-    taken = (node for node in alone if prod(flow.output(node).shape[:-1]) > places)
-    picks = (flow.carried_from(flow.makers[node][0], CARRYING - PICKS) for node in taken)
-    rows = (flow.steps[pick].inputs[0].shape[:-1] for pick in picks if pick is not None and flow.op(pick) in PICKS)
-    return any(prod(some) == places for some in rows)
+def takes_other_places(flow: Flow, nodes: Collection[int], choice: int, router: int) -> bool:
+    """Whether experts take other rows than were chosen for them: one takes more than there are places (NLLB).
+
+    Or all of them take fewer together than were chosen, as where an expert has room for so many.
+    """
+    places, chosen = prod(flow.output(router).shape[:-1]), count_chosen(flow, choice)
+    alone = [node for node in nodes if is_linear(flow, node) and flow.op(node) not in STACKED]
+    picks = {flow.carried_from(flow.makers[node][0], CARRYING - PICKS): node for node in alone if flow.makers[node]}
+    taken = [
+        prod(flow.output(node).shape[:-1])
+        for pick, node in picks.items()
+        if pick is not None and flow.op(pick) in PICKS and prod(flow.steps[pick].inputs[0].shape[:-1]) == places
+    ]
+    is_told = chosen is not None and len(taken) > 1
+    return any(one > places for one in taken) or (is_told and sum(taken) < places * (chosen or 0))
 
 
 def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int) -> bool:
