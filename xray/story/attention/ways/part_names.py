@@ -58,7 +58,7 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
     elif len(letters) == 1 and (keeps_rows(flow, part) or keeps_one_head(flow, part)):
         kind = "cut"
     elif moves_heads(flow, part):
-        kind = "first" if is_turned(flow, part) else "cut"
+        kind = "first" if puts_heads_first(flow, part) else "cut"
     return f"{kind}{part.number}_{letters}"
 
 
@@ -111,9 +111,10 @@ def only_turns(flow: Flow, part: Part) -> bool:
     return all(flow.op(node) in TURNS | COPIES for node in part.nodes)
 
 
-def is_turned(flow: Flow, part: Part) -> bool:
-    """Whether a move changes the order of axes."""
-    return any(flow.op(node) in TURNS for node in part.nodes)
+def puts_heads_first(flow: Flow, part: Part) -> bool:
+    """Whether a move changes the order of axes so that heads stand before places, be they one axis with the batch."""
+    before = {"heads", "kv_heads", "batch*heads", "heads*batch"}.intersection(part.record.axes[-3:-2])
+    return bool(before) and any(flow.op(node) in TURNS for node in part.nodes)
 
 
 def count_layers_reading(flow: Flow, part: Part) -> int:
@@ -204,7 +205,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         is_head = part.record.axes[-1:] == ("d_k",) and len(part.record.shape) == OF_HEADS
         return f"{'ONE HEAD' if is_head else AXES_SWAPPED if only_turns(flow, part) else CUT_ANEW} {letters}"
     if narrow and moves_heads(flow, part):
-        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"{CUT_ANEW} {letters}"
+        swapped = AXES_SWAPPED if only_turns(flow, part) else CUT_ANEW
+        return f"{'HEADS FIRST' if puts_heads_first(flow, part) else swapped} {letters}"
     if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
         return label_step(flow, part.nodes[-1])
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
