@@ -16,7 +16,7 @@ class Head(nn.Module):
     def __init__(self):
         super().__init__()
         self.ways = nn.ModuleList(nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(3))
-        self.register_buffer("turns", torch.rand(PLACES, WIDTH, WIDTH))
+        self.turns = nn.Buffer(torch.rand(PLACES, WIDTH, WIDTH))
 
     def turn(self, rows):
         return torch.bmm(rows.transpose(0, 1), self.turns).transpose(0, 1)
