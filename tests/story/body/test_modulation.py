@@ -255,6 +255,23 @@ def test_parameters_of_a_condition_that_each_layer_has_of_its_own_are_told_to_be
     assert [node.extra for node in column.condition.nodes if node.extra] == [told]
 
 
+class ScaledByTurns(Scaled):
+    """Layers of which every second one works its scales out of the condition's rows for each of its places."""
+
+    def forward(self, rows, time):
+        for layer, times in enumerate(self.times):
+            scale = times(time[:, None].expand(-1, 7, -1))[:, :1] if layer % 2 else times(time)[:, None]
+            read = self.norm(rows) * scale
+            rows = rows + self.attention(read, read, read, need_weights=False)[0]
+        return rows
+
+
+def test_layers_are_told_to_have_a_part_of_a_condition_only_where_it_is_of_one_shape():
+    (column,) = read_columns(xray.trace(ScaledByTurns(4), torch.rand(2, 7, 12), torch.rand(2, 5)))
+
+    assert "72 parameters × 2 layers" in [node.extra for node in column.condition.nodes]
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)
@@ -301,7 +318,7 @@ def test_what_is_scaled_and_shifted_before_the_projection_bears_no_letters_of_wh
 def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():
     found = anatomy(xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5)))
 
-    assert describe_adaptive(found).startswith("Adaptive norms: ")
+    assert describe_adaptive(found).startswith("Adaptive norms of sublayers: ")
     assert not describe_bare_norms(found)
 
 

@@ -50,7 +50,7 @@ def test_a_join_says_that_the_others_are_normed_before(normed, told):
     columns = read_columns(xray.trace(Resampler(normed=normed).eval(), torch.rand(2, PLACES, 11)))
 
     charts = [panel.chart for column in columns for frame in column.frames for panel in frame.panels if panel.is_open]
-    (join,) = (node for chart in charts for node in chart.nodes if node.label == "JOIN K, V")
+    (join,) = (node for chart in charts for node in chart.nodes if node.label == "END TO END")
     assert join.told == told
 
 

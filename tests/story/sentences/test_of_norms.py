@@ -111,7 +111,10 @@ def test_norms_that_learn_nothing_are_told_where_all_do(norms, is_said):
 @pytest.mark.parametrize(
     ("adaptive", "told"),
     [
-        ((True, True), "Adaptive norms: what stands beside the stream says how much each is scaled or shifted."),
+        (
+            (True, True),
+            "Adaptive norms of sublayers: what stands beside the stream says how much each is scaled or shifted.",
+        ),
         (
             (True, False),
             "Adaptive norms of some sublayers: what stands beside the stream says how much each of these is scaled or "

@@ -216,11 +216,13 @@ class AttentionNamer:
 
     @cached_property
     def compared(self) -> frozenset[int]:
-        """The axes along which queries and keys of each attention lie in its scores."""
+        """The axes along which queries and keys of each attention lie: in its scores, or as one kernel reads them."""
         flow = read_flow(self.one_pass)
         steps = [flow.steps[site.scores] for site in list_sites(flow)]
         lasts = [self.at[step.id].outs[0] + len(step.outputs[0].shape) for step in steps if step.outputs]
-        return frozenset(self.groups.find(last - back) for last in lasts for back in (1, 2))
+        fused = [step for step in self.one_pass.steps if step.op in ATTENTIONS and len(step.inputs) > 1]
+        read = [self.at[step.id].ins[at] + len(step.inputs[at].shape) - 2 for step in fused for at in (0, 1)]
+        return frozenset(map(self.groups.find, read + [last - back for last in lasts for back in (1, 2)]))
 
     @cached_property
     def rows(self) -> frozenset[int]:
@@ -230,15 +232,31 @@ class AttentionNamer:
         return frozenset(self.groups.find(first + axis) for first, last in places for axis in range(last))
 
     def may_be_batch(self, axis: int) -> bool:
-        """Whether an axis is as long as one of the first two of what came in: windows and pieces are no sequences."""
+        """Whether an axis may be of sequences: as long as one that came in, but no windows, and no pieces.
+
+        Nor is it one along which places look at each other, or that holds several, as frames of all films do.
+        """
+        folded = sum(self.groups.size(part) > 1 for part in self.groups.parts(axis))
+        if folded > 1 or self.groups.find(axis) in self.compared | self.frames:
+            return False
         return not self.given_sizes or self.groups.size(axis) in self.given_sizes
 
     @cached_property
-    def given_sizes(self) -> frozenset[int]:
-        """How long the first two axes are of what the outermost steps read."""
+    def given(self) -> list[tuple[int, TensorRecord]]:
+        """What the outermost steps read but for their parameters, with where the axes of each begin."""
         outer = (step for step in self.one_pass.steps if step.parent is None)
-        given = (one for step in outer for one in step.inputs if one.role != "parameter")
-        return frozenset(size for one in given for size in one.shape[:2])
+        given = (pair for step in outer for pair in zip(self.at[step.id].ins, step.inputs, strict=True))
+        return [(first, one) for first, one in given if one.role != "parameter"]
+
+    @cached_property
+    def given_sizes(self) -> frozenset[int]:
+        """How long the first two axes are of what came in, or the first of more than three."""
+        return frozenset(size for _, one in self.given for size in one.shape[: 1 if len(one.shape) > 3 else 2])
+
+    @cached_property
+    def frames(self) -> frozenset[int]:
+        """The second axes of what came in with more than three: frames or channels, of whatever number."""
+        return frozenset(self.groups.find(first + 1) for first, one in self.given if len(one.shape) > 3)
 
     def name_key_heads(self, heads: int, keys: TensorRecord) -> None:
         """Fewer key heads than heads: an axis of their own, or what was repeated to make the heads.
@@ -273,7 +291,8 @@ class AttentionNamer:
 
         Rows that are none of the ids of that name, though such are looked up, are of something else, of an image say,
         be they as many. So are others than the first rows that are given where no ids are looked up (BLIP-2's queries),
-        and what is not as long as the ids of that name, as a memory and the words behind it (Transformer-XL).
+        and what is not as long as the ids of that name, as a memory and the words behind it (Transformer-XL). Where
+        places of ids look at each other along several axes, it is the last of these (the rows of an alignment).
         """
         found: dict[int, str] = {}
         rows: dict[int, None] = {}
@@ -296,6 +315,9 @@ class AttentionNamer:
         for group in rows:
             named.setdefault(found[group], {group})
         others = {one for one in rows if one not in named[found[one]]}
+        for first, record in self.given:
+            axes = [self.groups.find(first + axis) for axis in range(len(record.shape))] if record.role == "ids" else []
+            others |= {*[axis for axis in axes if axis in self.compared][:-1]}
         lengths = {word: {sizes[one] for one in of_ids if found[one] == word} for word in found.values()}
         return {
             one: word

@@ -24,7 +24,8 @@ from xray.story.attention.made_beside import (
 from xray.story.attention.pairs import tell_turn
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways.lanes import Part, even_cuts, list_opening, order_rows
-from xray.story.attention.ways.part_names import count_turned_rows, name_part, names_heads
+from xray.story.attention.ways.part_names import name_part, names_heads
+from xray.story.attention.ways.runs import count_turned_rows
 from xray.story.attention.ways.shares import tell_shares
 from xray.story.attention.ways.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching

@@ -3,7 +3,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.records import HIDDEN, PADDING, MaskFacts, TensorRecord
+from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.tree import Tower
 from xray.story.canvas import Canvas
@@ -11,6 +14,7 @@ from xray.story.cards.mask_pictures import MaskCard, draw_masks
 from xray.story.cards.told import Told
 from xray.story.charts.chart import Node
 from xray.story.charts.stage_names import name_branch
+from xray.story.recognition.addends import NEGATIONS
 from xray.story.shapes import read_shape
 from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.canvas.tooltip import describe
@@ -49,11 +53,31 @@ def list_masks(tower: Tower, nodes: Sequence[Node], title: str, look: Look) -> I
                 id=f"mask_{tower.name}_{title}".replace(" ", "_"),
                 title=f"MASK OF {title}",
                 shape=read_shape([(0, record)]),
-                facts=leave_room(record.mask, node.record),
+                facts=record.mask if hides_from_many(look, record) else leave_room(record.mask, node.record),
                 tooltip=describe([(look.passes[0], maker)]),
                 steps=(look.identity(maker),),
             )
             break
+
+
+def hides_from_many(look: Look, mask: TensorRecord) -> bool:
+    """Whether the tensor that a mask is, be it moved or compared since, is padding that many queries read elsewhere."""
+    flow = read_flow(look.passes[0])
+
+    def begin(record: TensorRecord) -> int | None:
+        here = None if record.source is None else flow.places.get(record.source)
+        while here is not None and flow.op(here) in CARRYING | NEGATIONS | {"eq", "ne"}:
+            if len(flow.makers[here]) != 1 or flow.makers[here][0] is None:
+                break
+            here = flow.makers[here][0]
+        return here
+
+    def is_for_many(step: Step) -> bool:
+        return any(len(one.shape) > 1 and one.shape[-2] > 1 for one in step.outputs)
+
+    own = begin(mask)
+    read = ((step, one) for step in flow.steps if is_for_many(step) for one in step.inputs if one.mask == mask.mask)
+    return own is not None and any(begin(one) == own for _, one in read)
 
 
 def leave_room(facts: MaskFacts, scores: TensorRecord | None) -> MaskFacts:

@@ -31,8 +31,8 @@ class Conditioning:
     that it is worked out of that (Gemma's rows for each layer). `inputs` are the names of all arguments that it comes
     from; none where one cannot be told from others of the same shape, or it comes from the entrance too. Rows that
     `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
-    what it does to sublayers. Each of so many `layers` works out by itself what the steps in `alone` do for the first.
-    No box stands for the `boxless`, which no layer reads: they are for the last norm.
+    what it does to sublayers. Each of so many `layers` works out by itself, and in the same shapes, what the steps in
+    `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are for the last norm.
     """
 
     nodes: frozenset[int]
@@ -84,6 +84,7 @@ def find_conditioning(
     is_whole = "" not in names and all({*flow.makers[node]} <= {*own, None} for node in own if flow.is_leaf(node))
     shares = [frozenset[int]().union(*(nodes for place, nodes in found if place in one)) for one in by_layer]
     alone = list_alone(flow, [share for share in shares if share])
+    shapes = [{(record.shape, params) for record, params in list_weighed(flow, share)} for share in shares]
     places = {place for place, _ in found}
     done = {way for one in by_layer for place, way in one.items() if place in places}
     first |= set(gates[:1])
@@ -94,10 +95,15 @@ def find_conditioning(
         frozenset(place for place, _ in found),
         tuple(dict.fromkeys(filter(None, names))) if is_whole else (),
         ways=tuple(way for way in get_args(Way) if way in done),
-        alone=alone if shares[0] else frozenset(),
-        layers=sum(bool(share) for share in shares),
+        alone=alone if shapes.count(shapes[0]) > 1 else frozenset(),
+        layers=shapes.count(shapes[0]),
         boxless=own - worked if worked else frozenset(),
     )
+
+
+def list_weighed(flow: Flow, share: Collection[int]) -> Iterator[tuple[TensorRecord, int]]:
+    """What the steps with weights among some make, with how many parameters each has."""
+    return ((flow.output(node), params) for node in share if (params := flow.steps[node].params) and flow.is_leaf(node))
 
 
 def list_alone(flow: Flow, shares: Sequence[frozenset[int]]) -> frozenset[int]:

@@ -129,7 +129,7 @@ def describe_experts(anatomy: Anatomy) -> str:
         empty = all(one.routing is not None and one.routing.enters for one in found)
         rows = ": rows of 0 where it was not chosen" * empty
         on += f" Here each expert works on all places, and FLOPs count that{rows}."
-    where = of_some_layers(anatomy, lambda one: isinstance(one, Experts))
+    where = of_some_layers(anatomy, lambda one: one in found)
     few += ", or to none: one score more is for none of them" * all(one.chosen_or_none for one in found)
     return f"Experts{where}: {name_choosing(anatomy)} sends each place to {few}{shared}.{on}{parted}"
 

@@ -58,7 +58,7 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
     elif len(letters) == 1 and (keeps_rows(flow, part) or keeps_one_head(flow, part)):
         kind = "cut"
     elif moves_heads(flow, part):
-        kind = "first" if is_turned(flow, part) else "cut"
+        kind = "first" if puts_heads_first(flow, part) else "cut"
     return f"{kind}{part.number}_{letters}"
 
 
@@ -111,9 +111,10 @@ def only_turns(flow: Flow, part: Part) -> bool:
     return all(flow.op(node) in TURNS | COPIES for node in part.nodes)
 
 
-def is_turned(flow: Flow, part: Part) -> bool:
-    """Whether a move changes the order of axes."""
-    return any(flow.op(node) in TURNS for node in part.nodes)
+def puts_heads_first(flow: Flow, part: Part) -> bool:
+    """Whether a move changes the order of axes so that heads stand before places, be they one axis with the batch."""
+    before = {"heads", "kv_heads", "batch*heads", "heads*batch"}.intersection(part.record.axes[-3:-2])
+    return bool(before) and any(flow.op(node) in TURNS for node in part.nodes)
 
 
 def count_layers_reading(flow: Flow, part: Part) -> int:
@@ -141,9 +142,13 @@ def weighs_rows(flow: Flow, linear: int) -> bool:
 
 
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
-    """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow."""
+    """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow.
+
+    What several lanes share before a linear layer is none of their queries, keys or values yet.
+    """
+    of = "" if not narrow and leads_to_linear(flow, part.nodes[-1]) else f" {letters}"
     if mixes_places(flow, part):
-        return f"{PLACES_MIXED} {letters}"
+        return PLACES_MIXED + of
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
@@ -160,7 +165,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
-    if part.kind == "join" and letters == "Q, K, V" and leads_to_linear(flow, part.nodes[-1]):
+    if part.kind == "join" and not of:
         return "END TO END"
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
@@ -195,21 +200,21 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
         return f"{taken} {letters}"
     if keeps_rows(flow, part):
-        return f"{CUT_ANEW} {letters}"
+        return CUT_ANEW + of
     if narrow and keeps_one_head(flow, part):
         is_head = part.record.axes[-1:] == ("d_k",) and len(part.record.shape) == OF_HEADS
         return f"{'ONE HEAD' if is_head else AXES_SWAPPED if only_turns(flow, part) else CUT_ANEW} {letters}"
     if narrow and moves_heads(flow, part):
-        return f"HEADS FIRST {letters}" if is_turned(flow, part) else f"{CUT_ANEW} {letters}"
+        swapped = AXES_SWAPPED if only_turns(flow, part) else CUT_ANEW
+        return f"{'HEADS FIRST' if puts_heads_first(flow, part) else swapped} {letters}"
     if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
         return label_step(flow, part.nodes[-1])
-    done = {flow.op(node) for node in part.nodes}
-    told = " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
+        told = tell_scaling(flow, part)
         joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
         if joins or told == "SHIFT":
             return ADDED_UP
-        return told if told and leads_to_linear(flow, part.nodes[-1]) else f"{told or 'CHANGE'} {letters}"
+        return f"{told or 'CHANGE'}{of}"
     if part.kind == "norm":
         where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
         return f"NORM {where}{letters}"
@@ -218,11 +223,11 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "bend":
         kernel = read_sizes(flow, part.nodes[-1], "kernel_size") if flow.op(part.nodes[-1]) in FINDINGS else ()
         if kernel:
-            return f"CONV {'×'.join(map(str, kernel))} {letters}"
+            return f"CONV {'×'.join(map(str, kernel))}{of}"
         if is_pool(flow, part.nodes[-1]):
-            return f"{label_step(flow, part.nodes[-1])} {letters}"
+            return label_step(flow, part.nodes[-1]) + of
         shared = count_layers_reading(flow, part) > 1
-        return f"{label_activation(name_bend(flow.steps[part.nodes[-1]]))} {'' if shared else letters}".strip()
+        return f"{label_activation(name_bend(flow.steps[part.nodes[-1]]))}{'' if shared else of}"
     words = {
         "heads": "HEADS",
         "rotate": "ROTATE",
@@ -233,7 +238,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "join": "JOIN",
         "beside": "SIDE BY SIDE",
         "repeat": "REPEAT",
-        "scale": told or "SCALE",
+        "scale": tell_scaling(flow, part) or "SCALE",
     }
     changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
     if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
@@ -247,9 +252,15 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "repeat":
         parts = count_parts(flow, part)
         times = repeat_times(flow, part) * parts
-        what = {1: letters, 2: f"HALF OF {letters}"}.get(parts, f"A PART OF {letters}")
-        return f"REPEAT {what} ×{times}" if times > 1 else f"REPEAT {what}"
-    return f"{words.get(part.kind, part.kind.upper())} {letters}"
+        what = {1: of, 2: f" HALF OF {letters}"}.get(parts, f" A PART OF {letters}")
+        return f"REPEAT{what} ×{times}" if times > 1 else f"REPEAT{what}"
+    return words.get(part.kind, part.kind.upper()) + of
+
+
+def tell_scaling(flow: Flow, part: Part) -> str:
+    """Whether a part scales rows, shifts them, or both; empty where it does neither."""
+    done = {flow.op(node) for node in part.nodes}
+    return " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
 
 
 def ends_with_own_sum(flow: Flow, part: Part) -> bool:
@@ -380,21 +391,3 @@ def adds_alike(flow: Flow, node: int) -> bool:
     """Whether a step adds two tensors of one shape, and no learned row to each of a stream's."""
     shapes = [record.shape for record in flow.steps[node].inputs]
     return len(shapes) == len(("one", "other")) and shapes[0] == shapes[1]
-
-
-def count_turned_rows(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
-    """How many of how many rows are turned, where they are laid behind or before rows that are not (DINOv3).
-
-    None where all are.
-    """
-    for node in sorted(nodes, reverse=True):
-        given = [(record.shape, maker) for record, maker in flow.given(node) if 0 not in record.shape]
-        made = flow.output(node).shape
-        grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape, _ in given)]
-        if flow.op(node) not in SIDE_BY_SIDE or len(given) < 2 or len(grown) != 1 or grown[0] == len(made) - 1:
-            continue
-        own = [set(flow.behind(maker, within=nodes.__contains__)) for _, maker in given]
-        turned = [shape[grown[0]] for (shape, _), within in zip(given, own, strict=True) if is_rotary(flow, within)]
-        if 0 < len(turned) < len(given):
-            return sum(turned), made[grown[0]]
-    return None

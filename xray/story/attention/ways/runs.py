@@ -13,7 +13,15 @@ from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import is_linear, is_scale, is_times_one
 from xray.story.recognition.chosen_rows import picks_best
-from xray.story.recognition.turning import is_by_place, is_cut, parts_pairs, takes_half, takes_pairs_apart, turns_pairs
+from xray.story.recognition.turning import (
+    is_by_place,
+    is_cut,
+    is_rotary,
+    parts_pairs,
+    takes_half,
+    takes_pairs_apart,
+    turns_pairs,
+)
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -299,3 +307,21 @@ def cut_before(flow: Flow, place: int) -> int | None:
     """The cut whose part of each row a step fills, as with the turned numbers beside the others; no cache does that."""
     into = flow.makers[place][0] if flow.op(place) in WRITES and flow.makers[place] else None
     return into if into is not None and is_cut(flow, into) else None
+
+
+def count_turned_rows(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
+    """How many of how many rows are turned, where they are laid behind or before rows that are not (DINOv3).
+
+    None where all are.
+    """
+    for node in sorted(nodes, reverse=True):
+        given = [(record.shape, maker) for record, maker in flow.given(node) if 0 not in record.shape]
+        made = flow.output(node).shape
+        grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape, _ in given)]
+        if flow.op(node) not in SIDE_BY_SIDE or len(given) < 2 or len(grown) != 1 or grown[0] == len(made) - 1:
+            continue
+        own = [set(flow.behind(maker, within=nodes.__contains__)) for _, maker in given]
+        turned = [shape[grown[0]] for (shape, _), within in zip(given, own, strict=True) if is_rotary(flow, within)]
+        if 0 < len(turned) < len(given):
+            return sum(turned), made[grown[0]]
+    return None
