@@ -1,5 +1,6 @@
 """A recording says of a step whose weights it uses, where another step used the same ones before."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -94,3 +95,32 @@ def test_what_takes_the_type_of_a_parameter_alone_does_not_use_it():
 
     assert [step.op for step in steps][1:] == ["type_as", "mul"]
     assert not any("same_weights_as" in step.settings for step in steps)
+
+
+class Copies(Pair):
+    """A head whose parameter is made of the table's: another object, and the same numbers."""
+
+    def __init__(self, *, part=False):
+        super().__init__(tied=False)
+        self.head = nn.Linear(5, 11, bias=False)
+        table = self.words.weight
+        self.head.weight = nn.Parameter(table[:9] if part else table)
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_parameter_made_of_another_one_is_the_same_weights(device):
+    with torch.device(device):
+        model = Copies()
+        trace = xray.trace(model, torch.arange(6).view(2, 3))
+
+    step = next(step for step in trace.steps if step.op == "linear")
+    assert (step.settings["same_weights_as"], step.settings["same_weights"]) == ("words", 55)
+    assert trace.steps[0].params == step.params == 55
+    assert trace.unused == {}
+
+
+def test_a_parameter_that_shares_some_numbers_with_another_one_has_its_own():
+    trace = xray.trace(Copies(part=True), torch.arange(6).view(2, 3))
+
+    assert not any("same_weights_as" in step.settings for step in trace.steps)
+    assert trace.steps[0].params == 55 + 45

@@ -19,17 +19,19 @@ Links = dict[int, list[tuple[str, str, int]]]
 Fact = TypeVar("Fact")
 
 
-def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass, ...], list[Links]]:
+def freeze_passes(
+    passes: list[OpenPass], spell: SpellLine, twins: Mapping[int, int]
+) -> tuple[tuple[Pass, ...], list[Links]]:
     """Everything so far, frozen, and for each pass where each tensor was seen.
 
-    `spell` says where a line of code stands.
+    `spell` says where a line of code stands. `twins` are parameters that are the numbers of another one.
     """
     settled = settle_masks(call for one in passes for call in one.calls)
     masks = {identity: mask.to_facts() for identity, mask in settled.items()}
     makers: dict[int, tuple[OpenPass, str]] = {}
     holders: dict[int, str] = {}
     outputs: dict[tuple[int, int], int] = {}
-    freezers = [Freezer(one, spell, masks, makers, holders, outputs) for one in passes]
+    freezers = [Freezer(one, spell, masks, makers, holders, outputs, twins) for one in passes]
     return tuple(open_kernels(one.freeze()) for one in freezers), [one.links for one in freezers]
 
 
@@ -37,7 +39,7 @@ class Freezer:
     """Makes the records of one pass; `makers` tells the pass and the id of each call by its number, up to this pass.
 
     `holders` tells for each parameter the path of the first step that used it. `outputs` tells for each call that made
-    several tensors, and each of these, which of them it is.
+    several tensors, and each of these, which of them it is, `twins` for some parameters the one that they are too.
     """
 
     def __init__(
@@ -48,6 +50,7 @@ class Freezer:
         makers: dict[int, tuple[OpenPass, str]],
         holders: dict[int, str],
         outputs: dict[tuple[int, int], int],
+        twins: Mapping[int, int],
     ) -> None:
         self.one = one
         self.spell = spell
@@ -55,6 +58,7 @@ class Freezer:
         self.makers = makers
         self.holders = holders
         self.outputs = outputs
+        self.twins = twins
         self.blocks = {call.parent.serial for call in one.calls if call.parent is not None}
         self.calls: list[OpenCall] = []
         self.ids: dict[int, str] = {}
@@ -118,7 +122,9 @@ class Freezer:
         settings = describe_options(call.settings, call.options) if call.options else call.settings
         if not call.weights or call.serial in self.blocks or hands_on(call):
             return settings
-        used = [(self.holders.setdefault(weight, call.path), size) for weight, size in call.weights]
+        used = [
+            (self.holders.setdefault(self.twins.get(weight, weight), call.path), size) for weight, size in call.weights
+        ]
         shared = [(holder, size) for holder, size in used if holder != call.path]
         if not shared:
             return settings

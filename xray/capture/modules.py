@@ -2,7 +2,7 @@
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import CO_VARARGS, CO_VARKEYWORDS
@@ -19,6 +19,7 @@ from xray.capture.calls import Counted, OpenCall
 from xray.capture.kernels.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
 from xray.capture.parts import describe_weight, is_divided
+from xray.capture.tensor_log import storage_of
 from xray.capture.tensors import positional_names
 from xray.ir.records import MaskKind
 from xray.ir.trace import MADE_PARAMS, Setting
@@ -70,7 +71,7 @@ class Survey:
 
     Modules given by name stand under their own names beside the model. Shared parameters are counted once. `parts` are
     the model's own modules, `held` the identities of all parameters, `kept` those of the tensors that modules keep
-    beside them.
+    beside them, `twins` those of parameters that are the numbers of another one, with the identity of the first.
     """
 
     def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
@@ -78,6 +79,8 @@ class Survey:
         self.made: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
         self.parts: tuple[Counted, ...] = ()
         self.kept = set[int]()
+        self.twins: dict[int, int] = {}
+        self._firsts: dict[Hashable, int] = {}
         self.is_compiled = False
         self.is_lazy = False
         for prefix, root in (("", model), *others.items()):
@@ -123,7 +126,7 @@ class Survey:
     def _walk(self, root: nn.Module, prefix: str) -> None:
         """Depth first, in the order in which torch names modules, without one frame a level."""
         known, counted = self.known, set[int]()
-        first = len(known)
+        known_before = len(known)
         is_shared = False
         waiting: list[tuple[nn.Module, str, Counted | None]] = [(root, prefix, None)]
         while waiting:
@@ -138,8 +141,11 @@ class Survey:
             for name, parameter in module._parameters.items():
                 if parameter is not None:
                     before = sizes
-                    is_shared = is_shared or id(parameter) in counted
-                    counted.add(id(parameter))
+                    first = self._firsts.setdefault(key_of(parameter), id(parameter))
+                    if first != id(parameter):
+                        self.twins[id(parameter)] = first
+                    is_shared = is_shared or first in counted
+                    counted.add(first)
                     if type(parameter) is nn.Parameter:
                         sizes += parameter.numel()
                     else:
@@ -162,7 +168,7 @@ class Survey:
                 waiting.extend(
                     [(child, dot + name, entry) for name, child in module._modules.items() if child is not None][::-1]
                 )
-        entries = list(known.values())[first:]
+        entries = list(known.values())[known_before:]
         self.parts = self.parts or tuple(entry for _, entry in entries)
         if is_shared:
             for module, entry in entries:
@@ -176,12 +182,27 @@ class Survey:
 
 def count_parameters(module: nn.Module) -> int:
     """The number of parameters in a module and all inside it, shared ones once."""
-    return sum(map(count_values, module.parameters()))
+    return sum(map(count_values, list_weights(module)))
 
 
 def count_trained(module: nn.Module) -> int:
     """How many of them require a gradient."""
-    return sum(count_values(one) for one in module.parameters() if one.requires_grad)
+    return sum(count_values(one) for one in list_weights(module) if one.requires_grad)
+
+
+def list_weights(module: nn.Module) -> Collection[nn.Parameter]:
+    """The parameters of a module and of all inside it, those that are the same numbers once."""
+    return {key_of(one): one for one in reversed([*module.parameters()])}.values()
+
+
+def key_of(parameter: nn.Parameter) -> Hashable:
+    """What tells the numbers of a parameter: where they are stored, and how they are laid out there.
+
+    So a parameter that was made of another one is that one. One of a kind of its own, or empty, is itself alone.
+    """
+    if type(parameter) is not nn.Parameter or parameter.layout != torch.strided or not parameter.numel():
+        return id(parameter)
+    return storage_of(parameter), parameter.storage_offset(), parameter.shape, parameter.stride(), parameter.dtype
 
 
 def count_values(parameter: Tensor) -> int:

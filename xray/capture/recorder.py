@@ -105,6 +105,7 @@ class Recorder:
         self._survey = survey
         self._classes: dict[type[nn.Module], ModuleClass] = {}
         self._journal = Journal()
+        self._journal.twins = survey.twins
         self._sight = Sight(preview, shows_ids=shows_ids, weighs=weighs)
         self._sees_operations = operations
         self._lane = Lane(blind=not operations)

@@ -29,6 +29,7 @@ from unsaid import list_unsaid
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import Boxes
+from xray.story.cards.boxless import find_unsaid
 from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn
@@ -181,7 +182,7 @@ def test_a_sum_says_through_what_the_sines_go_that_it_adds(model, told):
 def test_linear_layers_that_a_sum_names_are_not_said_to_be_drawn_nowhere(is_whole):
     columns = read_columns(record(Waves(is_whole=is_whole)))
 
-    untold = [*list_around(columns, {}), *list_undrawn(list_told(columns))]
+    untold = [*list_around(columns, find_unsaid(columns), {}), *list_undrawn(list_told(columns))]
     assert ("places" in {one.path for one in untold}) is not is_whole
 
 

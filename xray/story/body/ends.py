@@ -307,7 +307,9 @@ def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
     held = {name_holder(flow, flow.steps[place]) for place in covered if flow.is_leaf(place)}
     for place, step in enumerate(flow.steps):
         parent = flow.places.get(step.parent or "")
-        if place in covered or step.path in paths or not step.params or (parent is not None and parent not in covered):
+        if step.path in paths:
+            covered.add(place)  # what else runs in another call of a block that is told is looked for inside it
+        if place in covered or not step.params or (parent is not None and parent not in covered):
             continue
         if step.path.partition(PARAMETRIZED)[0] in paths:
             continue  # it works out a weight of what is told (torch.nn.utils.parametrize)

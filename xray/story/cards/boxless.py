@@ -1,7 +1,8 @@
 """What is worked out on the way from box to box and stands in none, by the part that it belongs to."""
 
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import chain, product
 
@@ -13,15 +14,18 @@ from xray.story.body.towers import Towering
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.facts.unsaid import (
+    count_parameters,
     find_boxless,
     follow,
     list_aside_of,
+    list_met,
     list_of_no_data,
     list_of_numbers,
     list_unsaid_of,
 )
 from xray.story.facts.unused import name_kind
 from xray.story.passages.bridges import list_between
+from xray.story.recognition.between import list_reading_data
 from xray.story.regions.past_boxes import list_drawn, list_leaving
 from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
@@ -199,17 +203,37 @@ def list_aside_in(flow: Flow, staging: Staging, drawn: Collection[str]) -> list[
     return list_aside_of(flow, frozenset[int]().union(*(joint.region.beside for joint in staging.joints)), drawn)
 
 
-def list_learned_aside(columns: Sequence[Column], drawn: Mapping[int, Collection[str]]) -> dict[int, set[int]]:
-    """The steps of each pass with weights among these, and all of their kind that run in layers drawn with others."""
-    found: dict[int, set[int]] = {}
-    for phase in (phase for column in columns for phase in column.phases):
-        flow, panels = phase.reading.flow, (panel for frame in phase.frames for panel in frame.panels if panel.is_open)
-        seen = drawn[id(flow)]
-        aside = (node for panel in panels for node in list_aside_in(flow, panel.staging, seen))
-        kinds = {name_kind(flow.steps[node].path) for node in aside if flow.steps[node].params}
-        alike = (node for node, step in enumerate(flow.steps) if kinds and name_kind(step.path) in kinds)
-        found.setdefault(id(flow), set()).update(node for node in alike if flow.steps[node].id not in seen)
+def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:
+    """The steps of each pass that work with learned numbers and are said to stand in no box, with all of their kind.
+
+    And all that stands in blocks whose learned numbers these steps alone work with.
+    """
+    drawn = list_drawn(columns)
+    found: dict[int, set[int]] = {key: set() for key in drawn}
+    for flow in {id(flow): flow for _, flow, _ in unsaid}.values():
+        learned = {node for node, step in enumerate(flow.steps) if flow.is_leaf(node) and is_learned(flow, node)}
+        apart, shown = {node for _, other, nodes in unsaid if other is flow for node in nodes}, drawn[id(flow)]
+        data = list_reading_data(flow)
+        lone = [node for node in learned if not flow.steps[node].params and flow.steps[node].id not in shown]
+        aside = {node for node in learned & apart if flow.steps[node].params or node in data}
+        aside |= {node for node in lone if (met := list_met(flow, node)) and met <= apart}
+        kinds = {kind for node in aside for kind in name_kinds(flow.steps[node].id)}
+        kinds -= {kind for step in shown if kinds for kind in name_kinds(step)}
+        left = (node for node in learned if kinds and flow.steps[node].id not in shown)
+        aside |= {node for node in left if not kinds.isdisjoint(name_kinds(flow.steps[node].id))}
+        blocks = [range(one, flow.ends[one]) for one in {one for node in aside for one in flow.parents(node)}]
+        found[id(flow)] |= aside.union(*(block for block in blocks if learned.intersection(block) <= aside))
     return found
+
+
+def name_kinds(step: str) -> list[str]:
+    """The id of a step without one of the numbers in its path, for each of these: it may be that of its layer."""
+    return [f"{step[: one.start()]}*{step[one.end() :]}" for one in re.finditer(r"(?<![A-Za-z#\d])\d+", step)]
+
+
+def is_learned(flow: Flow, node: int) -> bool:
+    """Whether a step has parameters, or is given some."""
+    return bool(flow.steps[node].params or count_parameters(flow.steps[node]))
 
 
 def list_rest(phases: Sequence[Column], added: Collection[int]) -> list[tuple[str, set[int]]]:

@@ -24,9 +24,9 @@ def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
 
 
 def describe_params(flow: Flow, *places: int) -> str:
-    """How many parameters some steps have together, in words; nothing where that would be a part of them."""
+    """How many parameters some steps have together, in words; nothing where that would be a part of them, or twice."""
     counted = count_params(flow, *places)
-    is_part = any(reads_resized(flow, one, places) for one in places)
+    is_part = any(reads_resized(flow, one, places) for one in places) or reads_again(flow, places)
     return plural(counted, "parameter") if counted and not is_part else ""
 
 
@@ -41,6 +41,14 @@ def count_params(flow: Flow, *places: int) -> int:
     apart = {place for place, one in whole.items() if not flow.steps[one].params}
     apart |= {one for one in outermost if len(outermost) > 1 and asks(flow, one, places)}
     return counted + sum(count_read(flow, place, outermost) + count_joined(flow, place, places) for place in apart)
+
+
+def reads_again(flow: Flow, places: Collection[int]) -> bool:
+    """Whether some steps of a module read more learned numbers than it holds itself: some twice (TTT)."""
+    read = {one: count_read(flow, one) for one in places if flow.is_leaf(one) and not flow.steps[one].params}
+    blocks = {find_module(flow, one) for one, count in read.items() if count}
+    block = blocks.pop() if len(blocks) == 1 else None
+    return block is not None and 0 < count_own(flow, block) < sum(read.values())
 
 
 def count_joined(flow: Flow, place: int, places: Collection[int]) -> int:
@@ -63,7 +71,8 @@ def asks(flow: Flow, place: int, places: Collection[int]) -> bool:
 def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
     """How many learned numbers a step is given itself, as a convolution without a module of its own is.
 
-    They may be a part of a parameter, or repeated; of a table in which rows are looked up all count (Whisper's places).
+    They may be a part of a parameter, or repeated; of a table in which rows are looked up all count (Whisper's places),
+    and of one that a module cuts but once.
     What is resized is not counted: that may happen to one many times. Nor is what comes out of blocks that are
     `counted` as a whole. A copy in which some numbers were set to 0 counts whole (the bias of Swin 2, of keys 0).
     """
@@ -72,7 +81,9 @@ def count_read(flow: Flow, place: int, counted: Collection[int] = ()) -> int:
     given = [(record, maker) for record, maker in given if not is_made_in(flow, maker, counted)]
     sources = [learned_source(flow, record, maker, CARRYING | REPEATS) for record, maker in given]
     return sum(
-        prod(source.shape) if looks_up(flow, maker) else min(prod(source.shape), *list_counts(flow, record, maker))
+        prod(source.shape)
+        if looks_up(flow, maker) or is_cut_once(flow, maker)
+        else min(prod(source.shape), *list_counts(flow, record, maker))
         for (record, maker), source in zip(given, sources, strict=True)
         if source is not None
     )
@@ -129,6 +140,20 @@ def looks_up(flow: Flow, maker: int | None) -> bool:
     while maker is not None and flow.op(maker) in CARRYING | REPEATS and flow.makers[maker]:
         if len(flow.steps[maker].inputs) > 1:
             return True
+        maker = flow.makers[maker][0]
+    return False
+
+
+def is_cut_once(flow: Flow, maker: int | None) -> bool:
+    """Whether numbers were cut, on their way, from a learned tensor of which a module cuts nothing else."""
+    while maker is not None and flow.op(maker) in CARRYING | REPEATS and flow.makers[maker]:
+        given = flow.steps[maker].inputs[0]
+        if flow.op(maker) == "index" and given.role == "parameter":
+            block = find_module(flow, maker)
+            inside = () if block is None else range(block, flow.ends[block])
+            steps = (flow.steps[one] for one in inside if flow.is_leaf(one))
+            learned = [one.shape for step in steps for one in step.inputs if one.role == "parameter"]
+            return learned.count(given.shape) == 1
         maker = flow.makers[maker][0]
     return False
 

@@ -69,7 +69,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         held = find_held(flow, gate, between)
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
             above = list_threshold(flow, between, [bent]) if key == "gate" else []
-            above_bent = dict.fromkeys((*bending, *above) if key == "gate" else ())
+            above_bent = dict.fromkeys((*list_bias(flow, one), *((*bending, *above) if key == "gate" else ())))
             label = f"GATE{' ABOVE A THRESHOLD' * bool(above)}{with_bend}" if key == "gate" else "UP"
             drawn.append(
                 Node(
@@ -119,7 +119,8 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
             else f"LINEAR{name_groups(flow, wide[0])}{name_norm_between(flow, between)}{with_bend}"
         )
         joined = find_joined(flow, found, wide[0])
-        own = [] if is_fused else list_between(flow, between, branch)
+        own = list_bias(flow, wide[0])
+        own += () if is_fused else tuple(one for one in list_between(flow, between, branch) if one not in own)
         first = 0 if joined is None else 1
         if joined is not None:
             drawn.append(Node("join", "BESIDE THE STREAM", 0, BROAD, steps_at(flow, joined), flow.output(joined)))

@@ -1,6 +1,6 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
@@ -10,7 +10,14 @@ from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
-from xray.story.cards.boxless import count_unsaid, find_unsaid, list_drawn_once, list_learned_aside, tell_left_out
+from xray.story.cards.boxless import (
+    Unsaid,
+    count_unsaid,
+    find_unsaid,
+    list_drawn_once,
+    list_learned_aside,
+    tell_left_out,
+)
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
@@ -20,12 +27,7 @@ from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import (
-    find_boxless,
-    list_held_alone,
-    list_read_too,
-    list_undrawn,
-)
+from xray.story.facts.unsaid import list_held_alone, list_read_too, list_undrawn
 from xray.story.facts.unused import drop_unused, find_unused, list_read_alone
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
@@ -95,28 +97,26 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
     return list(told.values())
 
 
-def list_around(columns: Sequence[Column], unused: Mapping[str, int]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters that work around layers and of which no box of any chart tells.
+def list_around(columns: Sequence[Column], unsaid: Unsaid, unused: Mapping[str, int]) -> tuple[Untold, ...]:
+    """The outermost parts with parameters, and learned numbers of no module, of which steps are told but no box tells.
 
-    With the learned numbers of no module that several layers read, and no box (the rows of Mask2Former's maps).
+    So parts that stand in no box behind earlier layers (DPT), and the rows of Mask2Former's maps.
     """
-    drawn = list_drawn(columns)
-    beside = list_learned_aside(columns, drawn)
-    for phase in (phase for column in columns for phase in column.phases):
-        flow = phase.reading.flow
-        around = list_around_layers(flow, phase.towering)
-        beside.setdefault(id(flow), set()).update(find_boxless(flow, around, drawn[id(flow)]))
+    beside = list_learned_aside(columns, unsaid)
     told = list_told(columns)
     found = list_undrawn([(flow, nodes - beside[id(flow)]) for flow, nodes in told])
     undrawn = list_undrawn(told)
-    held = list_held_alone(told, unused, undrawn, list_boxless_readers(columns, drawn))
+    held = list_held_alone(told, unused, (*undrawn, *found), list_boxless_readers(columns, beside))
     known = {one.path for one in (*undrawn, *list_held_alone(told, unused, undrawn))}
     return tuple(one for one in (*found, *held) if one.path not in known)
 
 
-def list_boxless_readers(columns: Sequence[Column], drawn: Mapping[int, Collection[str]]) -> dict[int, set[int]]:
-    """The steps of each pass that read learned numbers of no module for several layers, and stand in no box."""
-    found: dict[int, set[int]] = {}
+def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    """The steps of each pass that read learned numbers of no module for several layers, and stand in no box.
+
+    With those `beside`.
+    """
+    drawn, found = list_drawn(columns), {key: {*nodes} for key, nodes in beside.items()}
     for phase in (phase for column in columns for phase in column.phases):
         flow = phase.reading.flow
         many = list_learned_for_many(flow, phase.towering) | list_around_layers(flow, phase.towering)
@@ -138,7 +138,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     columns = [tell_left_out(column, unsaid) for column in columns]
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     unused = find_unused(trace) or {}
-    around = drop_unused(trace, list_around(columns, unused))
+    around = drop_unused(trace, list_around(columns, unsaid, unused))
     undrawn = {one.path for one in whole.untold}
     return Told(
         trace,
