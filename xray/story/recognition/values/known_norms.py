@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, RMS_NORMS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, RMS_NORMS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.recognition.values.known_values import values_of
@@ -57,11 +57,12 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     """
     made: dict[tuple[int, int], Values] = {}
     for node in sorted(nodes):
-        read = [read_operand(flow, record, maker, (origin, end), made) for record, maker in flow.given(node)]
+        asked = [*flow.given(node)][: 1 if flow.op(node) in CASTING else None]  # of others only the type is read
+        read = [read_operand(flow, record, maker, (origin, end), made) for record, maker in asked]
         if flow.op(node) in SCALINGS:
             read = [
                 LEARNED if one is None and is_of_others(flow, record, maker, origin) else one
-                for one, (record, maker) in zip(read, flow.given(node), strict=True)
+                for one, (record, maker) in zip(read, asked, strict=True)
             ]
         given = [one for one in read if one is not None]
         found = work_out(flow, node, given) if len(given) == len(read) else None
@@ -76,7 +77,7 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
 
 def is_of_others(flow: Flow, record: TensorRecord, maker: int | None, origin: int | None) -> bool:
     """Whether a factor is one number, or one for each row, that is not worked out of the rows themselves."""
-    return record.shape[-1:] in ((), (1,)) and origin not in flow.behind(maker)
+    return record.shape[-1:] in ((), (1,)) and origin not in {*flow.behind(maker)}
 
 
 def read_operand(
