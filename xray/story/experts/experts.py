@@ -69,7 +69,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         shared_d_ff=measure_shared(flow, shared),
         chosen_or_none=chosen if emptied else None,
         earlier_router=find_handed_on(flow, nodes, router) is not None,
-        on_all=works_on_all(flow, nodes, experts, router),
+        on_all=works_on_all(flow, nodes, experts, router, chosen),
         held_gate=() if found is None else found.held_gate,
         held_bent=() if found is None else found.held_bent,
         held_up=() if found is None else found.held_up,
@@ -94,11 +94,14 @@ def deals_otherwise(
     return len(backs) > 1 and not handing_on and rows not in (places * chosen, places * experts)
 
 
-def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int) -> bool:
-    """Whether products with the weights of each expert have as many rows as the router scores."""
+def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int, chosen: int) -> bool:
+    """Whether products with the weights of each expert have as many rows as the router scores.
+
+    Of single layers that proves nothing where all experts are chosen (Step 3.7).
+    """
     places = prod(flow.output(router).shape[:-1])
     layers = [prod(flow.output(node).shape[:-1]) for node in projections_in(flow, nodes)]
-    if len(layers) > 2 * experts and {*layers} == {places}:
+    if chosen < experts and len(layers) > 2 * experts and {*layers} == {places}:
         return True
     products = [flow.steps[node].inputs[:2] for node in nodes if flow.op(node) in STACKED]
     held = [(rows.shape, weights.shape) for rows, weights in products if weights.shape[:1] == (experts,)]
