@@ -186,6 +186,22 @@ def test_a_place_that_is_chosen_is_no_word():
     assert "a word" not in " ".join(lines_of(layout))
 
 
+class Boxing(Reader):
+    """A box of each place beside its kinds, by a head of its own."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.box = nn.Sequential(nn.Linear(WIDTH, WIDTH), nn.ReLU(), nn.Linear(WIDTH, 4))
+
+    def leave(self, x):
+        box = self.box(x).sigmoid()
+        return self.head(x), box
+
+
+def test_numbers_of_one_head_of_several_are_not_all_that_comes_out():
+    assert anatomy(xray.trace(Boxing().eval(), torch.zeros(2, 7, dtype=torch.long))).head is None
+
+
 class Raising(Reader):
     """Rows of which more are made by a transposed convolution, and fewer of these again, perhaps (NeuCodec's bends)."""
 

@@ -76,8 +76,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("vocabulary", size, tied, *read_bending(flow, head))
     pooled = len(flow.output(last.chains[-1].end).shape) > 2
     if len(shape) == 3 and is_of_each_place(flow, last.chains[-1].end, head):
-        # classes, letters, or words of a table that is another
-        return Head("numbers", size)
+        # classes, letters, or words of a table that is another; boxes beside them are not told (RT-DETR)
+        return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     return Head(kind, size) if len(shape) == 2 and pooled else None
 
