@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.flow.regrouping import Piece, lay_out
+from xray.ir.flow.written_softmaxes import read_axis_of
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
@@ -161,6 +162,9 @@ def follow(flow: Flow, way: list[int], axis: int | None) -> int | None:
         if step.op in TURNS and len(before) == len(after):
             turned = read_turn(step)
             axis = turned.index(axis) if turned is not None else None
+        elif step.op == "unbind":
+            gone = (read_axis_of(step, len(before)) or 0) % len(before)  # the first one where it is not told
+            axis = None if axis == gone else axis - (axis > gone)
         elif len(before) != len(after) or step.op in ("view", "reshape"):
             axis = move(before, after, axis)
     return axis
