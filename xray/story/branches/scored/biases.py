@@ -208,9 +208,10 @@ def may_tell_apart(flow: Flow, site: Site, bias: Operand) -> bool:
     """Whether a learned addend has numbers for pairs that are not known to go by no distance.
 
     A table with a number for each pair goes by none, nor does what is picked by ids that differ from place to place
-    where a place looks at itself.
+    where a place looks at itself, nor one row for all places; of more axes than scores have the last are no pairs.
     """
-    is_row = 1 in bias.record.shape[-2:] and 1 not in flow.output(site.scores).shape[-2:]
+    of_pair, scores = bias.record.shape, flow.output(site.scores).shape
+    is_row = 1 in of_pair[-2:] and 1 not in scores[-2:] and len(of_pair) <= len(scores)
     if is_row and flow.op(site.scores) != "einsum":
         return False
     way = [*flow.behind(bias.maker)]
