@@ -127,12 +127,12 @@ LATE = ["linear_attention", "linear_attention", "hybrid"] * 2 + ["linear_attenti
 
 @family("Zamba2ForCausalLM", "zamba2:903, 1001, 1056", num_hidden_layers=7, layers_block_type=LATE)
 def zamba2(c):
-    # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: no gate is proven
+    # as in Zamba, but for adapters that each layer adds to what the shared feed-forward makes: one layer is not proven
     shape = Silent((2, c.n_mamba_heads, c.mamba_headdim, c.mamba_d_state))
     known = {"by_pieces": True, "kernel": (c.mamba_d_conv,), "filled": (1, c.chunk_size)}
     state = Recurrence("state space", shape, **known)  # type: ignore[arg-type]
     wide = attention(c, d_k=c.attention_head_dim, positions="none")
-    think = gated(c, gated=Silent(True), fused=Silent(True))
+    think = gated(c, fused=Silent(True))
     mixed = Stage((wide, think, state), False, Norm("rms", "before", None, False))
     rest = [number for number in range(c.num_hidden_layers) if number not in c.hybrid_layer_ids]
     both = replace(group(c.hybrid_layer_ids, c.hidden_size, mixed), shared_in_part=True, shared_sets=1)

@@ -64,7 +64,8 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     if is_plain and not leads_on(flow, last, inner, wide, gates, d_ff):
         return None
     gated = bool(gates)
-    is_fused = gated and len({width_out(flow, node) for node in wide} & {2 * d_ff}) > 0 and len(wide) == 1
+    doubled = [node for node in wide if width_out(flow, node) == 2 * d_ff]
+    is_fused = None if len(doubled) > 1 else bool(doubled) and len(wide) == 1  # a sum of several is no one layer's
     best_again = takes_best(flow, region, behind)
     is_beside = is_open or linear != projections or meets_others(flow, inner, wide) or meets_part(flow, inner)
     found = FeedForward(

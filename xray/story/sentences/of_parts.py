@@ -321,7 +321,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_forward(
             "each place alone",
             "each place alone: out to d_ff",
-            lambda part: part.d_ff and part.kernel is None and not is_split(part) and not is_fused(part),
+            lambda part: part.d_ff and part.kernel is None and not part.gated,
         ),
     ),
     "contract": (of_forward("back again", "and back to d_model", lambda part: part.d_ff),),
