@@ -99,10 +99,12 @@ def splinter(c):
 @family("VibeVoiceAcousticTokenizerEncoderModel", "vibevoice_acoustic_tokenizer:256, 328, 386", named=True)
 def vibevoice_hears(c):
     # every sublayer is scaled channel by channel (lines 266 and 267); a convolution stands between any two stages
+    # that of the last stage, which has no more than six places, reaches over all of them
     places, groups = 0, []
     for stage, depth in enumerate(c.depths):
-        width = c.num_filters * 2**stage
-        mix = replace(pre("rms", Convolution((c.kernel_size,), width, causal=True)), scale="learned")
+        width, is_wide = c.num_filters * 2**stage, stage == len(c.depths) - 1 or None
+        mix = Convolution((c.kernel_size,), width, causal=True, is_wide=is_wide)
+        mix = replace(pre("rms", mix), scale="learned")
         think = replace(pre("rms", plain(c, d_ff=c.ffn_expansion * width)), scale="learned")
         groups.append(group(range(places, places + depth), width, mix, think))
         places += depth
