@@ -182,7 +182,7 @@ OF_PARTS = {
     "gate times up": {"gated"},
     "two halves": {"gated in one"},
     "each place alone, for two ways": {"gated in one"},
-    "each place alone": WIDE - {"gated", "gated in one", "forward with a kernel"},
+    "each place alone": WIDE - {"gated", "gated in one", "gated, not known how", "forward with a kernel"},
     "back again": WIDE,
     "router": set(MANY) - {"experts, not known"},
     "choice": set(MANY) - {"experts, not known"},
