@@ -276,7 +276,30 @@ def meets_places(flow: Flow, region: Region) -> bool:
     """
     steps = [node for node in region.inner if flow.is_leaf(node) and flow.steps[node].outputs]
     convolves = any(flow.op(node) in FINDINGS for node in steps)
-    return not convolves and any(stirs_places(flow, node, region) for node in steps)
+    back = list_put_back(flow, steps, region)
+    return not convolves and any(node not in back and stirs_places(flow, node, region) for node in steps)
+
+
+def list_put_back(flow: Flow, steps: Sequence[int], region: Region) -> set[int]:
+    """The steps that pick rows by a mask, and those that put what was made of them where they stood, by the same one.
+
+    Not so if what was picked leads to the end of a branch by another way too.
+    """
+    found = set[int]()
+    for put in steps:
+        masks = list_masks(flow, put) if flow.op(put) in PLACING else []
+        picks = {node for node in steps if masks and flow.op(node) == "index" and list_masks(flow, node) == masks}
+        led = flow.behind(region.end, within=region.inner.__contains__, ends={put}.__contains__)
+        if picks and picks.isdisjoint(led):
+            found |= {put, *picks}
+    return found
+
+
+def list_masks(flow: Flow, node: int) -> list[tuple[int | None, int | None, str | None]]:
+    """Which masks alone tell a step what rows to take, or where to put them: who made each, or what argument it is."""
+    told = [(one, maker) for one, maker in [*flow.given(node)][1:] if flow.op(node) == "index" or one.dtype == "bool"]
+    are_known = all(one.dtype == "bool" and (maker is not None or one.argument) for one, maker in told)
+    return [(maker, one.output, one.argument) for one, maker in told] if are_known else []
 
 
 def stirs_places(flow: Flow, node: int, region: Region) -> bool:

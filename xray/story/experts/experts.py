@@ -45,11 +45,12 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     routing = list_routing(flow, nodes, router)
     mixed = find_mixed_behind(flow, region)
     emptied = list_emptied(flow, routing, chosen_at, experts)
-    capacity = read_capacity(flow, routing) or read_slots(flow, nodes, router, experts)
+    slots = read_slots(flow, nodes, router, experts)
+    capacity = read_capacity(flow, routing) or slots
     chosen, handing_on = count_chosen(flow, chosen_at), count_handing_on(flow, nodes, experts)
     places, own = prod(flow.output(router).shape[:-1]), {*nodes}.difference(*shared)
     is_dropped = capacity is None and any(counts_along(flow, node, experts) for node in routing)
-    is_dropped |= deals_otherwise(flow, own, places, chosen, experts, handing_on)
+    is_dropped |= slots is None and deals_otherwise(flow, own, places, chosen, handing_on, capacity)
     is_unknown = is_dropped or may_choose_none(flow, chosen_at, experts)
     return Experts(
         experts=experts,
@@ -83,15 +84,17 @@ def scores_fewer_rows(flow: Flow, region: Region, router: int) -> bool:
 
 
 def deals_otherwise(
-    flow: Flow, own: Collection[int], places: int, chosen: int, experts: int, handing_on: int | None
+    flow: Flow, own: Collection[int], places: int, chosen: int, handing_on: int | None, capacity: int | None
 ) -> bool:
     """Whether layers of single experts take more rows, or fewer, than would be theirs by the choice (NLLB).
 
-    Each place goes through as many as were chosen, or through all; known where no expert only hands rows on.
+    Each place goes through as many as were chosen, through fewer where experts leave out those beyond a number, or
+    through all, once each; known where no expert only hands rows on.
     """
-    backs = list_backs(flow, own)
-    rows = sum(prod(flow.output(node).shape[:-1]) for node in backs)
-    return len(backs) > 1 and not handing_on and rows not in (places * chosen, places * experts)
+    rows = [prod(flow.output(node).shape[:-1]) for node in list_backs(flow, own)]
+    is_as_chosen = max(rows, default=0) <= places and sum(rows) == places * chosen
+    is_fewer = capacity is not None and max(rows, default=0) <= places and sum(rows) < places * chosen
+    return len(rows) > 1 and not handing_on and {*rows} != {places} and not is_as_chosen and not is_fewer
 
 
 def works_on_all(flow: Flow, nodes: Collection[int], experts: int, router: int, chosen: int) -> bool:

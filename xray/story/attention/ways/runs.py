@@ -135,8 +135,20 @@ def last_reader(flow: Flow, nodes: Collection[int]) -> int:
     """
     read = {node: {(one.output, maker) for one, maker in flow.given(node) if maker is not None} for node in nodes}
     alike = [node for node in sorted(nodes) if not read[node].isdisjoint(read[min(nodes)])]
-    is_turn = alike and (flow.op(alike[-1]) in SCALINGS or all(is_cut(flow, node) for node in alike))
+    is_turn = alike and (meets_scaled(flow, alike, nodes) or all(is_cut(flow, node) for node in alike))
     return alike[-1] if is_turn else -1
+
+
+def meets_scaled(flow: Flow, nodes: Sequence[int], within: Collection[int]) -> bool:
+    """Whether the last of some steps multiplies, and what they make meets in more than a choice between them.
+
+    Where one is taken or the other, place by place, rows are not turned (Transfusion).
+    """
+    if flow.op(nodes[-1]) not in SCALINGS:
+        return False
+    ahead = [set(flow.ahead(node, within=within.__contains__)) for node in nodes]
+    met = min(set.intersection(*ahead), default=None) if len(ahead) > 1 else None
+    return met is None or flow.op(met) != "where"
 
 
 def gather_norms(flow: Flow, runs: list[list[int]]) -> list[list[int]]:

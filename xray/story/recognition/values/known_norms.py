@@ -18,6 +18,8 @@ ROWS = np.asarray(((1.0, -2.0, 3.5, 0.5, 4.0), (9.0, 2.0, -6.0, 1.0, 8.0), (-1.5
 CLOSE = 2e-3
 """So near is what a norm makes to what it is known to make; what is added to a spread so that none is 0 is less."""
 LEARNED = np.ones((1, 1))
+SIZES = np.asarray(((2.0,), (0.6,), (3.1,)))
+"""By what rows are multiplied, each by its own, where that comes from beside."""
 MOVES = CARRYING - frozenset({"index", "index_select", "slice", "narrow", "select", "split", "chunk"})
 """They leave rows whole."""
 POWERS = ("exponent", "arg1", "other")
@@ -56,6 +58,9 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     Learned numbers are taken as 1 each, so what is made is that norm times one number, plus another.
     """
     made: dict[tuple[int, int], Values] = {}
+    before = find_unscaled(flow, origin)
+    if before is not None:
+        made |= {(before, 0): ROWS, (origin or 0, 0): ROWS * SIZES}
     for node in sorted(nodes):
         asked = [*flow.given(node)][: 1 if flow.op(node) in CASTING else None]  # of others only the type is read
         read = [read_operand(flow, record, maker, (origin, end), made) for record, maker in asked]
@@ -72,7 +77,24 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     last = made.get((end, 0))
     if last is None or last.shape != ROWS.shape:
         return None
-    return "layer" if is_scaled(last, standardise(ROWS)) else "rms" if is_scaled(last, root_mean_square(ROWS)) else None
+    ways = (last,) if before is None else (last, last / SIZES)
+    if any(is_scaled(way, standardise(ROWS)) for way in ways):
+        return "layer"
+    return "rms" if any(is_scaled(way, root_mean_square(ROWS)) for way in ways) else None
+
+
+def find_unscaled(flow: Flow, origin: int | None) -> int | None:
+    """What made the rows that are multiplied, each by a number from beside, before a norm reads them; else None.
+
+    It may have its measure of these rows as they were before (Gemma 3n).
+    """
+    if origin is None or flow.op(origin) not in SCALINGS or len(flow.makers[origin]) != 2:
+        return None
+    shape = flow.output(origin).shape
+    rows = [maker for record, maker in flow.given(origin) if record.shape == shape]
+    sizes = [(record, maker) for record, maker in flow.given(origin) if record.shape == (*shape[:-1], 1)]
+    is_beside = len(rows) == 1 and len(sizes) == 1 and sizes[0][1] is not None
+    return rows[0] if is_beside and is_of_others(flow, *sizes[0], rows[0]) else None
 
 
 def is_of_others(flow: Flow, record: TensorRecord, maker: int | None, origin: int | None) -> bool:

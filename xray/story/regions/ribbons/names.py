@@ -23,6 +23,8 @@ BY_LAYER = ("LAYER", "BY LAYER")
 """What is written at ribbons that lead from each layer to the one of its number."""
 OFF = 14.0
 """How far from the middle of a ribbon its name begins."""
+OFF_FRAME = 4.0
+"""How far beside a frame, and above its ribbon, a name stands that has no room within."""
 BESIDE_RIBBON = 9.0
 """How far the middle of a line is from that of a ribbon beside it."""
 Name = tuple[float, float, tuple[str, ...], int, str]
@@ -88,7 +90,9 @@ def name_way(
         boxes = [one for shown in standing[way.target].drawn.shown for one in shown.placed[0].boxes.values()]
         queries = min((one.x for one in boxes if one.right < aim.left and one.top < aim.bottom), default=aim.left)
         top = aim.bottom - UNDER + BESIDE_RIBBON / 2 + NOTE * 1.12 * len(BY_LAYER)
-        return [(queries - 8 - width, top, BY_LAYER, NOTE - 2, f"{columns[way.target].look.own}_panel")]
+        own_spot = (queries - 8 - width, top, f"{columns[way.target].look.own}_panel")
+        x, top, on = find_room(canvas, aim, own_spot, width, is_right=way.source.column > way.target)
+        return [(x, top, BY_LAYER, NOTE - 2, on)]
     if is_top(way.source, columns, standing):
         told = (MEMORY if is_memory else f"FROM THE {column.name.upper()} TOWER",)
         lowered = max(0.0, roof_over(box, own) - roof) / 2
@@ -112,6 +116,31 @@ def name_way(
         {column.towering.tower.layers - 1} if any(is_end(one.source, columns, standing) for one in alike) else set()
     )
     return [(box.right + 4, box.y - 8, name_layers(sorted(layers)), NOTE - 2, f"{column.look.own}_panel")]
+
+
+def find_room(
+    canvas: Canvas, aim: Box, spot: tuple[float, float, str], width: float, *, is_right: bool
+) -> tuple[float, float, str]:
+    """Where what is written at ribbons that lead to a box stands, and on what: at a spot, if no line runs through it.
+
+    Else it stands beside the frame, on the side from which these ribbons come, if no line runs there.
+    """
+    x, top, _ = spot
+    areas = [[*zip(*panel.path, strict=True)] for panel in canvas.panels]
+    around = [(min(xs), max(xs)) for xs, ys in areas if min(xs) < aim.x < max(xs) and min(ys) < aim.y < max(ys)]
+    left, right = min((one for one, _ in around), default=x), max((one for _, one in around), default=x)
+    beside = (right + OFF_FRAME if is_right else left - OFF_FRAME - width, top + OFF_FRAME, "page")
+    is_held = is_struck(canvas, x, top, width) and not is_struck(canvas, beside[0], beside[1], width)
+    return beside if is_held else spot
+
+
+def is_struck(canvas: Canvas, left: float, top: float, width: float) -> bool:
+    """Whether a line runs through what is written layer by layer, told by the bounds of each of its pieces."""
+    size = NOTE - 2
+    low, high = top - size * 1.12 * len(BY_LAYER) + size * 0.1, top - size * 0.22
+    pieces = (curve.points[place : place + 4] for curve in canvas.curves for place in range(0, len(curve.points), 3))
+    bounds = ([*zip(*piece, strict=True)] for piece in pieces)
+    return any(left < max(xs) and min(xs) < left + width and low < max(ys) and min(ys) < high for xs, ys in bounds)
 
 
 def name_end(canvas: Canvas, standing: Standing, told: tuple[str, ...], lane: float) -> Name:
