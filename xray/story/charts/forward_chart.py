@@ -119,8 +119,8 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
             else f"LINEAR{name_groups(flow, wide[0])}{name_norm_between(flow, between)}{with_bend}"
         )
         joined = find_joined(flow, found, wide[0])
-        own = list_bias(flow, wide[0])
-        own += () if is_fused else tuple(one for one in list_between(flow, between, branch) if one not in own)
+        own = [*list_bias(flow, wide[0])]
+        own += [] if is_fused else [one for one in list_between(flow, between, branch) if one not in own]
         first = 0 if joined is None else 1
         if joined is not None:
             drawn.append(Node("join", "BESIDE THE STREAM", 0, BROAD, steps_at(flow, joined), flow.output(joined)))
