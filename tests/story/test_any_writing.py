@@ -104,10 +104,11 @@ def test_masks_taken_off_scores_with_heads_last_hide_the_future(hiding):
     assert attention.causal is True
 
 
-def test_how_a_given_mask_lies_over_heads_proves_nothing_of_the_future():
-    attention, _ = read_first(product="heads last", mask_given=True)
+@pytest.mark.parametrize(("mask", "told"), [("causal", True), ("prefix", None), ("none", False)])
+def test_a_given_mask_over_scores_with_heads_last_hides_what_its_cells_do(mask, told):
+    attention, _ = read_first(product="heads last", mask_given=True, mask=mask)
 
-    assert attention.causal is None
+    assert attention.causal is told
 
 
 def test_a_relu_times_itself_is_squared():

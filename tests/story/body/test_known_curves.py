@@ -96,11 +96,18 @@ def test_a_gate_is_known_in_any_order_and_of_halves(bend):
         lambda a, b: functional.silu(a) * b * b,
         lambda a, b: functional.silu(a) * functional.gelu(b),
         lambda a, b: functional.silu(a) + b,
+        lambda a, b: functional.silu(a + b) + a,
         lambda a, b: torch.sigmoid(a) * b + (1 - torch.sigmoid(a)) * a,
     ],
 )
 def test_what_is_not_one_bend_times_one_other_is_no_gated_feed_forward(bend):
     assert read(bend, WIDE, WIDE) is None
+
+
+@pytest.mark.parametrize("bend", [lambda a, b: functional.silu(a + b), lambda a, b: functional.silu(b.add_(a))])
+def test_a_sum_of_all_that_two_layers_make_is_bent_as_what_one_makes(bend):
+    found = read(bend, WIDE, WIDE)
+    assert (found.activation, found.gated, found.d_ff) == ("silu", False, WIDE)
 
 
 @pytest.mark.parametrize(

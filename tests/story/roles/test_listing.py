@@ -135,7 +135,7 @@ def test_sums_of_nothing_that_is_known_are_no_layers_with_numbers():
 
 
 def test_words_before_sums_of_nothing_that_is_known_are_still_told():
-    mended = (Shaped(lambda layer, x, mask: x + x.flip(-1)) for _ in range(3))
+    mended = (Shaped(lambda layer, x, mask: x + layer.back(layer.forth(x).flip(1))) for _ in range(3))
     roles = roles_of(Writer(53, [*mended], 15), IDS)
 
     assert roles["words#0"] == "embedding: ids to vectors"

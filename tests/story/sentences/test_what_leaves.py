@@ -24,7 +24,7 @@ class Reader(nn.Module):
 
     def __init__(self, numbers: int):
         super().__init__()
-        self.words = nn.Embedding(WORDS, WIDTH)
+        self.words: nn.Module = nn.Embedding(WORDS, WIDTH)
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(3))
         self.head = nn.Linear(WIDTH, numbers)
 

@@ -32,8 +32,8 @@ class Points(Detects):
         self.rows, self.point = nn.Parameter(torch.rand(ASKING, WIDTH)), nn.Linear(WIDTH, 2)
         self.look = nn.ModuleList(LooksByPoint() for _ in range(2))
 
-    def forward(self, rows, ids):
-        memory, asked = self.encoder(self.lead(rows)), self.ask(ids)
+    def forward(self, rows):
+        memory, asked = self.encoder(self.lead(rows)), self.ask.weight.expand(len(rows), -1, -1)
         points = self.point(self.rows).sigmoid()
         turned = (points[..., None] * torch.arange(1, WIDTH // 2 + 1)).sin().flatten(1)
         for attend, look, wide in zip(self.attend, self.look, self.wide, strict=True):
@@ -44,7 +44,7 @@ class Points(Detects):
 def test_what_is_not_drawn_is_counted_with_no_part():
     torch.manual_seed(0)
     model = Points().eval()
-    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1))
+    trace = xray.trace(model, torch.rand(2, LENGTH, WIDTH))
     boxes = compose_poster(trace, text_width).boxes
     texts = ["".join(run.text for line in box.lines for run in line) for box in boxes]
     point, rows = (sum(one.numel() for one in some) for some in (model.point.parameters(), [model.rows]))

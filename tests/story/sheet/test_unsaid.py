@@ -19,12 +19,12 @@ from xray.story.sheet.columns import read_columns
 class Layer(nn.Module):
     """Attention beside a gated feed-forward, each behind a norm of its own, and something done between its layers."""
 
-    def __init__(self, between):
+    def __init__(self, between, wide=50):
         super().__init__()
         self.first, self.second = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
         self.attend = nn.MultiheadAttention(WIDTH, 1, batch_first=True)
-        self.gate, self.up = nn.Linear(WIDTH, 50), nn.Linear(WIDTH, 50)
-        self.down, self.between = nn.Linear(50, WIDTH), between
+        self.gate, self.up = nn.Linear(WIDTH, wide), nn.Linear(WIDTH, wide)
+        self.down, self.between = nn.Linear(wide, WIDTH), between
 
     def forward(self, x):
         seen = self.first(x)
@@ -52,9 +52,9 @@ def list_texts(between):
         (lambda x: torch.ones(50) / x, "div"),
         (lambda x: x.transpose(0, 1).transpose(0, 1), ""),
         (lambda x: x.clamp(-1, 1), "clamp"),
-        (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 4, sin × 2"),
+        (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 4, silu × 2, sin × 2"),
         (lambda x: (x > 0.5).to(x.dtype), "gt"),
-        (lambda x: x.masked_fill(x > 0.5, 0.0), "masked_fill × 2 ("),
+        (lambda x: x.masked_fill(x > 0.5, 0.0), "silu × 2, masked_fill × 2 ("),
         (lambda x: nn.functional.pad(x, (1, 1))[..., 1:-1], "pad × 2 ("),
         (lambda x: nn.functional.pad(x, (0, 0)), ""),
     ],
@@ -184,7 +184,7 @@ class Recalling(nn.Module):
     def __init__(self, *, is_recalling):
         super().__init__()
         self.words, self.head, self.is_recalling = nn.Embedding(12, WIDTH), nn.Linear(WIDTH, 12), is_recalling
-        self.layers = nn.ModuleList([Layer(nn.Identity()), Layer(nn.Identity()), Layer(nn.ReLU()), Layer(nn.ReLU())])
+        self.layers = nn.ModuleList(Layer(nn.Identity(), wide) for wide in (50, 50, 70, 70))
 
     def forward(self, ids):
         x = words = self.words(ids)

@@ -86,11 +86,11 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
 def leads_on(flow: Flow, last: int, inner: Sequence[int], wide: Sequence[int], gates: Sequence[int], d_ff: int) -> bool:
     """Whether all that wide rows come to goes through one gate, of which a factor is bent and not the product.
 
-    Without a gate, whether they are as wide as what is led back, each layer behind the other.
+    Without a gate, whether they are as wide as what is led back, each layer behind the other, or all in one sum.
     """
     if not gates:
         beside = any(wide[0] not in flow.behind(one, within=lambda node: node >= wide[0]) for one in wide)
-        return width_out(flow, wide[0]) == d_ff and not beside
+        return width_out(flow, wide[0]) == d_ff and (not beside or are_summed(flow, last, inner, wide))
     before = set(flow.behind(*flow.makers[gates[-1]], within=inner.__contains__))
     past = flow.behind(*flow.makers[last], within=lambda node: node in inner and node != gates[-1])
     bends = [is_bend(flow, node) and find_norm(flow, node) is None for node in inner if node < gates[-1]]
@@ -98,6 +98,15 @@ def leads_on(flow: Flow, last: int, inner: Sequence[int], wide: Sequence[int], g
     is_one = any(bends) and not any(behind) and before.isdisjoint(gates)
     is_one = is_one and gates[-1] in flow.behind(*flow.makers[last], within=inner.__contains__)
     return is_one and all({*wide}.isdisjoint(flow.makers[node]) for node in past)
+
+
+def are_summed(flow: Flow, last: int, inner: Collection[int], wide: Collection[int]) -> bool:
+    """Whether all that some layers make goes through one sum of theirs (an adapter beside a layer)."""
+    for node in inner:
+        if flow.op(node) in SUMS and {flow.carried_from(maker) for maker in flow.makers[node]} == {*wide}:
+            past = flow.behind(*flow.makers[last], within={*inner}.difference({node}).__contains__)
+            return all({*wide}.isdisjoint(flow.makers[one]) for one in past)
+    return False
 
 
 def with_held(flow: Flow, each: FeedForward, gates: Sequence[int], inner: Collection[int]) -> FeedForward:

@@ -55,7 +55,8 @@ ELEMENTWISE: dict[str, Rule] = {
 def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) -> Literal["layer", "rms"] | None:
     """Which norm of the rows of `origin` some steps are, the last of them `end`; None if none, or if it is not known.
 
-    Learned numbers are taken as 1 each, so what is made is that norm times one number, plus another.
+    Learned numbers are taken as 1 each, and so is what is worked out of them alone in a way that is not known; what is
+    made is that norm times one number, plus another.
     """
     made: dict[tuple[int, int], Values] = {}
     before = find_unscaled(flow, origin)
@@ -71,7 +72,7 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
             ]
         given = [one for one in read if one is not None]
         found = work_out(flow, node, given) if len(given) == len(read) else None
-        if found is None and flow.is_leaf(node):
+        if found is None and flow.is_leaf(node) and not is_of_weights(flow, flow.output(node), node):
             return None
         made |= {(node, number): one for number, one in enumerate(found or ())}
     last = made.get((end, 0))
