@@ -49,6 +49,7 @@ def var(x):
     [
         (lambda x: x * torch.rsqrt(mean(x.pow(2)) + 1e-6), "rms"),
         (lambda x: x / (mean(x * x) + 1e-6).sqrt(), "rms"),
+        (lambda x: (x.float() * torch.rsqrt(mean(x.float().pow(2)) + 1e-6)).type_as(x), "rms"),
         (lambda x: x / (mean(x.pow(2)) + 1e-6), None),
         (lambda x: x * torch.sqrt(mean(x.pow(2)) + 1e-6), None),
         (lambda x: x * torch.rsqrt(mean(x).pow(2) + 1e-6), None),

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, RMS_NORMS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, RMS_NORMS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.recognition.values.known_values import values_of
@@ -57,11 +57,12 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     """
     made: dict[tuple[int, int], Values] = {}
     for node in sorted(nodes):
-        read = [read_operand(flow, record, maker, (origin, end), made) for record, maker in flow.given(node)]
+        operands = [*flow.given(node)][: 1 if flow.op(node) in CASTING else None]  # of others a type alone
+        read = [read_operand(flow, record, maker, (origin, end), made) for record, maker in operands]
         if flow.op(node) in SCALINGS:
             read = [
                 LEARNED if one is None and is_of_others(flow, record, maker, origin) else one
-                for one, (record, maker) in zip(read, flow.given(node), strict=True)
+                for one, (record, maker) in zip(read, operands, strict=True)
             ]
         given = [one for one in read if one is not None]
         found = work_out(flow, node, given) if len(given) == len(read) else None
