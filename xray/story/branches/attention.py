@@ -144,7 +144,8 @@ def describe_attention(
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
-    fused = name_fusion(query, key, value) if len(sites) == len(twins) + 1 else None
+    is_one = len(sites) == len(twins) + 1 or count_pieces(flow, sites, region) is not None
+    fused = name_fusion(query, key, value) if is_one else None
     kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
     if any(lays_numbers_across(flow, node) for node in query.nodes | key.nodes | value.nodes):
