@@ -210,6 +210,18 @@ class KeysFirst(Attends):
         return softmax(scores.mT, dim=-2).mT @ value
 
 
+class WithSink(Attends):
+    """A learned score beside those of the keys, which the weights leave off again (gpt-oss)."""
+
+    def __init__(self):
+        super().__init__()
+        self.sink = nn.Parameter(torch.zeros(1))
+
+    def look(self, scores, value):
+        sinks = self.sink.expand(*scores.shape[:-1], 1)
+        return softmax(torch.cat([scores, sinks], dim=-1), dim=-1)[..., :-1] @ value
+
+
 class ThroughWaists(Attends):
     """Keys and values are made through waists of one width, one for each, or one for both."""
 
@@ -256,6 +268,10 @@ def test_weights_that_do_not_sum_to_1_where_values_are_summed_are_those_of_no_at
 
 def test_weights_that_are_turned_back_are_those_of_an_attention():
     assert "each row shares out one whole of attention" in record(KeysFirst)[1]
+
+
+def test_weights_that_leave_a_sink_off_are_those_of_an_attention():
+    assert "SCORES" in record(WithSink)[1]
 
 
 def test_keys_and_values_of_waists_of_their_own_are_not_made_from_one():

@@ -167,7 +167,8 @@ def convnext(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width = c.hidden_sizes[stage]
-        groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
+        wide = stage == 3 or None  # it is a map of 7 x 7 places of an image of 224 x 224
+        groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width, is_wide=wide))))
         first += depth
     found = sees_images(
         c,

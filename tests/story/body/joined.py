@@ -41,12 +41,12 @@ def sees(c, name, *parts, attend=None, final="layer", think=None, **facts):
     return tower(c, name, "image", False, entrance(f"patches {c.hidden_size}", *parts), (layers,), final)
 
 
-def list_askers(c, *others):
-    """Learned rows that look at each other in every layer, and at the encoder in every other one.
+def list_askers(c, source, *others):
+    """Learned rows that look at each other in every layer, and at the tower of that name in every other one.
 
     What `others` go through stands beside the feed-forward.
     """
-    itself, other = (looks_both_ways(c, source=source) for source in ("self", "encoder"))
+    itself, other = (looks_both_ways(c, source=one) for one in ("self", source))
     think = replace(post("layer", plain(c)), others=others or None)
     return (
         group((0, 2), c.hidden_size, post("layer", itself), post("layer", other), think),
@@ -63,7 +63,7 @@ def asks_for_words(image, rows, c, **facts):
         image,
         rows,
         tower(c, "text", "ids", True, entrance(*parts), layers, "layer"),
-        links=(memory("encoder", "decoder"), Link("joined", "decoder", "text")),
+        links=(memory(image.name, rows.name), Link("joined", rows.name, "text")),
         head=Head("vocabulary", c.vocab_size, c.tie_word_embeddings),  # opt:602
         **facts,
     )
@@ -144,7 +144,7 @@ def blip_2(c):
     image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
     rows = entrance(f"learned rows {c.num_query_tokens}", "norm")
     return asks_for_words(
-        image, tower(ask, "decoder", None, False, rows, list_askers(ask), None, own_numbers=True), read
+        image, tower(ask, "decoder", None, False, rows, list_askers(ask, "encoder"), None, own_numbers=True), read
     )
 
 

@@ -196,17 +196,17 @@ def deepseek_v4(c):
         latent=Silent("of queries"),
     )
     attend = replace(attend, sliding_window=c.sliding_window)  # set (line 792), of the places' own keys
+    # which of those rows a place sees is written by a choice among numbers (line 712), of which no trace tells
+    beside = {"other_rows": True, "causal": Silent(True)}
     few = {"shared": c.n_shared_experts, "shared_d_ff": c.intermediate_size, **held(c.swiglu_limit)}  # line 1074
     listed, scored = (
         experts(c, c.num_local_experts, d_ff=c.moe_intermediate_size, chosen_by=by, **few) for by in ("table", "router")
     )
     layers = tuple(
-        group(
-            (place,), c.hidden_size, pre("rms", replace(attend, other_rows=place % 2 == 1 or None)), pre("rms", think)
-        )
+        group((place,), c.hidden_size, pre("rms", replace(attend, **(beside if place % 2 else {}))), pre("rms", think))
         for place, think in enumerate((listed, listed, scored, scored))  # the masks of neighbours differ
     )
-    text = replace(tower(c, "text", "ids", True, words(c), layers, "rms"), streams=c.hc_mult)
+    text = replace(tower(c, "text", "ids", Silent(True), words(c), layers, "rms"), streams=c.hc_mult)
     text = replace(text, balanced=2 * c.hc_sinkhorn_iters - 1)  # columns first, line 990
     idle = (  # ten places fill no row that stands for 128
         Untold(f"model.layers.{place}.self_attn.compressor.{name}_proj", c.hidden_size * c.head_dim)

@@ -163,7 +163,8 @@ def convnextv2(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):
         width = c.hidden_sizes[stage]
-        groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width))))
+        wide = stage == 3 or None  # it is a map of 7 x 7 places of an image of 224 x 224
+        groups.append(group(range(first, first + depth), width, within(Convolution((7, 7), width, is_wide=wide))))
         first += depth
     parts = entrance(f"patches {c.hidden_sizes[0]}", "norm")
     return sees_images(c, groups=groups, parts=parts, joined=4, final="layer", causal=None)

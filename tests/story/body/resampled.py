@@ -100,9 +100,10 @@ def instructblip(c):
     # and go through a feed-forward of their own, as the words do. What is made of them alone comes among those of the
     # answer (line 1151)
     see, ask, read = c.vision_config, c.qformer_config, c.text_config
-    image = sees(see, "encoder", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
+    # answer (line 1151). All of them see each other: what an image says of a question is told, and no text is written
+    image = sees(see, "vision", "class token 1", f"positions {count_patches(see) + 1}", fused="qkv")
     before = words(ask, f"positions {ask.max_position_embeddings}", f"learned rows {c.num_query_tokens}", "norm")
-    rows = tower(ask, "decoder", "ids", False, before, list_askers(ask, plain(ask)), None)
+    rows = tower(ask, "qformer", "ids", False, before, list_askers(ask, "vision", plain(ask)), None)
     found = asks_for_words(image, rows, read)
     return replace(found, head=replace(found.head, of_last=True))  # the question has a table of words of its own
 

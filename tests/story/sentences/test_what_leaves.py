@@ -170,10 +170,17 @@ class ReaderOfRows(Reader):
     def leave(self, x):
         if self.way == "cut":
             return self.head(x)[:, 1:]
+        if self.way == "kept":
+            return self.head(x[:, 0:, :])
+        if self.way == "picked":
+            return self.head(x[:, [1, 0, 2, 3, 4, 5, 6]])
         return self.across(x.mT) if self.way == "across" else self.head(x.flip(1) if self.way == "turned" else x)
 
 
-@pytest.mark.parametrize(("way", "is_of_each"), [("plain", True), ("across", False), ("turned", False), ("cut", False)])
+@pytest.mark.parametrize(
+    ("way", "is_of_each"),
+    [("plain", True), ("kept", True), ("across", False), ("turned", False), ("picked", False), ("cut", False)],
+)
 def test_numbers_come_out_for_each_place_where_each_row_is_led_by_itself(way, is_of_each):
     head = anatomy(xray.trace(ReaderOfRows(way).eval(), torch.rand(2, 7, 4))).head
 

@@ -29,6 +29,8 @@ from xray.ir.flow.softmax_axis import operand_of_axis, read_axis, read_equation,
 from xray.ir.records import TensorRecord
 from xray.ir.turns import TURNED, read_turn, swaps_last_two
 
+STRETCHES = frozenset({"index", "slice", "narrow", "split", "split_with_sizes", "chunk", "tensor_split"})
+"""They take some of the places of an axis."""
 FARTHEST = 24
 """How many steps there may be between scores and softmax, or between softmax and the weighted sum."""
 NO_WEIGHT = -1e4
@@ -139,6 +141,9 @@ def sums_weights(flow: Flow, softmax: int, weighed: Sequence[int]) -> bool:
     for node in moves:
         turn = read_turn(flow.steps[node]) if flow.op(node) in TURNED else None
         if turn is None and flow.output(node).shape != flow.output(before).shape:
+            if cuts_axis(flow, node, axis):
+                before = node  # a sink stands there no more
+                continue
             return flow.output(before).shape[axis] in flow.output(node).shape
         axis, before = axis if turn is None else turn.index(axis), node
     number, letters = flow.makers[product].index(before), read_equation(flow.steps[product])
@@ -146,6 +151,16 @@ def sums_weights(flow: Flow, softmax: int, weighed: Sequence[int]) -> bool:
         return len(letters[number]) <= axis or letters[number][axis] not in letters[2]
     is_first = number == len(flow.makers[product]) - 2
     return axis == len(flow.output(before).shape) - (1 if is_first else 2)
+
+
+def cuts_axis(flow: Flow, node: int, axis: int) -> bool:
+    """Whether a step only takes a stretch of an axis, and leaves the others as they were."""
+    (given, *_), made = flow.steps[node].inputs, flow.output(node)
+    return flow.op(node) in STRETCHES and made.shape == (
+        *given.shape[:axis],
+        made.shape[axis],
+        *given.shape[axis + 1 :],
+    )
 
 
 def find_keys(flow: Flow, scored: Sequence[int]) -> int | None:

@@ -1,5 +1,6 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from typing import Literal
@@ -39,6 +40,7 @@ PARAMETRIZED = ".parametrizations."
 """Stands in the paths of modules that work out a weight, behind that of the module whose weight it is."""
 ALONE = NORMS | CURVES | DROPOUTS | SCALINGS | SUMS | STATISTICS | CASTING | COPIES | {"pow", "rsqrt", "sqrt", "sub"}
 """What works on each row by itself where it gives as many."""
+SLICE = re.compile(r"-?\d*:-?\d*|\.\.\.")
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
@@ -179,8 +181,18 @@ def is_of_each_place(flow: Flow, end: int, head: int) -> bool:
         after[: len(rows)] == rows or any(prod(one.shape) == prod(after) for one in given) for given, after in moves
     )
     return are_whole and all(
-        flow.output(one).shape[:-1] == rows and (is_linear(flow, one) or flow.op(one) in ALONE) for one in way
+        flow.output(one).shape[:-1] == rows
+        and (is_linear(flow, one) or flow.op(one) in ALONE or takes_all_in_order(flow, one))
+        for one in way
     )
+
+
+def takes_all_in_order(flow: Flow, node: int) -> bool:
+    """Whether an index of slices alone takes all that there is (`[:, 0:]`)."""
+    step = flow.steps[node]
+    if flow.op(node) != "index" or len(step.inputs) != 1 or step.inputs[0].shape != flow.output(node).shape:
+        return False
+    return all(SLICE.fullmatch(one) for one in str(step.settings.get("index", "?")).split(", "))
 
 
 def is_cut_in_rows(flow: Flow, head: int) -> bool:
