@@ -3,7 +3,7 @@
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart
-from story.charts.test_combined_keys import ASKING, LENGTH, AsksWithOwn, Detects, Refines
+from story.charts.test_combined_keys import LENGTH, AsksWithOwn, Detects, Refines
 from torch import nn
 
 import xray
@@ -38,9 +38,7 @@ def test_rows_that_are_not_proven_to_be_places_leave_it_open(look):
 
 @pytest.mark.parametrize("is_learned", [True, False])
 def test_places_that_keys_alone_take_in_are_not_told_of_both(is_learned):
-    rows, ids = torch.rand(2, LENGTH, WIDTH), torch.arange(ASKING).expand(2, -1)
-
-    assert read_positions(Detects(is_learned=is_learned), rows, ids) == (["none", None], "")
+    assert read_positions(Detects(is_learned=is_learned), torch.rand(2, LENGTH, WIDTH)) == (["none", None], "")
 
 
 def test_an_attention_that_nothing_is_added_in_has_none():

@@ -145,7 +145,7 @@ def looks_up(flow: Flow, maker: int | None) -> bool:
 
 
 def is_cut_once(flow: Flow, maker: int | None) -> bool:
-    """Whether numbers were cut, on their way, from a learned tensor of which a module cuts nothing else."""
+    """Whether several rows were cut, on their way, from a learned tensor of which a module cuts nothing else."""
     while maker is not None and flow.op(maker) in CARRYING | REPEATS and flow.makers[maker]:
         given = flow.steps[maker].inputs[0]
         if flow.op(maker) == "index" and given.role == "parameter":
@@ -153,7 +153,7 @@ def is_cut_once(flow: Flow, maker: int | None) -> bool:
             inside = () if block is None else range(block, flow.ends[block])
             steps = (flow.steps[one] for one in inside if flow.is_leaf(one))
             learned = [one.shape for step in steps for one in step.inputs if one.role == "parameter"]
-            return learned.count(given.shape) == 1
+            return learned.count(given.shape) == 1 < prod(flow.output(maker).shape[:-1])
         maker = flow.makers[maker][0]
     return False
 
