@@ -184,7 +184,7 @@ class Hears(Sees):
         return self.head(x)
 
 
-@pytest.mark.parametrize(("tied", "told"), [(True, ("ids", 31, "vocabulary")), (False, (None, None, None))])
+@pytest.mark.parametrize(("tied", "told"), [(True, ("ids", 31, "vocabulary")), (False, (None, None, "numbers"))])
 def test_rows_of_a_table_that_are_added_to_others_are_words_where_the_head_works_with_it(tied, told):
     torch.manual_seed(0)
     anatomy = xray.anatomy(xray.trace(Hears(tied=tied), torch.arange(14).view(2, 7), torch.rand(2, 3, 4, 28)))

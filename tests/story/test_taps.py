@@ -138,7 +138,7 @@ def test_what_is_worked_out_of_earlier_layers_is_counted_once_for_all():
     bars = bars_of(compose_poster(record(Taps), text_width))
 
     assert bars["handed out × 2"] == 2 * merger
-    assert bars["exit"] == merger
+    assert bars["head"] == merger
     assert "all else" not in bars
 
 

@@ -122,13 +122,13 @@ def test_rows_that_are_added_before_each_of_some_layers_are_drawn_before_the_fir
         columns = read_columns(xray.trace(BridgedByKind(), rows(), torch.ones(BATCH, PLACES, dtype=torch.long)))
     first, second = next(column for column in columns if len(column.frames) > 1).frames
 
-    assert (first.group.layers, second.group.layers) == ((0,), (1, 2))
+    assert (first.group.layers, second.group.layers) == ((0, 1), (2, 3))
     assert first.bridge is None
     assert [(node.label, node.told) for node in second.bridge.nodes] == [
         ("ROWS OF THE VISION TOWER", ("behind its layer 3",)),
         ("LINEAR", ()),
         ("+ A ROW LOOKED UP BEFORE", ()),
-        ("ADD + LAYER NORM", ("as behind layer 2",)),
+        ("ADD + LAYER NORM", ("as behind layers 1, 3",)),
     ]
     assert [step.op for step in second.bridge.nodes[0].steps] == ["layer_norm"]  # which ends a layer of that tower
     assert list_undrawn(list_told(columns)) == ()

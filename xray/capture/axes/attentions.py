@@ -13,7 +13,7 @@ from xray.ir.flow.attention_sites import lies_in_columns, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.projections import data_input
-from xray.ir.flow.softmax_axis import read_equation
+from xray.ir.flow.softmax_axis import read_equation, read_pair
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 
@@ -218,11 +218,12 @@ class AttentionNamer:
     def compared(self) -> frozenset[int]:
         """The axes along which queries and keys of each attention lie: in its scores, or as one kernel reads them."""
         flow = read_flow(self.one_pass)
-        steps = [flow.steps[site.scores] for site in list_sites(flow)]
-        lasts = [self.at[step.id].outs[0] + len(step.outputs[0].shape) for step in steps if step.outputs]
+        met = [(flow.steps[site.scores], flow.steps[site.softmax]) for site in list_sites(flow)]
+        pairs = [(product, read_pair(product, softmax)) for product, softmax in met if product.outputs]
+        lasts = [(self.at[one.id].outs[0] + len(one.outputs[0].shape), pair) for one, pair in pairs]
         fused = [step for step in self.one_pass.steps if step.op in ATTENTIONS and len(step.inputs) > 1]
         read = [self.at[step.id].ins[at] + len(step.inputs[at].shape) - 2 for step in fused for at in (0, 1)]
-        return frozenset(map(self.groups.find, read + [last - back for last in lasts for back in (1, 2)]))
+        return frozenset(map(self.groups.find, read + [last + back for last, pair in lasts for back in pair]))
 
     @cached_property
     def rows(self) -> frozenset[int]:

@@ -46,7 +46,9 @@ def count_params(flow: Flow, *places: int) -> int:
 def reads_again(flow: Flow, places: Collection[int]) -> bool:
     """Whether some steps of a module read more learned numbers than it holds itself: some twice (TTT)."""
     read = {one: count_read(flow, one) for one in places if flow.is_leaf(one) and not flow.steps[one].params}
-    blocks = {find_module(flow, one) for one, count in read.items() if count}
+    own = ({one.shape for one in flow.steps[place].inputs if one.role == "parameter"} for place in read)
+    shapes = [shape for each in own for shape in each]
+    blocks = {find_module(flow, one) for one, count in read.items() if count} if len({*shapes}) < len(shapes) else set()
     block = blocks.pop() if len(blocks) == 1 else None
     return block is not None and 0 < count_own(flow, block) < sum(read.values())
 

@@ -123,6 +123,8 @@ def looks_up_places(flow: Flow, node: int) -> bool:
         if flow.op(here) in COUNTING:
             return True
         given = list(flow.given(here))
+        if flow.op(here) in SUMS and any(are_given_ids(flow, *one) for one in given):
+            return False
         if flow.op(here) in PICKING | FILLING:  # not where something is picked, or filled in
             given = given[:1]
             if rows is not None and any(before is None and is_row_of_places(flow, one, rows) for one, before in given):
@@ -133,6 +135,14 @@ def looks_up_places(flow: Flow, node: int) -> bool:
         todo += [before for _, before in given if before is not None]
     given_in = {one.shape for one in flow.one_pass.arguments}
     return rows is not None and bool((lengths - given_in) & {(rows,), (1, rows)})
+
+
+def are_given_ids(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
+    """Whether ids of several sequences are an argument of the model, or some of one: with others added they tell more
+    than places (Trajectory Transformer)."""
+    while maker is not None and flow.op(maker) in CARRYING | PICKING | FILLING | SCALINGS and flow.makers[maker]:
+        record, maker = next(flow.given(maker))
+    return maker is None and record.argument is not None and not record.is_float and record.shape[:1] > (1,)
 
 
 def find_lone_rows(flow: Flow, nodes: Collection[int]) -> int | None:

@@ -321,11 +321,11 @@ def tell_table(flow: Flow, node: Node) -> Node:
 
     So are they by sequences, which it worked on all at once (Perceiver).
     """
-    first = flow.places.get(node.steps[0].id) if node.label == TO_WORDS and node.steps else None
-    if first is None or flow.steps[first].params or not works_with_table(flow, first):
+    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    first = next((one for one in places if works_with_table(flow, one)), None) if node.label == TO_WORDS else None
+    if first is None or flow.steps[first].params:
         return node
     turns = [one for one in flow.makers[first] if one is not None and flow.op(one) in TURNS]
-    places = [flow.places[step.id] for step in node.steps]
     laid = find_laid(flow, max(places)) if is_cut_in_rows(flow, first) else max(places)
     own = sum(count_own(flow.steps[one]) for one in places)
     steps = steps_at(flow, *dict.fromkeys((*places, *turns, laid)))

@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
-from xray.story.recognition.score_operands import Operand, Scored
+from xray.story.recognition.score_operands import Kind, Operand, Scored
 from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import LOW, LOWEST
 
@@ -71,8 +71,16 @@ def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     mask = find_mask(flow, operand, behind, has_bias=bias is not None)
     parts = [] if bias is None else [Scored("bias", (node,), bias)]
     if mask is not None or bias is None:
-        parts.append(Scored("mask", (node,), mask or operand))
+        kind: Kind = "bias" if mask is None and is_held_number(operand) else "mask"
+        parts.append(Scored(kind, (node,), mask or operand))
     return parts
+
+
+def is_held_number(operand: Operand) -> bool:
+    """Whether a model holds numbers of which it is not known that they hide anything (TinyViT's relative places)."""
+    record = operand.record
+    is_given = record.argument is not None or record.given is not None
+    return operand.maker is None and record.is_float and record.mask is None and not is_given
 
 
 def leave_off_bools(flow: Flow, operand: Operand) -> Operand:
@@ -288,7 +296,7 @@ def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool
     facts = operand.record.mask
     if not has_bias:
         is_mask = facts is not None or operand.record.role == "mask"
-        return operand if is_mask or is_given(flow, operand.maker) else None
+        return operand if is_mask or (is_given(flow, operand.maker) and not is_held_number(operand)) else None
     for here in behind:
         if flow.op(here) not in MASKINGS | SUMS or fills_in_nothing(flow, here) or counts(flow, here):
             continue

@@ -16,7 +16,7 @@ from xray.ir.flow.operation_kinds import (
     WAVES,
 )
 from xray.ir.records import TensorRecord
-from xray.story.recognition.between import is_times_one
+from xray.story.recognition.between import is_linear, is_times_one
 
 Pairs = Literal["neighbours", "halves"]
 """Which two numbers of a head are turned together."""
@@ -366,8 +366,8 @@ def is_by_place(flow: Flow, node: int) -> bool:
         return False
     record, maker = others[0]
     behind = list(flow.behind(maker, most=MOST_BEHIND_PLACES))
-    outer = [one for here in behind for one, before in flow.given(here) if before is None]
-    is_data = any(one.role == "parameter" for one in outer) or any(flow.op(here) in LOOKUPS for here in behind)
+    outer = [one for here in behind for one, before in flow.given(here) if before is None and one.role != "parameter"]
+    is_data = any(flow.op(here) in LOOKUPS or flow.steps[here].params or is_linear(flow, here) for here in behind)
     is_own = len(behind) < MOST_BEHIND_PLACES and not is_data and not any(one.is_float for one in outer)
     is_counted = any(flow.op(here) in ("arange", "cumsum") for here in behind) or bool(outer)
     return is_own and is_counted and record.shape[-1:] == (1,) and prod(record.shape) > 1 and record.is_float

@@ -250,7 +250,7 @@ def numbers_come(size: int) -> str:
 
 
 def has_no_head(leaving: Leaving) -> bool:
-    return leaving.head is None or leaving.head.kind == "none"
+    return not describe_head(leaving)
 
 
 def describe_growth(leaving: Leaving) -> str:

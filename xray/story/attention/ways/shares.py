@@ -18,7 +18,8 @@ from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.chart import Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
-from xray.story.recognition.norms import find_norm, name_norm
+from xray.story.recognition.norms import name_norm
+from xray.story.streams.shortcuts import find_any_norm
 
 
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
@@ -87,7 +88,7 @@ def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
 
 def label_norm(flow: Flow, steps: Sequence[int]) -> str:
     """What a norm of weights that were mixed is called: over the numbers of all heads, or of each head by itself."""
-    norm = next(find_norm(flow, node) for node in steps if flow.op(node) in OVER_HEADS)
+    norm = next(find_any_norm(flow, node) for node in steps if flow.op(node) in OVER_HEADS)
     kind = None if norm is None else name_norm(flow, norm)
     return f"{(kind or '').upper()} NORM {'OF EACH HEAD' if kind == 'batch' else 'OVER HEADS'}".strip()
 

@@ -27,6 +27,7 @@ from xray.story.recognition.norms import find_norm, name_norm
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.recognition.values.value_shapes import number
+from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import spell_factor
 
 SCALE = "SCALE"
@@ -246,7 +247,7 @@ def name_mixed_heads(site: Site) -> Literal["before", "behind", "both"] | None:
 
 def name_mixed_norm(flow: Flow, site: Site) -> NormKind | None:
     """What normalises the weights behind that, over all heads or each head by itself; None where nothing does."""
-    norms = [find_norm(flow, node) for node in site.weighed if site.mixed and flow.op(node) in OVER_HEADS]
+    norms = [find_any_norm(flow, node) for node in site.weighed if site.mixed and flow.op(node) in OVER_HEADS]
     return name_norm(flow, norms[0]) if len(norms) == 1 and norms[0] is not None else None
 
 
