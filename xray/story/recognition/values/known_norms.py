@@ -9,9 +9,10 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, RMS_NORMS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.statistics import is_of_weights
+from xray.story.recognition.values.known_curves import read_exponent
 from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import RULES, Rule, single
-from xray.story.recognition.values.value_shapes import Values, number
+from xray.story.recognition.values.value_shapes import Values
 
 ROWS = np.asarray(((1.0, -2.0, 3.5, 0.5, 4.0), (9.0, 2.0, -6.0, 1.0, 8.0), (-1.5, -0.5, 0.2, -3.0, -2.2)))
 """Rows of other lengths, means and spreads."""
@@ -22,8 +23,6 @@ SIZES = np.asarray(((2.0,), (0.6,), (3.1,)))
 """By what rows are multiplied, each by its own, where that comes from beside."""
 MOVES = CARRYING - frozenset({"index", "index_select", "slice", "narrow", "select", "split", "chunk"})
 """They leave rows whole."""
-POWERS = ("exponent", "arg1", "other")
-"""What the power is called to which a step raises numbers."""
 
 
 def root_mean_square(rows: Values) -> Values:
@@ -42,7 +41,7 @@ OF_ROWS: dict[str, Callable[[Values], Values]] = {
 }
 ELEMENTWISE: dict[str, Rule] = {
     **{name: RULES[name] for name in ("add", "sub", "rsub", "mul", "multiply", "div", "neg", "sqrt", "abs")},
-    "pow": lambda step, given: np.power(given[0], next(filter(None, (number(step, one) for one in POWERS)), np.nan)),
+    "pow": lambda step, given: np.power(given[0], read_exponent(step)),
     "square": single(np.square),
     "rsqrt": single(lambda at: 1 / np.sqrt(at)),
     "reciprocal": single(lambda at: 1 / at),
