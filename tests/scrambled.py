@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from xray.ir.trace import SAME_WEIGHTS_AS
-
 
 def scramble(trace):
     """The same trace with meaningless paths, module names and tensor names; what the steps do is left."""
@@ -18,15 +16,15 @@ def scramble(trace):
         return f"{turn}{colon}{hide(path)}#{call}" if identity else None
 
     def hide_record(record):
-        return replace(record, name=hide(record.name), source=hide_id(record.source))
+        return replace(record, name=hide(record.name), source=hide_id(record.source), weight=hide_weight(record.weight))
 
-    def hide_settings(settings):
-        return {key: hide(one) if key == SAME_WEIGHTS_AS else one for key, one in settings.items()}
+    def hide_weight(name):
+        return ".".join(map(hide, name.split("."))) if name is not None else None
 
     def hide_step(step):
         return replace(
             step,
-            settings=hide_settings(step.settings),
+            weights={hide_weight(name): size for name, size in step.weights.items()},
             id=hide_id(step.id),
             path=hide(step.path),
             parent=hide_id(step.parent),

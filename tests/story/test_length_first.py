@@ -9,7 +9,6 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
-from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -113,7 +112,7 @@ def test_biases_that_layers_are_given_are_not_taken_off_what_they_hold():
     model = LengthFirst()
     held = sum(one.numel() for layer in model.layers for one in layer.looks.parameters())
 
-    shares = list_shares(read_columns(record()), count_params(record()), {})
+    shares = list_shares(read_columns(record()), record())
     assert {name: count for name, _, count in shares}["self-attention × 3"] == held
 
 

@@ -15,11 +15,11 @@ from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
+from xray.ir.flow.weights import read_weights
 from xray.story.body.whole import anatomy
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import gather
-from xray.story.sheet.counting import Count
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 NORM = 2 * 28
@@ -230,7 +230,7 @@ def test_numbers_that_are_laid_beside_themselves_are_counted_once(is_same, param
     flow = read_flow(xray.trace(Doubled(is_same=is_same), torch.rand(3, 10)).passes[0])
     (place,) = [place for place, step in enumerate(flow.steps) if step.op == "cat"]
 
-    assert Count(flow).params(place) == params
+    assert sum(read_weights(flow, place).values()) == params
 
 
 class Widened(nn.Module):

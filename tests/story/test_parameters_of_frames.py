@@ -10,7 +10,7 @@ from torch.nn import functional
 import xray
 from xray.story.anatomy.tree import Untold
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import count_undrawn
+from xray.story.sheet.counting import count_frames
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 
@@ -110,10 +110,12 @@ def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():
     beside = [Untold(f"{number}.beside", 110) for number in (1, 2)]
 
     def count_with(*undrawn):
-        return count_undrawn(column, undrawn, {}).frames[0].params - frame.params
+        (found,) = count_frames(column.reading, column.towering, column.frames, {}, undrawn)
+        return found.params - frame.params, found.more
 
-    assert count_with(*beside) == count(Aside()) - frame.params == 110
-    assert count_with(beside[0]) == count_with(Untold("beside", 5)) == count_with() == 0
+    assert count_with(*beside) == (count(Aside()) - frame.params, (0, 0)) == (110, (0, 0))
+    assert count_with(beside[0]) == (110, (0, -110))
+    assert count_with(Untold("beside", 5)) == count_with() == (0, (0, 0))
 
 
 class Idle(Looking):
@@ -205,7 +207,7 @@ def test_a_frame_counts_once_what_an_attention_holds_and_gives_no_rows_here():
     told = " ".join(text_of(line) for box in poster_of(Keeping(), IDS).boxes for line in box.lines)
 
     assert f"{count(Pieced(11)):,} parameters each" in told
-    assert "Not drawn, with parameters: layers.1.look.pieces.row (462)" in told
+    assert "Not drawn, with parameters: layers.1.look.pieces (462)" in told
 
 
 def test_other_rows_are_told_of_no_attention_that_gets_none_here():

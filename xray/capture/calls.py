@@ -27,7 +27,7 @@ class Known(NamedTuple):
     `dtype` is a text where it says more than torch's own type does. `maker` is the serial number of the call that made
     the tensor, None for what came from outside. `given` is the name under which the whole model was given it, where
     that says who may see whom. `part` is of a tensor that several ranks hold, `trained` of a parameter: whether it
-    requires a gradient.
+    requires a gradient. `weight` is the name of the parameter that it is.
     """
 
     tensor: "weakref.ref[Tensor]"
@@ -41,10 +41,13 @@ class Known(NamedTuple):
     given: str | None = None
     part: Part | None = None
     trained: bool | None = None
+    weight: str | None = None
 
 
 Weights = tuple[tuple[int, int], ...]
 """Parameters by their identity, each with its size."""
+Sizes = Mapping[str, int]
+"""Parameters by the names that torch has for them, a shared one by its first, each with its size."""
 NOWHERE = weakref.ref(Tensor())
 """In place of a tensor that was never stored."""
 Seen = tuple[str, Known, Preview | None]
@@ -111,7 +114,7 @@ class OpenCall:
         self.line = line
         self.kind = ""
         self.params: int | Counted = 0
-        self.weights: Weights = ()
+        self.weights: Sizes = NO_WEIGHTS
         self.weighed: Preview | None = None
         self.settings: Mapping[str, Setting] = NO_SETTINGS
         self.options: Iterable[tuple[str, Any]] = ()
@@ -135,17 +138,19 @@ class OpenCall:
 
 
 NO_SETTINGS: Mapping[str, Setting] = {}
+NO_WEIGHTS: Sizes = {}
 
 
 class Counted:
     """The parameters of a module and all inside it, shared ones once; `own` are those that it holds itself.
 
-    `names` are the names of `own`, `above` is the module around it. `trained` counts those that require a gradient.
-    `parts` tells of those that several ranks hold how they are divided, and this rank's part: "weight_placement",
-    "weight_local", "weight_shape" of the whole, "weight_begin" and, where they are uneven, the "weight_parts" of all.
+    `names` are what these are called there, `weights` in the whole, a shared one as the first; `above` is the module
+    around it. `trained` counts those that require a gradient. `parts` tells of those that several ranks hold how they
+    are divided, and this rank's part: "weight_placement", "weight_local", "weight_shape" of the whole, "weight_begin"
+    and, where they are uneven, the "weight_parts" of all.
     """
 
-    __slots__ = ("above", "names", "own", "params", "parts", "path", "trained")
+    __slots__ = ("above", "names", "own", "params", "parts", "path", "trained", "weights")
 
     def __init__(
         self,
@@ -154,10 +159,12 @@ class Counted:
         own: Weights = (),
         trained: int = 0,
         names: tuple[str, ...] = (),
+        weights: Sizes = NO_WEIGHTS,
         above: "Counted | None" = None,
     ) -> None:
         self.path = path
         self.names = names
+        self.weights = weights
         self.above = above
         self.params = params
         self.trained = trained

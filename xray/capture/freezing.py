@@ -4,42 +4,37 @@ from collections.abc import Callable, Iterable, Mapping
 from types import CodeType
 from typing import Any, TypeVar
 
-from xray.capture.calls import NOWHERE, STATE_NAMES, Known, OpenCall, OpenPass, Seen
+from xray.capture.calls import NOWHERE, STATE_NAMES, Counted, Known, OpenCall, OpenPass, Seen, Sizes
 from xray.capture.kernels.fused import derive_attention
 from xray.capture.kernels.native import open_kernels
 from xray.capture.masks.facts import SeenMask
 from xray.capture.masks.settling import settle_masks
 from xray.capture.naming import PLAIN, make_plain, name_layer
-from xray.ir.flow.dataflow import LAID_LIKE
 from xray.ir.records import MaskFacts, Preview, TensorRecord
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Pass, Setting, Step
+from xray.ir.trace import Pass, Setting, Step
 
 SpellLine = Callable[[tuple[CodeType, int]], str]
 Links = dict[int, list[tuple[str, str, int]]]
 Fact = TypeVar("Fact")
 
 
-def freeze_passes(
-    passes: list[OpenPass], spell: SpellLine, twins: Mapping[int, int]
-) -> tuple[tuple[Pass, ...], list[Links]]:
+def freeze_passes(passes: list[OpenPass], spell: SpellLine) -> tuple[tuple[Pass, ...], list[Links]]:
     """Everything so far, frozen, and for each pass where each tensor was seen.
 
-    `spell` says where a line of code stands. `twins` are parameters that are the numbers of another one.
+    `spell` says where a line of code stands.
     """
     settled = settle_masks(call for one in passes for call in one.calls)
     masks = {identity: mask.to_facts() for identity, mask in settled.items()}
     makers: dict[int, tuple[OpenPass, str]] = {}
-    holders: dict[int, str] = {}
     outputs: dict[tuple[int, int], int] = {}
-    freezers = [Freezer(one, spell, masks, makers, holders, outputs, twins) for one in passes]
+    freezers = [Freezer(one, spell, masks, makers, outputs) for one in passes]
     return tuple(open_kernels(one.freeze()) for one in freezers), [one.links for one in freezers]
 
 
 class Freezer:
     """Makes the records of one pass; `makers` tells the pass and the id of each call by its number, up to this pass.
 
-    `holders` tells for each parameter the path of the first step that used it. `outputs` tells for each call that made
-    several tensors, and each of these, which of them it is, `twins` for some parameters the one that they are too.
+    `outputs` tells for each call that made several tensors, and each of these, which of them it is.
     """
 
     def __init__(
@@ -48,17 +43,13 @@ class Freezer:
         spell: SpellLine,
         masks: dict[int, MaskFacts],
         makers: dict[int, tuple[OpenPass, str]],
-        holders: dict[int, str],
         outputs: dict[tuple[int, int], int],
-        twins: Mapping[int, int],
     ) -> None:
         self.one = one
         self.spell = spell
         self.masks = masks
         self.makers = makers
-        self.holders = holders
         self.outputs = outputs
-        self.twins = twins
         self.blocks = {call.parent.serial for call in one.calls if call.parent is not None}
         self.calls: list[OpenCall] = []
         self.ids: dict[int, str] = {}
@@ -108,27 +99,12 @@ class Freezer:
                 "location": None if call.line is None else self.spell(call.line),
                 "inputs": self.freeze_tensors(call, "in", call.inputs),
                 "outputs": self.freeze_tensors(call, "out", call.outputs),
-                "settings": self.describe(call),
+                "settings": describe_options(call.settings, call.options) if call.options else call.settings,
                 "error": call.error,
                 "trained": None if isinstance(call.params, int) else call.params.told_trained,
+                "weights": {} if call.serial in self.blocks else list_held(call),
             },
         )
-
-    def describe(self, call: OpenCall) -> Mapping[str, Setting]:
-        """The settings of a call, and whose weights it uses where another step used the same ones before.
-
-        One that gives a parameter as it got it, as a cast to the type that it has already, does not use it.
-        """
-        settings = describe_options(call.settings, call.options) if call.options else call.settings
-        if not call.weights or call.serial in self.blocks or hands_on(call):
-            return settings
-        used = [
-            (self.holders.setdefault(self.twins.get(weight, weight), call.path), size) for weight, size in call.weights
-        ]
-        shared = [(holder, size) for holder, size in used if holder != call.path]
-        if not shared:
-            return settings
-        return {**settings, SAME_WEIGHTS_AS: shared[0][0], SAME_WEIGHTS: sum(size for _, size in shared)}
 
     def freeze_tensors(self, call: OpenCall, side: str, tensors: Iterable[Seen]) -> tuple[TensorRecord, ...]:
         records: list[TensorRecord] = []
@@ -158,6 +134,7 @@ class Freezer:
                 "placement": None if known.part is None else known.part.placement,
                 "local": None if known.part is None else known.part.local,
                 "trained": known.trained,
+                "weight": known.weight,
                 "output": self.find_output(known) if is_input else None,
                 "argument": self.arguments.get(id(known.tensor)) if is_input and known.maker is None else None,
             },
@@ -195,12 +172,9 @@ def name_arguments(calls: Iterable[OpenCall]) -> dict[int, str]:
     return {tensor: next(iter(names)) for tensor, names in found.items() if len(names) == 1}
 
 
-def hands_on(call: OpenCall) -> bool:
-    """Whether all that a call gives are parameters as they are, or it takes the type or shape of some alone."""
-    given = [known.role for _, known, _ in call.inputs]
-    if call.op in LAID_LIKE and given[:1] != ["parameter"]:
-        return True
-    return bool(call.outputs) and all(known.role == "parameter" and known.maker is None for _, known, _ in call.outputs)
+def list_held(call: OpenCall) -> Sizes:
+    """The parameters that the module of a call holds itself, with their sizes."""
+    return call.params.weights if isinstance(call.params, Counted) else call.weights
 
 
 def make_fact(kind: type[Fact], fields: dict[str, Any]) -> Fact:

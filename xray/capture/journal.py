@@ -46,11 +46,10 @@ class Lane:
 
 
 class Journal:
-    """Passes and calls, in the order of their beginning; by `twins` parameters are known that are the same numbers."""
+    """Passes and calls, in the order of their beginning."""
 
     def __init__(self) -> None:
         self.passes: list[OpenPass] = []
-        self.twins: Mapping[int, int] = {}
         self.is_declared = False
         self.serials = count()
         self.locations = Locations()
@@ -72,4 +71,4 @@ class Journal:
 
     def to_passes(self) -> tuple[tuple[Pass, ...], list[Links]]:
         """Everything so far, frozen, and for each pass where each tensor was seen."""
-        return freeze_passes(self.passes, self.locations.spell, self.twins)
+        return freeze_passes(self.passes, self.locations.spell)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from xray.capture.calls import Counted, OpenCall
+from xray.capture.calls import Counted, OpenCall, Sizes
 from xray.capture.kernels.fast_path import FAST_PATHS
 from xray.capture.naming import name_op
 from xray.capture.parts import describe_weight, is_divided
@@ -71,7 +71,8 @@ class Survey:
 
     Modules given by name stand under their own names beside the model. Shared parameters are counted once. `parts` are
     the model's own modules, `held` the identities of all parameters, `kept` those of the tensors that modules keep
-    beside them, `twins` those of parameters that are the numbers of another one, with the identity of the first.
+    beside them. `names` are those that torch has for parameters, by their identity; of several that are the same
+    numbers, the first one's.
     """
 
     def __init__(self, model: nn.Module, others: Mapping[str, nn.Module]) -> None:
@@ -79,7 +80,7 @@ class Survey:
         self.made: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
         self.parts: tuple[Counted, ...] = ()
         self.kept = set[int]()
-        self.twins: dict[int, int] = {}
+        self.names: dict[int, str] = {}
         self._firsts: dict[Hashable, int] = {}
         self.is_compiled = False
         self.is_lazy = False
@@ -92,6 +93,8 @@ class Survey:
         if self.is_lazy:
             for module, entry in self.known.values():
                 entry.params, entry.trained = count_parameters(module), count_trained(module)
+                own = (one for one in module._parameters.values() if one is not None)
+                entry.weights = {self.names[id(one)]: count_values(one) for one in own}
         self.known.clear()
 
     def name_replaced(self, module: nn.Module, above: OpenCall) -> str | None:
@@ -123,6 +126,13 @@ class Survey:
         made = sum(count_values(one) for one in module.parameters() if id(one) not in self.held)
         return {MADE_PARAMS: made} if made else {}
 
+    def name_weights(self, module: nn.Module, path: str) -> Sizes:
+        """The parameters that a module itself holds which was not there at the beginning, by their names."""
+        own = ((name, one) for name, one in module._parameters.items() if one is not None)
+        return {
+            self.names[id(one)] if id(one) in self.held else f"{path}.{name}": count_values(one) for name, one in own
+        }
+
     def _walk(self, root: nn.Module, prefix: str) -> None:
         """Depth first, in the order in which torch names modules, without one frame a level."""
         known, counted = self.known, set[int]()
@@ -137,13 +147,14 @@ class Survey:
             sizes = trained = 0
             own: list[tuple[int, int]] = []
             names: list[str] = []
+            weights: dict[str, int] = {}
+            dot = f"{path}." if path else ""
             holds_parts = False
             for name, parameter in module._parameters.items():
                 if parameter is not None:
                     before = sizes
                     first = self._firsts.setdefault(key_of(parameter), id(parameter))
-                    if first != id(parameter):
-                        self.twins[id(parameter)] = first
+                    weight = self.names[id(parameter)] = self.names.get(first, f"{dot}{name}")
                     is_shared = is_shared or first in counted
                     counted.add(first)
                     if type(parameter) is nn.Parameter:
@@ -154,9 +165,11 @@ class Survey:
                         sizes += count_values(parameter)
                     own.append((id(parameter), sizes - before))
                     names.append(name)
+                    weights[weight] = sizes - before
                     if parameter.requires_grad:
                         trained += sizes - before
-            entry = Counted(path or class_of(module).__name__, sizes, tuple(own), trained, tuple(names), parent)
+            title = path or class_of(module).__name__
+            entry = Counted(title, sizes, tuple(own), trained, tuple(names), weights, parent)
             if holds_parts:
                 entry.parts = describe_parts(module)
             known[id(module)] = (module, entry)
@@ -164,7 +177,6 @@ class Survey:
             if module._compiled_call_impl is not None or type(module).__name__ == "OptimizedModule":
                 self.is_compiled = True
             if module._modules:
-                dot = f"{path}." if path else ""
                 waiting.extend(
                     [(child, dot + name, entry) for name, child in module._modules.items() if child is not None][::-1]
                 )

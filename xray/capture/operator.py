@@ -177,8 +177,6 @@ class Operator:
                 continue
             elif isinstance(value, Tensor):
                 inputs.append(see(operand, value, call))
-                if isinstance(value, nn.Parameter):
-                    call.weights += ((id(value), value.numel()),)
             elif operand == "index" and name in INDEXING and is_pattern(value):
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
             elif operand == "index" and name == WRITING and (listed := count_listed(value)) is not None:

@@ -105,8 +105,7 @@ class Recorder:
         self._survey = survey
         self._classes: dict[type[nn.Module], ModuleClass] = {}
         self._journal = Journal()
-        self._journal.twins = survey.twins
-        self._sight = Sight(preview, shows_ids=shows_ids, weighs=weighs)
+        self._sight = Sight(preview, survey.names, shows_ids=shows_ids, weighs=weighs)
         self._sees_operations = operations
         self._lane = Lane(blind=not operations)
         self._operator = Operator(model, self._journal, self._sight, self._lane)
@@ -246,7 +245,7 @@ class Recorder:
         call = OpenCall(next(journal.serials), path, kind.op, above, journal.locations.find(frame.f_back))
         call.kind, call.module = kind.name, module
         if known is not None:
-            call.params, call.weights = known[1], known[1].own
+            call.params = known[1]
         kwargs = NO_KEYWORDS if len(args) >= kind.most_arguments else read_keywords(frame)
         call.arguments = (args, kwargs)
         journal.passes[-1].calls.append(call)
@@ -258,6 +257,7 @@ class Recorder:
                 call.params = count_parameters(module)
                 before = None if above is None else self._survey.name_replaced(module, above)
                 told = self._survey.tell_made(module, above) if before is None else {IN_PLACE_OF: before}
+                call.weights = self._survey.name_weights(module, path)
                 call.settings = {**call.settings, **told} if told else call.settings
             call.inputs = self._see_arguments(call, kind, args, kwargs)
             if above is None and self._sees_operations:

@@ -22,13 +22,18 @@ DECIDING = ("mask", "position_id", "seqlen", "seq_len", "lengths", "document", "
 
 
 class Sight:
-    """Sees the tensors of one recording, and remembers their makers for as long as they live."""
+    """Sees the tensors of one recording, and remembers their makers for as long as they live.
 
-    def __init__(self, preview: PreviewRule | None, *, shows_ids: bool = False, weighs: bool = False) -> None:
+    `names` are those of the model's parameters, by their identity.
+    """
+
+    def __init__(
+        self, preview: PreviewRule | None, names: Mapping[int, str], *, shows_ids: bool = False, weighs: bool = False
+    ) -> None:
         self._preview = preview
         self._weighs = weighs
         self.shows_ids = shows_ids
-        self._log = TensorLog()
+        self._log = TensorLog(names)
         self._note_new = self._log.note_new
         self.find = self._log.find
 

@@ -29,13 +29,14 @@ make_known: Callable[[tuple[Any, ...]], Known] = partial(tuple.__new__, Known)
 
 
 class TensorLog:
-    """The makers of all tensors seen.
+    """The makers of all tensors seen, and the `names` of those that are parameters, by their identity.
 
     A tensor that is handed on unchanged keeps its maker. One that was changed in place has a new one, and so have all
     views of the same storage: torch counts changes in a version that views share.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, names: Mapping[int, str]) -> None:
+        self.names = names
         self._known: dict[int, Known] = {}
         self._writers: dict[int, tuple[int, int]] = {}
         self._parts: dict[tuple[int, tuple[int, ...]], tuple[Any, Known]] = {}
@@ -68,8 +69,12 @@ class TensorLog:
             shape, dtype = shape_of(tensor), name_dtype(tensor)
         part = None if type(tensor) is Tensor else look_at_part(tensor)
         version = self._version_of(tensor)
-        trained = tensor.requires_grad if role == "parameter" else None
-        known = Known(ref(tensor), version, shape, dtype, tensor.device, role, maker, mask, given, part, trained)
+        trained, weight = None, None
+        if role == "parameter":
+            trained, weight = tensor.requires_grad, self.names.get(id(tensor))
+        known = Known(
+            ref(tensor), version, shape, dtype, tensor.device, role, maker, mask, given, part, trained, weight
+        )
         self._known[id(tensor)] = known
         if self.knows_ranks:
             self.note_part(tensor, known)
@@ -96,7 +101,9 @@ class TensorLog:
             version = tensor._version
         except RuntimeError:
             version = self._uncounted
-        known = make_known((ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None, None, None))
+        known = make_known(
+            (ref(tensor), version, shape, dtype, tensor.device, role, maker, None, None, None, None, None)
+        )
         self._known[id(tensor)] = known
         if self.knows_ranks:
             self.note_part(tensor, known)

@@ -91,6 +91,6 @@ def list_outermost(parts: Sequence[Counted], used: Collection[int]) -> Iterator[
         for name, (identity, size) in zip(part.names, part.own, strict=True):
             if identity not in used and identity not in seen and size:
                 seen.add(identity)
-                whole = path or f"{part.path}.{name}"
+                whole = path or (name if part is parts[0] else f"{part.path}.{name}")
                 counts[whole] = counts.get(whole, 0) + size
     yield from counts.items()

@@ -10,8 +10,10 @@ from xray.ir.records import MaskFacts, Preview, Statistics, TensorRecord
 from xray.ir.trace import SCHEMA, Pass, Step, Trace
 from xray.text import show_controls
 
-UNSAID = (',"given":null', ',"trained":null', ',"output":null', ',"argument":null')
-"""What nearly every tensor would say, and none does; no text in JSON holds a quotation mark that is not spelt out."""
+UNSAID = (*(f',"{name}":null' for name in ("given", "trained", "output", "argument", "weight")), ',"weights":{}')
+"""What nearly every tensor or step would say, and none does.
+
+No text in JSON holds a quotation mark that is not spelt out."""
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 
 

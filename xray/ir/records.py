@@ -126,6 +126,7 @@ class TensorRecord:
     of a split; it is None where it gave one, or that was not noted. `argument` says of what a step reads, and no step
     made, which argument of the outermost module it is, as `forward` names it ("batch.input_ids" of one that holds
     several); it is None where it is none, was given under several names, or that was not noted.
+    `weight` is the name of the parameter that it is, as torch has it, of a shared one the first.
     """
 
     name: str
@@ -143,6 +144,7 @@ class TensorRecord:
     trained: bool | None = None
     output: int | None = None
     argument: str | None = None
+    weight: str | None = None
 
     @property
     def is_float(self) -> bool:

@@ -18,9 +18,6 @@ Setting = str | int | float | bool | None
 SMALL_COPY, CUTS, WHOLE_PARAMS = "small_copy", "cuts", "params_of_whole"
 """The entries of a trace's config that say that fewer layers were run than the model has, what there was fewer of, as
 "num_layers 1 of 28, num_experts 8 of 512", and how many parameters the whole model has."""
-SAME_WEIGHTS_AS, SAME_WEIGHTS = "same_weights_as", "same_weights"
-"""The settings of a step that uses parameters which a step at another path used before: that path, and how many."""
-
 MADE_PARAMS = "made_params"
 """The setting of a step by a module that the model does not hold, as one made while it ran: how many parameters that
 has that the model does not hold either."""
@@ -36,8 +33,9 @@ class Step:
     it does in one word ("linear", "matmul", "softmax", "add"), `module` is the class that did it, `settings` are its
     plain attributes (a dropout's p, a softmax's dim). `params` counts the parameters of the module and all inside it,
     shared ones once, and `trained` those of them that require a gradient; None where there are none, or it was not
-    noted. A step that others name as their parent is a block; the others are leaves. `error` is the exception's text if
-    the call did not return.
+    noted. A step that others name as their parent is a block; the others are leaves. `weights` are the parameters that
+    the module of a leaf holds itself, by the names that torch has for them, a shared one by its first, each with how
+    many numbers it holds. `error` is the exception's text if the call did not return.
     """
 
     id: str
@@ -55,6 +53,7 @@ class Step:
     settings: Mapping[str, Setting] = field(default_factory=dict)
     error: str | None = None
     trained: int | None = None
+    weights: Mapping[str, int] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         took, made = ([record.shape for record in records] for records in (self.inputs, self.outputs))
@@ -62,8 +61,9 @@ class Step:
 
 
 def name_weights(step: Step) -> str:
-    """By what the weights of a step are known: its path, or that of the step that worked with the same ones before."""
-    return str(step.settings.get(SAME_WEIGHTS_AS, step.path))
+    """By what the weights of a step are known: the name of the first; its path, where they have none."""
+    given = (record.weight for record in step.inputs if record.weight is not None)
+    return next(iter(step.weights), None) or next(given, step.path)
 
 
 @dataclass(frozen=True)

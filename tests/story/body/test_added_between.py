@@ -9,7 +9,6 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -84,7 +83,7 @@ def test_what_is_added_between_layers_is_drawn_there_and_counted_once():
     trace = record(1)
     (column,) = read_columns(trace)
     (bridge,) = [frame.bridge for frame in column.frames if frame.bridge is not None]
-    shares = {name: count for name, _, count in list_shares([column], count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares([column], trace)}
 
     assert [node.label for node in bridge.nodes] == ["LINEAR", "SOFTMAX", "LINEAR", "ADD"]
     assert [one.params for one in column.frames] == [sum(one.numel() for one in Guesses(()).layers[0].parameters())] * 2

@@ -10,7 +10,6 @@ from xray.story.body.reading import read_pass
 from xray.story.cards.title import list_sizes
 from xray.story.cards.told import Scored
 from xray.story.charts.bridge_chart import chart_bridge
-from xray.story.facts.totals import count_params
 from xray.story.passages.bridges import count_joined
 from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
@@ -89,7 +88,7 @@ def test_a_box_of_attention_between_layers_has_all_its_parameters(bridge):
 
 def test_what_is_added_to_the_scores_between_layers_is_counted_with_what_stands_there():
     trace = xray.trace(Stages(skip=False).eval(), torch.randn(BATCH, PLACES, 7))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["between layers × 1"] == sum(one.numel() for one in Fewer(skip=False).parameters())
     assert "all else" not in shares

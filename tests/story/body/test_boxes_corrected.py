@@ -29,13 +29,13 @@ from unsaid import list_unsaid
 from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import Boxes
+from xray.story.body.ends import list_untold
 from xray.story.cards.boxless import find_unsaid
-from xray.story.facts.unsaid import list_undrawn
 from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
-from xray.story.sheet.compose import list_around, list_told
+from xray.story.sheet.compose import list_told, list_unboxed
 from xray.story.sheet.shares import list_shares
 from xray.story.wording import spell_layers
 
@@ -182,7 +182,7 @@ def test_a_sum_says_through_what_the_sines_go_that_it_adds(model, told):
 def test_linear_layers_that_a_sum_names_are_not_said_to_be_drawn_nowhere(is_whole):
     columns = read_columns(record(Waves(is_whole=is_whole)))
 
-    untold = [*list_around(columns, find_unsaid(columns), {}), *list_undrawn(list_told(columns))]
+    untold = list_unboxed(columns, find_unsaid(columns))
     assert ("places" in {one.path for one in untold}) is not is_whole
 
 
@@ -212,14 +212,15 @@ def test_numbers_that_the_last_layer_adds_to_and_their_boxes_are_told_at_the_end
 def test_the_heads_and_the_places_of_boxes_have_rows_of_their_own(shared, row, sets):
     trace = record(Detector(shared=shared))
     columns = read_columns(trace)
-    shares = {name: count for name, _, count in list_shares(columns, 8383, {})}
+    shares = {name: count for name, _, count in list_shares(columns, trace)}
 
     assert shares[row] == sets * (176 + 48)
     assert shares["places of boxes"] == 135
 
 
 def test_learned_boxes_are_not_counted_with_what_corrects_them():
-    shares = {name: count for name, _, count in list_shares(read_columns(record(Begun())), 8383, {})}
+    trace = record(Begun())
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["first boxes"] == 4 * ROWS
     assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
@@ -227,14 +228,16 @@ def test_learned_boxes_are_not_counted_with_what_corrects_them():
 
 
 def test_what_corrects_the_first_layers_boxes_alone_is_not_counted_with_what_each_layer_adds_to():
-    shares = {name: count for name, _, count in list_shares(read_columns(record(Twice())), 8383, {})}
+    trace = record(Twice())
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["first boxes"] == 176 + 48
     assert shares["boxes corrected × 3"] == 3 * (176 + 96)
 
 
 def test_weights_that_corrected_before_the_layers_are_told_to_be_of_one_set():
-    shares = {name: count for name, _, count in list_shares(read_columns(record(Early())), 8383, {})}
+    trace = record(Early())
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["boxes corrected × 4, weights of 1"] == 176 + 48
 
@@ -243,7 +246,7 @@ def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():
     columns = read_columns(record(Detector()))
     held = [read_columns(record(Kept())), columns]
 
-    untold = [[one.path for one in list_undrawn(list_told(some))] for some in held]
+    untold = [[one.path for one in list_untold(list_told(some))] for some in held]
 
     assert [path for path in untold[0] if path.startswith("heads")] == ["heads.0", "heads.1", "heads.2"]
     assert [path for path in untold[1] if path.startswith("heads")] == []

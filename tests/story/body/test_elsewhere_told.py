@@ -6,7 +6,6 @@ from story.body.elsewhere import NAMES, kept
 from xray.renderers.fonts import text_width
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -24,7 +23,7 @@ def nodes_of(name, tower, layer):
 def test_no_parameter_stands_in_two_lines_of_the_table(name):
     trace, sizes = kept(name)
 
-    told = list_shares(read_columns(trace), count_params(trace), {})
+    told = list_shares(read_columns(trace), trace)
 
     assert sum(count for _, _, count in told) == sizes["params"]
 

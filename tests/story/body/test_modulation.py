@@ -75,7 +75,7 @@ def test_conditions_are_named_by_the_arguments_that_they_are_made_of(name):
 
 def test_parameters_of_a_condition_are_none_of_the_attention():
     trace = kept("DiTTransformer2DModel")[0]
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     # diffusers' attention.py and normalization.py: four linear layers 128 wide with biases; in each layer an embedding
     # of times and of 1,001 classes, and a linear layer to six times the width; in the end the first embedding once

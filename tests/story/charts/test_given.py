@@ -167,7 +167,7 @@ class Asks(Detects):
 def test_learned_rows_that_a_norm_works_on_first_stand_below_it(is_repeated):
     trace = xray.trace(Asks(is_repeated=is_repeated).eval(), torch.rand(2, 7, WIDTH))
     chart = read_columns(trace)[-1].entrance
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), 10**6, {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert chart is not None
     assert [(node.label, node.extra) for node in chart.nodes][:1] == [("5 LEARNED ROWS", f"{5 * WIDTH} parameters")]

@@ -5,8 +5,8 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.facts.unused import find_unused, list_read_alone
-from xray.story.sheet.shares import list_idle
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
 WIDTH = 5
 
@@ -42,18 +42,9 @@ def record(model):
     return xray.trace(model.eval(), torch.rand(2, 6, WIDTH))
 
 
-def test_what_blocks_of_the_kind_read_of_no_module_counts_as_used():
-    trace = record(Gatherings())
-    unused = find_unused(trace)
+@pytest.mark.parametrize(("has_more", "row"), [(False, "unused: 2 of 5 *.bias"), (True, "unused: *.more")])
+def test_a_parameter_of_no_module_is_known_by_its_name(has_more, row):
+    trace = record(Gatherings(has_more=has_more))
 
-    read = list_read_alone(trace, unused)
-    assert read == {f"layers.{number}.bias" for number in (0, 2, 4)}
-    assert [name for name, _, _ in list_idle("unused", unused, read)] == ["unused: 2 of 5 *.bias"]
-
-
-@pytest.mark.parametrize("module", [Gatherings(has_more=True), nn.Sequential(Gathering(11), nn.Linear(WIDTH, 3))])
-def test_where_it_is_not_known_which_one_was_read_none_counts_as_used(module):
-    trace = record(module)
-
-    assert find_unused(trace)
-    assert list_read_alone(trace, find_unused(trace)) == frozenset()
+    rows = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
+    assert row in rows

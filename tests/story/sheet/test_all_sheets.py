@@ -63,7 +63,7 @@ def test_an_axis_word_stands_for_one_number_in_a_chart(trace):
 
 
 def test_the_parameters_of_all_parts_come_to_those_of_the_model(trace):
-    shares = list_shares(read_columns(trace), count_params(trace), {})
+    shares = list_shares(read_columns(trace), trace)
 
     assert sum(count for *_, count in shares) == count_params(trace)
 

@@ -52,6 +52,6 @@ def test_what_is_not_drawn_is_counted_with_no_part():
     turned = ", ".join(f"look.{number}.turn ({turn})" for number in range(2))
     looks = sum(one.numel() for one in model.look.parameters())
 
-    assert any(text.startswith(f"Not drawn, with parameters: {turned}, and 1more ({point}).") for text in texts)
+    assert any(text.startswith(f"Not drawn, with parameters: {turned}, and 2more ({point + rows}).") for text in texts)
     assert texts[texts.index("decoder cross-attention × 2") + 1] == f"{looks:,}"
     assert texts[texts.index("all else") + 1] == f"{point + rows:,}"

@@ -15,7 +15,7 @@ from xray.renderers.fonts import text_width
 from xray.story.cards.boxless import find_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_around
+from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.shares import list_idle
 
@@ -55,7 +55,7 @@ def test_what_makes_places_for_all_layers_and_stands_in_no_box_is_named():
     trace = xray.trace(Placed().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.rand(2, 3, 5))
     columns = read_columns(trace)
 
-    assert [one.path for one in list_around(columns, find_unsaid(columns), {})] == ["place"]
+    assert [one.path for one in list_unboxed(columns, find_unsaid(columns))] == ["place"]
     assert dict(list_unsaid(columns))["around layers"] == {"linear": 2, "tanh": 1}
     layout = compose_poster(trace, text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
@@ -103,7 +103,7 @@ def test_rows_of_a_table_that_all_layers_read_are_named_and_are_no_attentions(is
     lines = lines_of(compose_poster(trace, text_width))
 
     told = dict(pairwise(lines))
-    assert [one.params for one in list_around(columns, find_unsaid(columns), {})] == [2 * WIDTH] * is_shared
+    assert [one.params for one in list_unboxed(columns, find_unsaid(columns))] == [2 * WIDTH] * is_shared
     attention = 4 * WIDTH * (WIDTH + 1) + 2 * WIDTH * (1 if is_shared else 2)  # with its norm, and its own rows
     assert told["self-attention × 3"] == f"{3 * attention:,}"
     assert told.get("around layers") == (f"{2 * WIDTH:,}" if is_shared else None)

@@ -9,52 +9,41 @@ from recorded import FOLDER, recorded
 from torch import nn
 
 import xray
+from xray.ir.flow.weights import gather_weights
 from xray.story.cards.boxless import find_unsaid, list_learned_aside
-from xray.story.charts.counted_weights import count_params
+from xray.story.charts.counted_weights import weights_of_box
 from xray.story.charts.stage_names import name_stage
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.counting import count_in
+from xray.story.sheet.counting import list_apart, list_condition
 
 NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
-COUNTED = re.compile(r"([\d,]+) parameters?\b")
-
-
-def count_box(flow, node):
-    """What a box says that it has, or what its steps have where there is no room to say it."""
-    said = [int(found.replace(",", "")) for found in COUNTED.findall(" ".join((node.label, node.extra, *node.told)))]
-    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
-    return sum(said) if said else count_params(flow, *places) if places else 0
-
-
-def list_places(flow, node):
-    """The steps of a box that belong to its own pass."""
-    return [flow.places[step.id] for step in node.steps if step.id in flow.places]
-
-
-def list_twice(flow, nodes):
-    """What boxes say beyond the first that works with the same module, and what others lend them (a shared table)."""
-    seen, twice = set(), 0
-    for node in nodes:
-        steps = [flow.steps[place] for place in list_places(flow, node) if flow.is_leaf(place)]
-        paths = {step.path: step.params for step in steps if step.params}
-        twice += sum(params for path, params in paths.items() if path in seen)
-        seen |= paths.keys()
-    return twice
+COUNTED = re.compile(r"^([\d,]+) parameters?$")
 
 
 def list_off(columns):
-    """The panels of which the boxes, with what is named as not drawn, do not come to the number, with both numbers."""
+    """The open panels with parameters that stand in no box and are not named as not drawn, and boxes that say others.
+
+    With how many numbers these hold.
+    """
     aside, found = list_learned_aside(columns, find_unsaid(columns)), []
     for phase in (phase for column in columns for phase in column.phases):
-        flow = phase.reading.flow
+        flow, towering = phase.reading.flow, phase.towering
+        apart = aside[id(flow)] | list_condition(towering) | list_apart(flow, towering, phase.reading.towers)
         for panel in (panel for frame in phase.frames for panel in frame.panels if panel.is_open):
-            own = {*panel.staging.nodes}
+            if panel.staging not in towering.stagings:
+                continue  # of a later pass
             nodes = [node for node in panel.chart.nodes if not node.key.startswith("given")]
-            boxes = sum(count_box(flow, node) for node in nodes) - list_twice(flow, nodes)
-            lent = sum(count_params(flow, *outer) for node in nodes if (outer := {*list_places(flow, node)} - own))
-            left = sum(count_in(flow).paths([aside[id(flow)] & own]).values())
-            if panel.params not in (boxes + left, boxes + left - lent):
-                found.append((name_stage(panel.staging), boxes, left, lent, panel.params))
+            held = [weights_of_box(flow, node.steps) for node in nodes]
+            drawn = {name.partition(" ")[0].partition("[")[0] for weights in held for name in weights}
+            own = gather_weights(flow, panel.staging.nodes - apart)
+            left = {name: count for name, count in own.items() if name.partition("[")[0] not in drawn}
+            said = [(node, COUNTED.match(node.extra)) for node in nodes]
+            wrong = [
+                (node.label, node.extra, sum(weights.values()))
+                for (node, count), weights in zip(said, held, strict=True)
+                if count and int(count[1].replace(",", "")) != sum(weights.values())
+            ]
+            found += [(name_stage(panel.staging), left, wrong)] if left or wrong else []
     return found
 
 

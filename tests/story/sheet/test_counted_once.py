@@ -1,7 +1,6 @@
 """Parameters are counted in the one part that works with them, whatever holds or reads them."""
 
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,9 +10,9 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.facts.totals import count_params
+from xray.story.recognition.between import weights_of
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.counting import count_in
-from xray.story.sheet.shares import count_common, list_shares, tell_again
+from xray.story.sheet.shares import list_shares, tell_parts
 
 WIDTH = 15
 
@@ -40,7 +39,7 @@ def test_a_sublayer_that_no_data_reached_keeps_its_norm():
     torch.manual_seed(0)
     model = Asking()
     trace = xray.trace(model, torch.rand(2, 7, WIDTH))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["self-attention × 2"] == sum(one.numel() for one in model.own.parameters()) + 4 * WIDTH
     assert shares["cross-attention × 2"] == sum(one.numel() for one in model.cross.parameters()) + 4 * WIDTH
@@ -67,7 +66,7 @@ def test_what_works_out_rows_beside_a_stream_has_a_line_of_its_own():
     torch.manual_seed(0)
     layers: Any = [Layer(WIDTH, Attention(WIDTH, 3), norm="before"), *(WithMessage() for _ in range(3))]
     trace = xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
     parts = [part for layer in layers[1:] for part in (layer.begin, layer.look)]
 
     assert shares["rows beside × 3"] == sum(one.numel() for part in parts for one in part.parameters())
@@ -97,7 +96,7 @@ def test_a_tower_that_layers_look_at_is_not_counted_with_them():
     model = LooksLate()
     trace = xray.trace(model, torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
     columns = read_columns(trace)
-    listed = list_shares(columns, count_params(trace), {})
+    listed = list_shares(columns, trace)
     each = [sum(one.numel() for one in layer.parameters()) for layer in model.layers]
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
@@ -126,7 +125,7 @@ def test_a_table_of_which_rows_are_taken_one_by_one_is_counted_once():
     model = Levels()
     trace = xray.trace(model, torch.arange(10).view(2, 5), torch.randn(2, 11, 7))
 
-    listed = list_shares(read_columns(trace), count_params(trace), {})
+    listed = list_shares(read_columns(trace), trace)
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
 
@@ -152,7 +151,7 @@ def test_a_table_that_a_layer_holds_and_another_part_works_with_is_counted_there
     torch.manual_seed(0)
     trace = xray.trace(Lends().eval(), torch.randint(31, (2, 5)))
 
-    shares = {name: n for name, _, n in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: n for name, _, n in list_shares(read_columns(trace), trace)}
 
     assert shares["entrance"] == (31 + 7) * WIDTH
     assert shares["self-attention × 3"] == 3 * (4 * WIDTH * (WIDTH + 1) + 2 * WIDTH)
@@ -182,7 +181,7 @@ class Scores(nn.Module):
 def test_a_head_of_every_layer_is_counted_behind_the_last_where_it_is_drawn():
     trace = xray.trace(Scores().eval(), torch.arange(10).view(2, 5))
 
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
     assert shares["head"] == 7 * (WIDTH + 1)
     assert "all else" not in shares
 
@@ -203,14 +202,21 @@ class Adapts(nn.Module):
         return x + self.back(torch.relu(self.wide(normed) + self.up(self.down(normed))))
 
 
-def test_weights_of_which_one_part_alone_has_more_are_not_counted_apart():
-    count, seen = Mock(), {"a": 7, "b": 5, "c": 3}
-    count.key, count.params, count.handing_on = {0: "a", 1: "b", 2: "a", 3: "c"}.get, {0: 7, 1: 5, 2: 7, 3: 3}.get, ()
-    count.flow.steps = [Mock(settings={})] * 4
+@pytest.mark.parametrize(
+    ("groups", "seen", "rows"),
+    [
+        ([{"a": 7}, {"b": 5}], "", {" × 2": 12}),
+        ([{"a": 7, "b": 5}, {"a": 7, "c": 3}], "", {" × 2, in common": 7, " × 2, of their own": 8}),
+        ([{"a": 7, "b": 5}, {"a": 7, "c": 3}], "a", {" × 2": 8}),
+        ([{"a": 7}, {"a": 7}, {"a": 7}], "", {" × 3, weights of 1": 7}),
+        ([{"a": 7}, {"b": 5}, {"c": 3}], "a", {" × 3, 1 counted above": 8}),
+        ([{"a": 7}, {"b": 5}, {"b": 5}], "a", {" × 3, weights of 1": 5}),
+    ],
+)
+def test_of_how_many_parts_weights_are_is_told(groups, seen, rows):
+    found = tell_parts(groups, len(groups), seen)
 
-    assert count_common(count, [[0, 1], [2]], set()) is None
-    assert count_common(count, [[0, 1], [2, 3]], set()) == (7, 8)
-    assert count_common(count, [[0, 1], [2, 3]], seen.keys()) is None
+    assert {name: sum(weights.values()) for name, weights in found.items()} == rows
 
 
 @pytest.mark.parametrize("shares", [True, False])
@@ -221,7 +227,7 @@ def test_what_sublayers_have_in_common_is_counted_apart_from_what_each_has_of_it
         nn.Embedding(31, WIDTH), *(Adapts(wide if shares else nn.Linear(WIDTH, 29)) for _ in range(3))
     )
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    found = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    found = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     of_all = sum(one.numel() for one in wide.parameters())
     layers = [layer for layer in model if isinstance(layer, Adapts)]
@@ -254,7 +260,7 @@ class ScalesTwice(nn.Module):
 def test_a_scale_that_rows_are_multiplied_by_again_is_counted_once(has_another):
     model = ScalesTwice(has_another=has_another)
     trace = xray.trace(model, torch.rand(2, 7, WIDTH))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["entrance"] == WIDTH * (2 * WIDTH + 3 + has_another)
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
@@ -293,17 +299,11 @@ class InStages(nn.Module):
 def test_a_module_that_several_blocks_hold_is_counted_once_and_hides_no_row_beside_them():
     model = InStages()
     trace = xray.trace(model, torch.rand(2, 7, WIDTH))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["between layers × 1"] == shares["entrance"] == WIDTH * (WIDTH + 2)
     assert sum(shares.values()) == count_params(trace) == sum(one.numel() for one in model.parameters())
     assert "all else" not in shares
-
-
-def test_parts_that_are_counted_with_what_stands_above_work_with_no_weights_of_the_others():
-    assert tell_again(3, 1, 4) == ", 1 counted above"
-    assert tell_again(1, 0, 12) == ", weights of 1"
-    assert not tell_again(4, 0, 4)
 
 
 class Offering(nn.Module):
@@ -339,4 +339,4 @@ def test_parts_of_a_block_that_another_run_of_it_used_are_counted_with_it():
     kept = {place for place, step in enumerate(flow.steps) if step.path in ("block.norm", "block.kept")}
     nodes = kept.union(range(runs[1], flow.ends[runs[1]]))
 
-    assert sum(count_in(flow).paths([nodes]).values()) == sum(one.numel() for one in model.parameters())
+    assert sum(weights_of(flow, nodes).values()) == sum(one.numel() for one in model.parameters())

@@ -8,9 +8,8 @@ from story.parameter_bars import bars_of, count, poster_of
 from torch import nn
 
 import xray
-from xray.story.facts.totals import count_params
+from xray.story.recognition.between import weights_of
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.counting import Count
 from xray.story.sheet.shares import list_kinds, list_shares
 
 WIDTH, LAYERS = 15, 3
@@ -64,7 +63,7 @@ def test_a_row_is_as_many_times_its_panel_as_it_says_wherever_norms_stand(norm):
     trace = xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(14).view(2, 7))
 
     columns = read_columns(trace)
-    rows = {row: number for row, _, number in list_shares(columns, count_params(trace), {})}
+    rows = {row: number for row, _, number in list_shares(columns, trace)}
     look, think = (panel.params for panel in columns[0].frames[0].panels)
 
     assert (rows["self-attention × 3"], rows["feed-forward × 3"]) == (LAYERS * look, LAYERS * think)
@@ -145,12 +144,12 @@ def test_sublayers_of_which_a_row_tells_how_many_hold_what_it_adds_up(name):
 
     for column in (one for one in columns if one.is_first):
         sizes = {}
-        for kind, groups in list_kinds(Count(column.reading.flow), column.towering, ()):
-            counted = Count(column.reading.flow)
-            sizes[kind] = [sum(counted.fresh([nodes]).values()) for nodes in groups]
+        for kind, groups in list_kinds(column.reading.flow, column.towering, ()):
+            sizes[kind] = [weights_of(column.reading.flow, nodes) for nodes in groups]
         several = sum(one.is_first for one in columns) > 1
-        rows = {row: number for row, _, number in list_shares(columns, count_params(trace), {})}
+        rows = {row: number for row, _, number in list_shares(columns, trace)}
         for kind, found in sizes.items():
             row = f"{column.name} {kind.lower()}" if several else kind.lower()
-            assert rows[f"{row} × {len(found)}"] == sum(found)
+            together = {name: count for weights in found for name, count in weights.items()}
+            assert rows[f"{row} × {len(found)}"] == sum(together.values())
             assert all(found)

@@ -6,7 +6,6 @@ from handwritten import Attention, Layer, make_writer
 from torch import nn
 
 import xray
-from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -174,7 +173,7 @@ def test_a_head_that_is_the_table_of_the_words_says_so_and_counts_what_it_has_be
         model.scores.bias = None
     trace = xray.trace(model.eval(), torch.randint(31, (2, 7)))
     (column,) = read_columns(trace)
-    listed = list_shares([column], count_params(trace), {})
+    listed = list_shares([column], trace)
 
     (told,) = (node.extra for node in column.exit.nodes if node.label == "LINEAR TO VOCABULARY")
     bias = VOCAB * own_bias

@@ -15,7 +15,9 @@ GROUP = Group((33, 34, 35), (), 35, dropouts=(0.1417, 0.1823))
 def write_title(width, group=GROUP, centre=None, passed=None):
     canvas = Canvas(text_width)
     middle = 10 + width / 2 if centre is None else centre
-    high = draw_frame_title(canvas, Frame(group, (), 7919, is_only=False), 10, width, 100, "", 48, middle, passed)
+    high = draw_frame_title(
+        canvas, Frame(group, (), is_only=False, params=7919), 10, width, 100, "", 48, middle, passed
+    )
     assert high == canvas.boxes[-1].top
     return canvas.boxes
 
@@ -73,7 +75,7 @@ def test_a_last_layer_that_is_not_as_far_from_the_one_before_as_others_stands_be
     [((0, 0, 5), "; layer 36 has 5 more"), ((0, -5, -5), "; layers 35–36 have 5 fewer"), ((0, 5, 7), "")],
 )
 def test_layers_that_have_as_many_parameters_more_than_the_one_drawn_are_told(more, told):
-    assert tell_others(Frame(GROUP, (), 7919, is_only=False, more=more)) == told
+    assert tell_others(Frame(GROUP, (), is_only=False, params=7919, more=more)) == told
 
 
 def test_parameters_that_have_no_room_beside_the_stream_of_a_frame_stand_on_more_lines():

@@ -104,7 +104,7 @@ def test_nothing_of_it_is_left_unsaid(trace):
 
 
 def test_parts_for_each_layer_are_counted_once_though_they_stand_in_a_block_that_runs_again(trace):
-    shares = list_shares(read_columns(trace), count_params(trace), {})
+    shares = list_shares(read_columns(trace), trace)
 
     assert sum(count for _, _, count in shares) == count_params(trace)
 

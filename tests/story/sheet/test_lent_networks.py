@@ -4,7 +4,6 @@ import torch
 from torch import nn
 
 import xray
-from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -52,7 +51,7 @@ def test_a_network_that_blocks_run_and_do_not_hold_is_counted_beside_what_they_h
     torch.manual_seed(0)
     model = BiasedByOne()
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    found = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    found = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     own = sum(one.numel() for part in (model.looks, model.norms) for one in part.parameters())
     assert found["self-attention × 3, in common"] == sum(one.numel() for one in model.biases.parameters())

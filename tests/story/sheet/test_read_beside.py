@@ -5,7 +5,6 @@ from handwritten import Attention
 from torch import nn
 
 import xray
-from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -48,7 +47,7 @@ class Reader(nn.Module):
 
 def test_layers_that_read_a_context_are_counted_with_the_attention_to_it():
     trace = xray.trace(Reader(), torch.arange(10).view(2, 5), torch.rand(2, 7, WIDTH))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares[f"cross-attention × {LAYERS}"] == LAYERS * OF_ATTENTION
     assert shares[f"self-attention × {LAYERS}"] == LAYERS * OF_ATTENTION

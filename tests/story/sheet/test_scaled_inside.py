@@ -5,7 +5,6 @@ from handwritten import Attention
 from torch import nn
 
 import xray
-from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -31,7 +30,7 @@ class Scaled(nn.Module):
 def test_a_scale_of_an_attention_before_its_own_sum_is_counted_with_it():
     torch.manual_seed(0)
     trace = xray.trace(nn.Sequential(*(Scaled() for _ in range(MANY))), torch.rand(2, 7, WIDTH))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares == {
         f"self-attention × {MANY}": MANY * (ATTENTION + NORM + WIDTH),

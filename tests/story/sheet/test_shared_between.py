@@ -9,7 +9,6 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -74,7 +73,7 @@ def record(model):
 
 def list_lines(trace):
     """How many parameters each part has."""
-    return {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    return {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
 
 @pytest.mark.parametrize("connector", [None, nn.Linear(WIDTH, WIDTH)], ids=["without", "with"])
@@ -154,8 +153,8 @@ def test_a_learned_row_of_no_module_with_which_rows_begin_is_counted_at_the_entr
     trace = xray.trace(Begins(is_idle=is_idle), torch.rand(2, 7, WIDTH))
 
     told = list_lines(trace)
-    assert told["entrance"] == 6 * WIDTH + (0 if is_idle else 5)
-    assert told.get("all else") == (5 + 7 if is_idle else None)
+    assert told["entrance"] == 6 * WIDTH + 5
+    assert told.get("unused: idle") == (7 if is_idle else None)
 
 
 class Places(nn.Module):
@@ -177,7 +176,7 @@ def test_what_no_part_has_is_not_the_entrances_where_it_is_as_much_as_places_tha
     torch.manual_seed(0)
     told = list_lines(xray.trace(Places(), torch.rand(2, 7, 5)))
 
-    assert (told["entrance"], told["all else"]) == (6 * WIDTH + 7 * WIDTH, 7 * WIDTH)
+    assert (told["entrance"], told["unused: idle"]) == (6 * WIDTH + 7 * WIDTH, 7 * WIDTH)
 
 
 @pytest.mark.parametrize(("connector", "is_told"), [(None, False), (nn.Linear(WIDTH, WIDTH), True)])

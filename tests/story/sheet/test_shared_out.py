@@ -8,7 +8,6 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.facts.totals import count_params
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -39,7 +38,7 @@ def test_weights_that_were_divided_first_are_counted_in_their_layers():
     torch.manual_seed(0)
     model = Divides()
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
+    listed = list_shares(read_columns(trace, all_layers=False), trace)
     shares = {name: count for name, _, count in listed}
     wide = sum(one.numel() for layer in model.layers for one in layer.get_submodule("two").parameters())
 
@@ -80,7 +79,7 @@ class EndsInNorm(nn.Module):
 def test_a_last_norm_has_all_its_learned_numbers():
     torch.manual_seed(0)
     trace = xray.trace(EndsInNorm(), torch.arange(14).view(2, 7))
-    listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
+    listed = list_shares(read_columns(trace, all_layers=False), trace)
 
     assert [(name, count) for name, _, count in listed][-1] == ("last norm", WIDTH)
 
@@ -106,7 +105,7 @@ def test_norms_behind_sums_and_an_attention_at_the_end_have_all_their_weights():
     torch.manual_seed(0)
     model = Pools()
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
     end = (model.probe, *model.attention.parameters(), *model.scores.parameters())
 
     wide = sum(one.numel() for layer in model.layers for one in layer.get_submodule("two").parameters())
@@ -219,7 +218,7 @@ def test_matrices_that_are_put_end_to_end_are_counted_where_they_work():
     torch.manual_seed(0)
     model = EndToEnd()
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), count_params(trace), {})}
+    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
 
     assert shares["head"] == 2 * WIDTH + model.more.numel()
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())

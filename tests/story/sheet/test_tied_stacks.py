@@ -6,7 +6,6 @@ from torch import nn
 
 import xray
 from xray import anatomy
-from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -66,7 +65,7 @@ def test_a_stack_that_works_with_the_weights_of_another_one_counts_none_of_them_
     torch.manual_seed(0)
     model = Again()
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
+    listed = list_shares(read_columns(trace, all_layers=False), trace)
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
 
@@ -133,6 +132,6 @@ def test_a_parameter_that_a_part_lends_is_counted_with_it_alone():
     torch.manual_seed(0)
     model = nn.Sequential(nn.Embedding(31, WIDTH), Lends(), Lends(), Lends())
     trace = xray.trace(model, torch.arange(14).view(2, 7))
-    listed = list_shares(read_columns(trace, all_layers=False), count_params(trace), {})
+    listed = list_shares(read_columns(trace, all_layers=False), trace)
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())

@@ -1,20 +1,19 @@
 """Keys and values of other rows than those that ask: of another stream, or of the own one before (Funnel)."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
-from xray.ir.trace import name_weights
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.made_beside import list_own
 from xray.story.attention.ways.lanes import Part, cut_way, lay_out, list_weights, order_rows
 from xray.story.attention.ways.part_names import label_part, name_part
 from xray.story.body.stages import Branching, opening_norms
 from xray.story.charts.chart import Edge, Node, Place
-from xray.story.charts.counted_weights import describe_params, find_whole, steps_with_block
+from xray.story.charts.counted_weights import describe_params, steps_with_block, weights_at
 from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
@@ -44,7 +43,7 @@ def add_others(flow: Flow, found: Branching, nodes: Sequence[Node], edges: list[
     rows = [list(range(len(shared))), *([len(shared) + row for row in lane] for lane in order_rows(own))]
     first = min(node.row for node in nodes if node.key in ways)
     raised = make_room(nodes, {*ways}, first, 1 + max(max(lane, default=-1) for lane in rows))
-    held = list_weight_names(flow, (flow.places[step.id] for node in nodes for step in node.steps))
+    held = weights_at(flow, (flow.places[step.id] for node in nodes for step in node.steps))
     below = ""
     for join, parts, lane in zip(("", *ways), (shared, *own), rows, strict=True):
         letters, last = letters_of(join) or "kv", below
@@ -75,7 +74,7 @@ def make_room(nodes: Sequence[Node], joins: Collection[str], first: int, count: 
 
 def draw_other(flow: Flow, part: Part, letters: str, row: int, held: Collection[str]) -> Node:
     """The box of a part of another stream's way; its weights are counted where no box of the own ways has them."""
-    weights, extra = list_weight_names(flow, part.nodes), describe_params(flow, *part.nodes)
+    weights, extra = weights_at(flow, part.nodes).keys(), describe_params(flow, *part.nodes)
     return Node(
         f"other{name_part(flow, part, letters)}",
         label_part(flow, part, ", ".join(letters.upper()), narrow=True),
@@ -87,13 +86,6 @@ def draw_other(flow: Flow, part: Part, letters: str, row: int, held: Collection[
         surface="memory",
         outline="ribbon",
     )
-
-
-def list_weight_names(flow: Flow, nodes: Iterable[int]) -> set[str]:
-    """The names of the weights that steps work with, those of the blocks among them that they are all of."""
-    places = {*nodes}
-    wholes = (flow.steps[find_whole(flow, one, places)] for one in places)
-    return {name_weights(step) for step in wholes if step.params or any(one.role == "parameter" for one in step.inputs)}
 
 
 def cut_other_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> list[Part]:

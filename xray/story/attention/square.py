@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import inf, prod
+from math import inf
 
 from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING
+from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
@@ -35,7 +36,7 @@ from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, steps_at
-from xray.story.charts.counted_weights import count_given, describe_params
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
 from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
@@ -340,22 +341,17 @@ def score_node(
     made_of = [OF_SINES if is_made_of_sines else told_origin, factor and ROWS_SCALED.format(factor=factor)]
     if origin.names:
         ways = [node for node in origin.ways if node not in made]
-        held = sum(count_given(step) for step in steps_at(flow, *ways))  # moved before rows are picked (LayoutLMv3)
+        held = sum(gather_weights(flow, ways).values())  # moved before rows are picked (LayoutLMv3)
         made_of += [describe_params(flow, *ways) or (plural(held, "parameter") if held else "")]
         steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
     serving, attentions = ((), 0) if others or origin.names or many > 1 else list_shared(flow, site, part, made)
     if serving:
-        given = sum(count_given(step) + count_tables(step) for step in steps_at(flow, *serving))
+        given = sum(gather_weights(flow, serving).values())
         shared = [SHARED_NUMBERS.format(parameters=plural(given, "parameter"), many=attentions)]
         steps = (*steps, *(step for step in steps_at(flow, *serving) if step not in steps))
     meant = record if not told and lies_over(record, out) else None
     beside_it = filter(None, (", ".join(filter(None, made_of)), *shared))
     return Node(key, label, row, SQUARE, steps, out, told or extra, beside=meant, told=tuple(beside_it))
-
-
-def count_tables(step: Step) -> int:
-    """How many learned numbers a step is given beside those of its own module (the norm of a table in SEW-D)."""
-    return sum(prod(one.shape) for one in step.inputs if one.role == "parameter") if step.params else 0
 
 
 def lies_over(record: TensorRecord | None, scores: TensorRecord) -> bool:

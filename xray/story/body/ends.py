@@ -1,8 +1,9 @@
 """Where streams end: the head, and the parameters that nothing was said of."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
+from types import MappingProxyType
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
@@ -21,18 +22,18 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.flow.remembering import once
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.flow.weights import by_module, gather_weights, list_above, list_shared
+from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
 from xray.story.body.last_norms import POOLINGS
 from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
-from xray.story.body.widths import name_holder
 from xray.story.entrance.place_tables import count_unread
 from xray.story.entrance.tables import looks_up_places, table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held
-from xray.story.recognition.between import find_region, is_linear, list_leading_on, width_out
+from xray.story.recognition.between import find_region, is_linear, list_leading_on, weights_of, width_out
 
 ROWS, SCORES = ("hidden", "pool", "embed"), ("logits",)
 """What is in the name under which a model hands out rows, or scores."""
@@ -142,7 +143,7 @@ def is_mere_size(flow: Flow, node: int) -> bool:
     """Whether a step gives as many numbers as it reads, not by a table that it shares, nor as scores by their name."""
     step = flow.steps[node]
     is_square = bool(step.inputs) and step.inputs[0].shape[-1:] == step.outputs[0].shape[-1:]
-    return is_square and SAME_WEIGHTS_AS not in step.settings and not hands_out(flow, node, SCORES)
+    return is_square and not list_shared(flow, node) and not hands_out(flow, node, SCORES)
 
 
 def reads_pooled(flow: Flow, node: int) -> bool:
@@ -217,17 +218,11 @@ def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
     """Whether the head was recorded to multiply by the table of the words."""
-    tables = {name_table(flow, node) for one in towers for node in list_lookups(flow, one)}
+    tables = {name_weights(flow.steps[node]) for one in towers for node in list_lookups(flow, one)}
     step = flow.steps[head]
     if not step.module or not step.params or not tables:
         return None
-    return step.settings.get(SAME_WEIGHTS_AS) in tables
-
-
-def name_table(flow: Flow, node: int) -> str:
-    """The path of the first module that holds the table of a lookup."""
-    step = flow.steps[node]
-    return str(step.settings.get(SAME_WEIGHTS_AS, step.path))
+    return name_weights(step) in tables
 
 
 def list_lookups(flow: Flow, towering: Towering) -> list[int]:
@@ -239,18 +234,16 @@ def list_lookups(flow: Flow, towering: Towering) -> list[int]:
 
 def is_of_last(flow: Flow, towers: Sequence[Towering], head: int) -> bool:
     """Whether the head multiplies by the table of the last tower's words, while others have one of their own."""
-    used = flow.steps[head].settings.get(SAME_WEIGHTS_AS)
-    *others, own = ({name_table(flow, node) for node in list_lookups(flow, one)} for one in towers)
+    used = name_weights(flow.steps[head])
+    *others, own = ({name_weights(flow.steps[node]) for node in list_lookups(flow, one)} for one in towers)
     return used in own and any(others) and all(used not in one for one in others)
 
 
 def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
     """Whether a head was recorded to multiply by a whole table that ids are looked up in (Perceiver)."""
-    tables = {step.path for step in flow.steps if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs)}
-    weights = [
-        flow.steps[place] for place in flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS)
-    ]
-    return True if any(step.settings.get(SAME_WEIGHTS_AS) in tables for step in weights) else None
+    looked_up = [step for step in flow.steps if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs)]
+    weights = gather_weights(flow, flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS))
+    return None if weights.keys().isdisjoint(map(name_weights, looked_up)) else True
 
 
 def count_active(
@@ -299,37 +292,32 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
                 told |= region.inner | (region.beside if one is towers[-1] else frozenset())
     for meeting in meetings.values():
         told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
-    return list_apart(flow, told)
+    return list_untold([(flow, told)])
 
 
-def list_apart(flow: Flow, told: Collection[int]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters none of whose steps is among those that are told of.
+def list_untold(
+    told: Iterable[tuple[Flow, Collection[int]]], apart: Mapping[int, Collection[int]] = MappingProxyType({})
+) -> tuple[Untold, ...]:
+    """What no step that is told of works with, in any pass: outermost modules, and single parameters by their names.
 
-    One that works with the weights of what is told alone is none, nor one with those of a part before it: the heads of
-    all layers may be one (Deformable DETR).
+    What is `apart` of a pass, by its flow's identity, lends nothing to steps that are told.
     """
-    covered: set[int] = set()
-    for node in told:
-        here: int | None = node
-        while here is not None and here not in covered:
-            covered.add(here)
-            here = flow.places.get(flow.steps[here].parent or "")
+    worked: dict[str, int] = {}
+    known = set[str]()
+    flows = list[Flow]()
+    for flow, nodes in told:
+        modules = {place for place, step in enumerate(flow.steps) if step.params and flow.is_leaf(place)}
+        worked |= gather_weights(flow, range(len(flow.steps)))
+        known |= weights_of(flow, nodes, modules.union(apart.get(id(flow), ()))).keys()
+        flows.append(flow)
+    holding = by_module(known)
     found: dict[str, int] = {}
-    paths = {flow.steps[place].path for place in covered}
-    held = {name_holder(flow, flow.steps[place]) for place in covered if flow.is_leaf(place)}
-    for place, step in enumerate(flow.steps):
-        parent = flow.places.get(step.parent or "")
-        if step.path in paths:
-            covered.add(place)  # what else runs in another call of a block that is told is looked for inside it
-        if place in covered or not step.params or (parent is not None and parent not in covered):
-            continue
-        if step.path.partition(PARAMETRIZED)[0] in paths:
-            continue  # it works out a weight of what is told (torch.nn.utils.parametrize)
-        own = list_holders(flow, place)
-        if step.path not in found and sum(own[path] for path in own.keys() & held) < step.params:
-            found[step.path] = step.params
-            held |= own.keys()
-    return tuple(Untold(path, params, is_led_nowhere(flow, path)) for path, params in found.items())
+    for name, count in worked.items():
+        if name not in known:
+            path = next((one for one in reversed(list_above(name)) if one not in holding), name.partition("[")[0])
+            found[path] = found.get(path, 0) + count
+    lost = {path for path in found if all(is_led_nowhere(flow, path) for flow in flows if path in list_calls(flow))}
+    return tuple(Untold(path, count, path in lost) for path, count in found.items())
 
 
 def is_led_nowhere(flow: Flow, path: str) -> bool:
@@ -350,16 +338,4 @@ def list_calls(flow: Flow) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     for place, step in enumerate(flow.steps):
         found.setdefault(step.path, []).append(place)
-    return found
-
-
-def list_holders(flow: Flow, place: int) -> dict[str, int]:
-    """The paths that hold the weights of the steps in a part, or of that step itself, with how many each has."""
-    inside, found = {flow.steps[place].id}, dict[str, int]()
-    for step in flow.steps[place:]:
-        if step.id not in inside and step.parent not in inside:
-            break
-        inside.add(step.id)
-        if step.params and flow.is_leaf(flow.places[step.id]):
-            found[name_holder(flow, step)] = step.params
     return found

@@ -5,7 +5,8 @@ from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, SUMS
-from xray.ir.trace import MADE_PARAMS, SAME_WEIGHTS, SAME_WEIGHTS_AS, Step
+from xray.ir.flow.weights import gather_weights
+from xray.ir.trace import MADE_PARAMS, name_weights
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch
 from xray.story.body.stages import Staging
@@ -89,20 +90,20 @@ def goes_by_chance(branch: Branch) -> bool:
 
 
 def learned_paths(flow: Flow, layer: Sequence[Staging], apart: Collection[int] = ()) -> frozenset[str]:
-    """The paths of a layer's steps that have parameters; of one that works with another's, the path of that one.
+    """The names of the parameters that a layer's steps work with.
 
-    Those `apart` are left out, as what gives each layer its places (Grounding DINO). A step of which it is not known
-    whose weights it works with is known by its id alone.
+    Those of steps `apart` are left out, as what gives each layer its places (Grounding DINO). A step of which it is not
+    known whose weights it works with is known by its id alone.
     """
-    working = list_working(flow, [layer]).items()
-    return frozenset(path for node, path in working if node not in apart) | list_loose(flow, layer)
+    nodes = frozenset[int]().union(*(staging.nodes for staging in layer)).difference(apart)
+    return frozenset(gather_weights(flow, nodes)) | list_loose(flow, layer)
 
 
 def list_loose(flow: Flow, layer: Sequence[Staging]) -> frozenset[str]:
-    """The ids of a layer's steps whose weights may be those of other layers, or may not: no path tells them apart.
+    """The ids of a layer's steps whose weights may be those of other layers, or may not: no name tells them apart.
 
-    These read learned numbers of a block that holds several layers, or stand in a module that was made while the model
-    ran, and has the path of its class.
+    These read what was made of learned numbers of a block that holds several layers, or stand in a module that was made
+    while the model ran, and has the path of its class.
     """
     stream = layer[0].joints[0].stream or 0
     nodes = (node for staging in layer for node in staging.nodes if flow.is_leaf(node))
@@ -110,20 +111,12 @@ def list_loose(flow: Flow, layer: Sequence[Staging]) -> frozenset[str]:
 
 
 def is_loose(flow: Flow, node: int, stream: int) -> bool:
-    """Whether no path tells the weights of a step from those of others, for a layer that begins with a stream."""
+    """Whether no name tells the weights of a step from those of others, for a layer that begins with a stream."""
     step = flow.steps[node]
     if step.params:
         return any(MADE_PARAMS in flow.steps[one].settings for one in (node, *flow.parents(node)))
     holder = next((one for one in flow.parents(node) if flow.steps[one].module), -1)
-    return holder < stream and any(record.role == "parameter" for record in step.inputs)
-
-
-def name_holder(flow: Flow, step: Step) -> str:
-    """The path of the step that worked with the same weights first; its own, if none did, or only changed them."""
-    first = str(step.settings.get(SAME_WEIGHTS_AS, ""))
-    holder = flow.places.get(f"{first}#0")
-    is_same = step.settings.get(SAME_WEIGHTS) == step.params and holder is not None and flow.steps[holder].params
-    return first if is_same else step.path
+    return holder < stream and any(one.role == "parameter" and one.weight is None for one in step.inputs)
 
 
 def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
@@ -165,6 +158,6 @@ def find_lender(
 
 
 def list_working(flow: Flow, layers: Sequence[Sequence[Staging]]) -> dict[int, str]:
-    """The steps of some layers that have parameters, each with the path of the one that worked with these first."""
+    """The steps of some layers that have parameters, each with the name by which these are known."""
     nodes = {node for layer in layers for staging in layer for node in staging.nodes if flow.is_leaf(node)}
-    return {node: name_holder(flow, flow.steps[node]) for node in nodes if flow.steps[node].params}
+    return {node: name_weights(flow.steps[node]) for node in nodes if flow.steps[node].params}

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, name_weights
+from xray.ir.trace import Step
 from xray.story.body.stages import Staging
 from xray.story.branches.scored.caps import read_factor
 from xray.story.charts.chart import Chart, Node
-from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.counted_weights import describe_params, weights_of_box
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.recognition.scored_parts import read_scored
@@ -103,55 +103,30 @@ def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:
     return [(node, factor) for node, factor in found if factor is not None]
 
 
-def tell_chart(chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) -> Chart | None:
+def tell_chart(flow: Flow, chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) -> Chart | None:
     """A chart, with the boxes whose weights stand in charts before it said to have the same, in the words for these."""
     drawn: dict[str, str] = {}
-    loose: dict[str, list[Step]] = {}
     for one, told in before:
         for node in () if one is None else one.nodes:
-            for step in list_reading(node):
-                loose.setdefault(step.path, []).append(step)
-                for holder in (name_held(step), name_weights(step)):
-                    drawn.setdefault(holder, told)
+            for name in weights_of_box(flow, list_reading(node)):
+                drawn.setdefault(name, told)
     if chart is None or not drawn:
         return chart
-    return replace(chart, nodes=tuple(tell_node(node, drawn, loose) for node in chart.nodes))
+    return replace(chart, nodes=tuple(tell_node(flow, node, drawn) for node in chart.nodes))
 
 
-def tell_node(node: Node, drawn: Mapping[str, str], loose: Mapping[str, Sequence[Step]]) -> Node:
-    """A box, with where its weights stand instead of how many they are, where all of them are drawn before.
+def tell_node(flow: Flow, node: Node, drawn: Mapping[str, str]) -> Node:
+    """A box, with where its weights stand instead of how many they are, where each step has some that are drawn before.
 
     Those that it has beside these are counted still: the bias of a table that scores words (BERT).
     """
-    reading = list_reading(node)
-    held = {*map(name_held, reading)}
-    if not held or not held <= drawn.keys() or any(works_apart(step, loose.get(step.path, ())) for step in reading):
+    held = [one for step in list_reading(node) if (one := weights_of_box(flow, [step]))]
+    if not held or any(drawn.keys().isdisjoint(one) for one in held):
         return node
-    told, own = drawn[min(held)], count_own(node)
+    weights = {name: count for one in held for name, count in one.items()}
+    told = drawn[min(drawn.keys() & weights.keys())]
+    own = sum(count for name, count in weights.items() if name not in drawn)
     return replace(node, extra=describe_own_beside(told, own))
-
-
-def count_own(node: Node) -> int:
-    """How many parameters the steps of a box have beside those that others worked with first."""
-    shared = ((step.params, step.settings.get(SAME_WEIGHTS)) for step in node.steps)
-    return sum(params - same for params, same in shared if params and isinstance(same, int))
-
-
-def name_held(step: Step) -> str:
-    """By what the weights of a step are known: the path at which they were worked with first.
-
-    Operations of one block have one path, whatever they are given, so the shapes of that tell them apart (MAE's two
-    tables of places).
-    """
-    is_known = step.params or SAME_WEIGHTS_AS in step.settings
-    return name_weights(step) if is_known else f"{step.path} {list_given(step)}"
-
-
-def works_apart(step: Step, before: Sequence[Step]) -> bool:
-    """Whether an operation is another one than those drawn before it, in one run of a block: weights may be others."""
-    is_known = step.params or SAME_WEIGHTS_AS in step.settings
-    is_beside = any(one.parent == step.parent for one in before)
-    return not is_known and is_beside and all(one.id != step.id for one in before)
 
 
 def list_reading(node: Node) -> list[Step]:

@@ -16,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     TURNS,
 )
+from xray.ir.flow.weights import list_weights
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
@@ -23,7 +24,6 @@ from xray.story.anatomy.tree import Reads
 from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import looks_back
 from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned
-from xray.story.charts.counted_weights import count_given
 from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
 from xray.story.entrance.inputs import count_arguments, is_held_inside, list_worked_out, may_be_same, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
@@ -313,7 +313,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             found.append(outside)
             break
     if reads == "ids":
-        return max(found, key=lambda one: (len(one[1].shape) > 1, count_given(one[0])), default=None)
+        return max(found, key=lambda one: (len(one[1].shape) > 1, sum(list_weights(one[0]).values())), default=None)
     if reads == "vectors":
         return max(found, key=lambda one: (one[1].is_float, prod(one[1].shape)), default=None)
     if not found or not list_asked(flow, found[0][2]):

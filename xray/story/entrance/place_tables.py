@@ -19,10 +19,10 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.remembering import once_each
+from xray.ir.flow.weights import name_given, read_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
-from xray.story.charts.counted_weights import count_own
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
 from xray.story.passages.channels import tells_places
@@ -123,7 +123,8 @@ def find_laid(flow: Flow, node: int) -> Laid | None:
             given = [one for one in given if is_learned(flow, *one)]
         for record, maker in given[:1] if flow.op(here) in GRIDS else given:
             if record.role == "parameter":
-                tables |= {(flow.steps[here].parent or "", record.shape): None}
+                name = name_given(flow.steps[here], record)
+                tables |= {(name, record.shape): None} if name is not None else {}
             elif record.is_float and (maker is None or not flow.makers[maker]):
                 is_pure = False
             elif maker is not None and record.is_float and maker not in steps:
@@ -139,12 +140,9 @@ def is_learned(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
 
 
 def are_whole(flow: Flow, laid: Laid) -> bool:
-    """Whether the tables are known to be one each, of whose numbers some are lost or changed, and no others read them.
-
-    A block that holds fewer parameters of its own than two such tables have holds one.
-    """
+    """Whether some of the numbers of the tables are lost or changed on the way, and nothing else reads these."""
     changes = any(flow.op(node) not in CARRYING | REPEATS | SIDE_BY_SIDE or cuts(flow, node) for node in laid.steps)
-    return changes and all(is_one(flow, laid, table) for table in laid.tables)
+    return changes and all(reads_alone(flow, laid, name) for name, _ in laid.tables)
 
 
 def cuts(flow: Flow, node: int) -> bool:
@@ -154,18 +152,16 @@ def cuts(flow: Flow, node: int) -> bool:
 
 
 def describe_unread(flow: Flow, laid: Laid) -> list[str]:
-    """How many of the first rows of a table are left out by all that read one as large (HunYuanVL)."""
-    ((_, shape), *others) = laid.tables
-    first = 0 if others else count_left_out(flow, shape)
+    """How many of the first rows of a table are left out by all that read it (HunYuanVL)."""
+    ((name, shape), *others) = laid.tables
+    first = 0 if others else count_left_out(flow, name)
     told = "row" if first == 1 else plural(first, "row")
     return [f"of {shape[0]:,} rows, the first {told} not read"] if first else []
 
 
-def count_left_out(flow: Flow, shape: tuple[int, ...]) -> int:
-    """How many of the first rows of a table are left out by all that read one as large."""
-    table = ("parameter", shape)
-    reading = [step for step in flow.steps if table in {(record.role, record.shape) for record in step.inputs}]
-    counts = set(map(count_first, reading))
+def count_left_out(flow: Flow, name: str) -> int:
+    """How many of the first rows of a table are left out by all that read it."""
+    counts = {count_first(step) for place, step in enumerate(flow.steps) if name in read_weights(flow, place)}
     return counts.pop() if len(counts) == 1 else 0
 
 
@@ -176,34 +172,16 @@ def count_first(step: Step) -> int:
 
 
 def count_unread(flow: Flow) -> int:
-    """How many numbers stand in the first rows of tables that no step reads, where a block holds one as large."""
-    picking = [(flow.places.get(step.parent or ""), step.inputs[0]) for step in flow.steps if count_first(step)]
-    tables = {
-        (flow.steps[block].path, record.shape)
-        for block, record in picking
-        if block is not None and record.role == "parameter" and holds_one(flow, block, record.shape)
-    }
-    return sum(count_left_out(flow, shape) * prod(shape[1:]) for _, shape in tables)
+    """How many numbers stand in the first rows of tables that no step reads."""
+    picking = [step for step in flow.steps if count_first(step)]
+    tables = {(name_given(step, step.inputs[0]), step.inputs[0].shape) for step in picking}
+    return sum(count_left_out(flow, name) * prod(shape[1:]) for name, shape in tables if name is not None)
 
 
-def holds_one(flow: Flow, block: int, shape: tuple[int, ...]) -> bool:
-    """Whether a block has room for one parameter of a shape beside its modules, and not for two."""
-    return prod(shape) <= count_own(flow, block) < 2 * prod(shape)
-
-
-def is_one(flow: Flow, laid: Laid, table: Table) -> bool:
-    """Whether a block holds one parameter of a shape, and reads it for these places alone."""
-    parent, shape = table
-    block = flow.places.get(parent)
-    if block is None or not holds_one(flow, block, shape):
-        return False
-    readers = (
-        one
-        for one in range(block + 1, flow.ends[block])
-        if flow.steps[one].parent == parent and flow.is_leaf(one) and flow.readers.get(one)
-        if any(record.role == "parameter" and record.shape == shape for record in flow.steps[one].inputs)
-    )
-    return laid.steps.issuperset(readers)
+def reads_alone(flow: Flow, laid: Laid, name: str) -> bool:
+    """Whether a table is read for these places alone."""
+    places = range(len(flow.steps))
+    return laid.steps.issuperset(one for one in places if name in read_weights(flow, one) and flow.readers.get(one))
 
 
 def list_put_together(flow: Flow, node: int) -> tuple[int, ...]:

@@ -7,8 +7,9 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SCALINGS, SCORING, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.remembering import once
+from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
-from xray.ir.trace import SAME_WEIGHTS_AS
+from xray.ir.trace import name_weights
 from xray.story.recognition.values.known_values import values_of
 
 MOST = 400
@@ -34,8 +35,8 @@ def mixes_with(flow: Flow, given: Collection[int], nodes: Collection[int], stops
 
 def scores_its_rows(flow: Flow, node: int) -> bool:
     """Whether a linear layer works with the table of a lookup: a score for each of its rows, which are words then."""
-    path = flow.steps[node].path
-    return any(step.settings.get(SAME_WEIGHTS_AS) == path for step in flow.steps[node:])
+    table = name_weights(flow.steps[node])
+    return any(table in read_weights(flow, place) for place in range(node + 1, len(flow.steps)))
 
 
 def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int], nodes: Collection[int]) -> list[int]:

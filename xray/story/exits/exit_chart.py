@@ -9,13 +9,14 @@ from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, TURNS
-from xray.ir.trace import SAME_WEIGHTS, Step
+from xray.ir.flow.weights import list_shared
+from xray.ir.trace import Step
 from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_cap, name_times, read_factor
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
-from xray.story.charts.counted_weights import count_given, describe_params
+from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.norm_chart import name_modulation
 from xray.story.charts.steps.drawn_steps import MOST_AT_ALL
 from xray.story.charts.steps.operation_labels import find_laid, label_step
@@ -56,7 +57,7 @@ from xray.story.passages.joined_rows import label_earlier, label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.ordered_rows import label_every
 from xray.story.recognition.addends import FILLS
-from xray.story.recognition.between import find_region, is_linear, list_reading_data
+from xray.story.recognition.between import find_region, is_linear, list_reading_data, weights_of
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
@@ -327,15 +328,10 @@ def tell_table(flow: Flow, node: Node) -> Node:
         return node
     turns = [one for one in flow.makers[first] if one is not None and flow.op(one) in TURNS]
     laid = find_laid(flow, max(places)) if is_cut_in_rows(flow, first) else max(places)
-    own = sum(count_own(flow.steps[one]) for one in places)
+    shared = {name for one in places for name in list_shared(flow, one)}
+    own = sum(count for name, count in weights_of(flow, places).items() if name not in shared)
     steps = steps_at(flow, *dict.fromkeys((*places, *turns, laid)))
     return replace(node, extra=describe_own_beside(SAME_AS_WORDS, own), steps=steps, record=flow.output(laid))
-
-
-def count_own(step: Step) -> int:
-    """The weights that a step is given and no other step had before."""
-    shared = step.settings.get(SAME_WEIGHTS)
-    return count_given(step) - (shared if isinstance(shared, int) else 0)
 
 
 def name_words(node: Node) -> Node:

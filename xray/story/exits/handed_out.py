@@ -38,7 +38,7 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
         return leaving
     last = working[-1]
     chart = chart_operations(flow, last.nodes, last.end, label_joined_rows(flow, last.nodes), "tap")
-    chart = tell_chart(chart, [(leaving, SAME_WEIGHTS)])
+    chart = tell_chart(flow, chart, [(leaving, SAME_WEIGHTS)])
     if chart is None or not chart.is_one_lane:
         return leaving
     chart = replace(chart, nodes=tuple(tell_pooled(flow, node, last.source) for node in chart.nodes))

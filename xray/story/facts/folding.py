@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from xray.ir.trace import SAME_WEIGHTS, SAME_WEIGHTS_AS, Pass, Step
+from xray.ir.trace import Pass, Step
 
 Place = tuple[str, int]
-NO_DIFFERENCE = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number", SAME_WEIGHTS_AS, SAME_WEIGHTS})
-"""Settings that make no two layers different: a layer's own number, and whose weights it uses."""
+NO_DIFFERENCE = frozenset({"layer_idx", "layer_id", "layer_index", "layer_number"})
+"""Settings that make no two layers different: a layer's own number."""
 
 
 @dataclass(frozen=True)

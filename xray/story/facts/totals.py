@@ -7,7 +7,7 @@ from math import prod
 
 from xray.ir.flow.remembering import once
 from xray.ir.storage import bytes_per_element
-from xray.ir.trace import MADE_PARAMS, SAME_WEIGHTS, SAME_WEIGHTS_AS, Step, Trace
+from xray.ir.trace import MADE_PARAMS, Step, Trace
 from xray.ir.work import StepWork, count_flops, measure_work
 
 
@@ -95,17 +95,13 @@ def count_params(trace: Trace) -> int:
     outermost = find_outermost(trace)
     if trace.title in outermost:
         return outermost[trace.title] + count_made(trace)
-    shared: dict[str, int] = {}
+    users: dict[tuple[str, int], set[str]] = {}
     for step in trace.steps:
-        count, holder = step.settings.get(SAME_WEIGHTS), step.settings.get(SAME_WEIGHTS_AS)
-        if isinstance(count, int) and isinstance(holder, str):
-            ends = [
-                next((one for one in (*paths_above(path), path) if one in outermost), "")
-                for path in (step.path, holder)
-            ]
-            if all(ends) and ends[0] != ends[1]:
-                shared[step.path] = count
-    return sum(outermost.values()) + count_made(trace) - sum(shared.values())
+        holders = {one for one in (*paths_above(step.path), step.path) if one in outermost}
+        for weight in step.weights.items():
+            users.setdefault(weight, set()).update(holders)
+    shared = sum(count * (len(holders) - 1) for (_, count), holders in users.items() if holders)
+    return sum(outermost.values()) + count_made(trace) - shared
 
 
 def count_made(trace: Trace) -> int:

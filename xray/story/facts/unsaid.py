@@ -1,8 +1,7 @@
 """What no box tells: parts with parameters that are not drawn, and operations that are worked out beside drawn ones."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection
 from math import prod
-from types import MappingProxyType
 
 from xray.ir.flow.attention_sites import hides_places
 from xray.ir.flow.dataflow import Flow
@@ -12,11 +11,8 @@ from xray.ir.flow.remembering import once
 from xray.ir.kinds import only_moves
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.story.anatomy.tree import Untold
-from xray.story.body.ends import list_apart
 from xray.story.branches.before_last import is_learned
 from xray.story.charts.steps.written_out import COMPARED, list_flags
-from xray.story.facts.totals import paths_above
 from xray.story.recognition.between import (
     is_linear,
     is_times_one,
@@ -26,73 +22,6 @@ from xray.story.recognition.between import (
     works_on_weights,
 )
 from xray.story.recognition.values.value_shapes import number
-
-
-def list_undrawn(told: Sequence[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters none of whose steps is among those that are drawn, in no pass."""
-    found = [list_apart(flow, nodes) for flow, nodes in told]
-    ran = [{step.path for step in flow.steps} for flow, _ in told]
-    return tuple(
-        one
-        for one in dict.fromkeys(one for apart in found for one in apart)
-        if all(one in apart or one.path not in paths for apart, paths in zip(found, ran, strict=True))
-    )
-
-
-def list_held_alone(
-    told: Sequence[tuple[Flow, Collection[int]]],
-    unused: Mapping[str, int],
-    known: Sequence[Untold],
-    boxless: Mapping[int, Collection[int]] = MappingProxyType({}),
-) -> tuple[Untold, ...]:
-    """The learned numbers that are in no module inside a block, and that no told step works with, in no pass.
-
-    They are called after the step that reads them first, as they have no other name. None of a block that is `known`
-    to be told nowhere, nor of one that does not hold as many as its own steps read: some of these read the same. Steps
-    of a pass that are `boxless`, by its flow's identity, read theirs untold, be it that a told one works with them.
-    """
-    above = {one.path for one in known}
-    found = [list_held_apart(flow, nodes, unused, boxless.get(id(flow), ())) for flow, nodes in told]
-    met = frozenset[str]().union(*(ids for _, ids in found))
-    counts: dict[str, int] = {}
-    for step in {step.id: step for apart, _ in found for step in apart}.values():
-        if step.id not in met and above.isdisjoint((step.path, *paths_above(step.path))):
-            counts[step.path] = counts.get(step.path, 0) + count_parameters(step)
-    return tuple(Untold(path, params) for path, params in counts.items())
-
-
-def list_read_too(told: Sequence[tuple[Flow, Collection[int]]], paths: Collection[str]) -> set[str]:
-    """Those of some paths at which a step of no module reads learned numbers for a step that is told, be it another."""
-    return {
-        step.path
-        for flow, nodes in told
-        for place, step in enumerate(flow.steps)
-        if step.path in paths and flow.is_leaf(place) and not step.params
-        if count_parameters(step) and not list_met(flow, place).isdisjoint(nodes)
-    }
-
-
-def list_held_apart(
-    flow: Flow, nodes: Collection[int], unused: Mapping[str, int], boxless: Collection[int]
-) -> tuple[list[Step], frozenset[str]]:
-    """The steps of one pass that read such for steps that are not among some, and the ids of those that do for them."""
-    blocks: dict[str, list[int]] = {}
-    for place, step in enumerate(flow.steps):
-        is_given = any(record.role == "parameter" for record in step.inputs)
-        if flow.is_leaf(place) and not step.params and is_given and step.parent is not None:
-            blocks.setdefault(step.parent, []).append(place)
-    found, met = list[Step](), set[str]()
-    for block, readers in blocks.items():
-        apart = [
-            place
-            for place in readers
-            if (met_at := list_met(flow, place)) and (place in boxless or met_at.isdisjoint(nodes))
-        ]
-        met |= {flow.steps[place].id for place in readers if place not in apart}
-        read = sum(count_parameters(flow.steps[place]) for place in readers)
-        if apart and read == count_held(flow, flow.places[block], unused):
-            found += [flow.steps[place] for place in apart]
-    return found, frozenset(met)
 
 
 def count_parameters(step: Step) -> int:
@@ -108,21 +37,6 @@ def list_met(flow: Flow, reader: int) -> set[int]:
     way = {reader} if reader in data else {*flow.ahead(reader, within=lambda one: one not in data)}
     readers = {one for place in way for one in flow.leaf_readers(place)} & data
     return {reader} if reader in data else readers
-
-
-def count_held(flow: Flow, block: int, unused: Mapping[str, int]) -> int:
-    """The parameters of a block that are in no module inside it, without those that are unused."""
-    path, parent = flow.steps[block].path, flow.steps[block].parent
-    inside = "" if parent is None else f"{path}."
-    modules = {step.path: step.params for step in flow.steps if step.params and step.path.startswith(inside)}
-    modules = {one: params for one, params in modules.items() if one != path}
-    outermost = {one: params for one, params in modules.items() if modules.keys().isdisjoint(paths_above(one))}
-    idle = (
-        params
-        for one, params in unused.items()
-        if one.startswith(inside) and outermost.keys().isdisjoint((one, *paths_above(one)))
-    )
-    return flow.steps[block].params - sum(outermost.values()) - sum(idle)
 
 
 def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> list[int]:

@@ -1,7 +1,6 @@
 """What of a model took no part in a recording, as it is told."""
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from math import prod
 
@@ -44,40 +43,6 @@ def find_idle(trace: Trace) -> dict[str, int]:
     held = {step.path: step.params for step in trace.steps if step.params and step.outputs}
     idle = {path: params for path, params in held.items() if name_kind(path) not in works}
     return {path: params for path, params in idle.items() if idle.keys().isdisjoint(paths_above(path))}
-
-
-def list_read_alone(trace: Trace, unused: Mapping[str, int]) -> frozenset[str]:
-    """The paths of parameters of no module that were read, where those of other blocks of their kind are `unused`.
-
-    No step has such a path. It is known where the unused one is all that its block holds beside modules, and a step of
-    a block of the same kind reads one that is all which that one holds beside its own (DeepSeek-V4's compressors).
-    """
-    steps = {step.path: step for step in trace.steps if step.params}
-    own = Counter({path: step.params for path, step in steps.items()})
-    for path in {*steps, *unused}:
-        holders = [one for one in paths_above(path) if one in steps]
-        own.subtract({holders[-1]: steps[path].params if path in steps else unused[path]} if holders else {})
-    read: dict[str, set[int]] = {}
-    for step in trace.steps:
-        sizes = {prod(one.shape) for one in step.inputs if one.role == "parameter"} if not step.params else set()
-        read.setdefault(split_path(step.path)[0], set()).update(sizes)
-    ran = set(map(name_kind, steps))
-    names: dict[str, set[str]] = {}
-    for block, name in map(split_path, unused):
-        if block in steps and f"{name_kind(block)}.{name}" not in ran:
-            names.setdefault(name_kind(block), set()).add(name if not own[block] else "")
-    alone = {block: min(some) for block, some in names.items() if len(some) == 1 and all(some)}
-    return frozenset(
-        f"{path}.{alone[kind]}"
-        for path in steps
-        if (kind := name_kind(path)) in alone and own[path] and read.get(path) == {own[path]}
-    )
-
-
-def split_path(path: str) -> tuple[str, str]:
-    """The path of the module that holds what has a path, and the name that it has there."""
-    block, _, name = path.rpartition(".")
-    return block, name
 
 
 def name_kind(path: str) -> str:

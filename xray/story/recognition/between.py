@@ -21,6 +21,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.remembering import once
+from xray.ir.flow.weights import gather_weights
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.turns import TURNED, read_turn
@@ -221,6 +222,22 @@ def list_reading_data(flow: Flow) -> frozenset[int]:
         ):
             found.add(place)
     return frozenset(found)
+
+
+def with_weights(flow: Flow, nodes: Iterable[int], apart: Collection[int] = ()) -> set[int]:
+    """Some steps, and those behind them that no data reaches: two matrices are put end to end, say (MobileBERT).
+
+    What is `apart` belongs elsewhere, be it that no data has come so far (DETR's first attention).
+    """
+    own = {*nodes}
+    outside = list_reading_data(flow) | {*apart}
+    made = {maker for node in own for maker in flow.makers[node] if maker is not None and maker not in outside}
+    return own.union(flow.behind(*made, within=lambda place: place not in outside))
+
+
+def weights_of(flow: Flow, nodes: Iterable[int], apart: Collection[int] = ()) -> dict[str, int]:
+    """The parameters that some steps work with, and those behind them that no data reaches, with their sizes."""
+    return gather_weights(flow, with_weights(flow, nodes, apart))
 
 
 @once

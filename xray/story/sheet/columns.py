@@ -28,7 +28,7 @@ from xray.story.exits.met_maps import chart_met_maps
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
 from xray.story.sheet.behind_towers import chart_leaving, list_last_meetings, read_met_maps
 from xray.story.sheet.canvas.look import Look
-from xray.story.sheet.counting import count_in
+from xray.story.sheet.counting import count_frames, find_idle
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.planning import Frame, plan_frames
 from xray.story.sheet.words import Words, find_words
@@ -241,16 +241,16 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
     table, and what one tower ends with may be worked out once more for the next (Kosmos-2). What scores letters last
     may have done so between layers (Granite Speech 5), or be the table that the words were looked up in (GPT-2).
     """
-    others = [one for one in before if one.reading is column.reading]
+    flow, others = column.reading.flow, [one for one in before if one.reading is column.reading]
     drawn = [(chart, SAME_WEIGHTS) for one in others for chart in (one.entrance, one.exit)]
     layers = [(panel.chart, SAME_WEIGHTS) for frame in column.frames for panel in frame.panels if panel.is_open]
     layers += [(frame.corrected, SAME_WEIGHTS) for frame in column.frames if frame.corrected is not None]
     bridges = [(frame.bridge, frame.group.layers[0]) for frame in column.frames]
     between = [(one, describe_weights_between(SAME_WEIGHTS, number)) for one, number in bridges]
     begun = [(one.entrance, describe_weights_of_entrance(SAME_WEIGHTS)) for one in (*others, column)]
-    frames = tuple(replace(frame, bridge=tell_chart(frame.bridge, [*drawn, *begun])) for frame in column.frames)
-    leaving = tell_chart(column.exit, [*begun, *layers, *between])
-    return replace(column, entrance=tell_chart(column.entrance, drawn), frames=frames, exit=leaving)
+    frames = tuple(replace(frame, bridge=tell_chart(flow, frame.bridge, [*drawn, *begun])) for frame in column.frames)
+    leaving = tell_chart(flow, column.exit, [*begun, *layers, *between])
+    return replace(column, entrance=tell_chart(flow, column.entrance, drawn), frames=frames, exit=leaving)
 
 
 def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:
@@ -339,9 +339,7 @@ def make_column(
     entrance = chart_entrance(flow, below, has_words=words is not None)
     entrance = tell_own_width(entrance, towering.tower.d_model)
     in_rows = all_layers or words is not None
-    frames = plan_frames(
-        flow, towering, station + 1, count_in(flow), reading.towers, all_layers=all_layers, in_rows=in_rows
-    )
+    frames = plan_frames(flow, towering, station + 1, reading.towers, all_layers=all_layers, in_rows=in_rows)
     following = station + 1 + sum(panel.is_open for frame in frames for panel in frame.panels)
     leaving = chart_leaving(reading, towering)
     if towering.end in met and leaving is None:
@@ -359,7 +357,7 @@ def make_column(
     return Column(
         reading,
         towering,
-        tuple(frames),
+        count_frames(reading, towering, frames, find_idle(trace)),
         entrance,
         leaving,
         look,

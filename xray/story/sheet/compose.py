@@ -7,7 +7,7 @@ from math import inf
 from xray.ir.flow.dataflow import Flow
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
-from xray.story.body.ends import LEAST_SAID
+from xray.story.body.ends import LEAST_SAID, list_untold
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.boxless import (
@@ -26,9 +26,7 @@ from xray.story.charts.chart import Chart
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
-from xray.story.facts.totals import count_params
-from xray.story.facts.unsaid import list_held_alone, list_read_too, list_undrawn
-from xray.story.facts.unused import drop_unused, find_unused, list_read_alone
+from xray.story.facts.unused import drop_unused
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
 from xray.story.regions.conditions import widen
@@ -42,10 +40,11 @@ from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
+from xray.story.sheet.counting import count_frames, find_idle
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
-from xray.story.sheet.shares import count_undrawn, list_shares
+from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN, PAGE_RATIO
@@ -66,11 +65,11 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    told = list_told(columns)
-    undrawn = list_undrawn(told)
-    held = list_held_alone(told, find_unused(trace) or {}, undrawn)
-    whole = replace(anatomy(trace), untold=drop_unused(trace, [*undrawn, *held]))
-    columns = tell_boxless([count_undrawn(column, whole.untold, trace.unused or {}) for column in columns])
+    whole = replace(anatomy(trace), untold=drop_unused(trace, list_untold(list_told(columns))))
+    idle, left = find_idle(trace), whole.untold
+    counted = [count_frames(one.reading, one.towering, one.frames, idle, left) for one in columns]
+    columns = [replace(column, frames=frames) for column, frames in zip(columns, counted, strict=True)]
+    columns = tell_boxless(columns)
     columns = [widen(measure, column) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)
@@ -97,18 +96,13 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
     return list(told.values())
 
 
-def list_around(columns: Sequence[Column], unsaid: Unsaid, unused: Mapping[str, int]) -> tuple[Untold, ...]:
-    """The outermost parts with parameters, and learned numbers of no module, of which steps are told but no box tells.
+def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...]:
+    """What no box tells: nor do those of layers that stand for others, nor is it told otherwise.
 
     So parts that stand in no box behind earlier layers (DPT), and the rows of Mask2Former's maps.
     """
-    beside = list_learned_aside(columns, unsaid)
-    told = list_told(columns)
-    found = list_undrawn([(flow, nodes - beside[id(flow)]) for flow, nodes in told])
-    undrawn = list_undrawn(told)
-    held = list_held_alone(told, unused, (*undrawn, *found), list_boxless_readers(columns, beside))
-    known = {one.path for one in (*undrawn, *list_held_alone(told, unused, undrawn))}
-    return tuple(one for one in (*found, *held) if one.path not in known)
+    boxless = list_boxless_readers(columns, list_learned_aside(columns, unsaid))
+    return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in list_told(columns)], boxless)
 
 
 def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int]]) -> dict[int, set[int]]:
@@ -137,20 +131,16 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     unsaid = find_unsaid(columns)
     columns = [tell_left_out(column, unsaid) for column in columns]
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
-    unused = find_unused(trace) or {}
-    around = drop_unused(trace, list_around(columns, unsaid, unused))
-    undrawn = {one.path for one in whole.untold}
+    untold = drop_unused(trace, list_unboxed(columns, unsaid))
     return Told(
         trace,
-        replace(whole, untold=(*whole.untold, *around)),
+        replace(whole, untold=untold),
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
         list_shares(
             columns,
-            count_params(trace),
-            unused,
-            undrawn - list_read_too(list_told(columns), undrawn),
-            ran={step.path for step in trace.steps} | list_read_alone(trace, unused),
+            trace,
+            {one.path for one in whole.untold},
             has_head=whole.head is not None and whole.head.kind != "none",
         ),
         MARGIN,

@@ -17,8 +17,7 @@ from xray.story.branches.operands.sides import read_sides
 from xray.story.charts.chart import Chart
 from xray.story.charts.stage_names import name_branch
 from xray.story.passages.learned_steps import holds_learned
-from xray.story.recognition.between import Region, list_reading_data
-from xray.story.sheet.counting import Count
+from xray.story.recognition.between import Region, list_reading_data, weights_of
 
 COMMON, AROUND = "common norms", "around sublayers"
 """What is learned around several sublayers of a stage, and is no single one's."""
@@ -26,20 +25,20 @@ COMMON, AROUND = "common norms", "around sublayers"
 MOVING = CARRYING | REPEATS
 
 
-def list_parts(count: Count, staging: Staging) -> list[tuple[str, set[int]]]:
+def list_parts(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     """The steps of a stage by branch, each with its norms and what else is learned around it alone, as in its panel.
 
     What stands around several branches comes last.
     """
-    again = list_run_again(count.flow, staging)
-    branches, others = split_nodes(count.flow, staging)
+    again = list_run_again(flow, staging)
+    branches, others = split_nodes(flow, staging)
     branches, others = ([(name, nodes - again) for name, nodes in some] for some in (branches, others))
     for one, (_, nodes) in zip(staging.branches, branches, strict=True):
-        nodes |= list_scaling(count.flow, one, staging)
+        nodes |= list_scaling(flow, one, staging)
     held = again.union(*(nodes for _, nodes in (*branches, *others)))
     common: list[tuple[str, set[int]]] = []
-    for kind, nodes in list_around(count, staging, held):
-        met = list_met(count.flow, nodes, staging.nodes - held, held)
+    for kind, nodes in list_around(flow, staging, held):
+        met = list_met(flow, nodes, staging.nodes - held, held)
         own = [inner for _, inner in branches if len(branches) == 1 or not met.isdisjoint(inner)]
         if len(own) == 1:
             own[0].update(nodes)
@@ -128,7 +127,7 @@ def list_operand_layers(flow: Flow, one: Branching) -> list[int]:
     return [node for node, count in made.items() if node in one.region.inner and count >= prod(flow.output(node).shape)]
 
 
-def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:
+def list_around(flow: Flow, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:
     """The norms of a stage that stand in none of its branches, and what else is learned around these."""
     norms: list[set[int]] = []
     for norm in staging.norms:
@@ -137,8 +136,9 @@ def list_around(count: Count, staging: Staging, held: Collection[int]) -> list[t
         norms = [*(one for one in norms if one not in same), nodes.union(*same)]
     inner = set[int]().union(staging.past, staging.behind, *(joint.region.inner for joint in staging.joints))
     left = inner.difference(held, *norms)
+    apart = {*staging.nodes, *held}
     parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
-    return [(kind, nodes) for kind, nodes in parts if any(count.is_learned(node) for node in nodes)]
+    return [(kind, nodes) for kind, nodes in parts if weights_of(flow, nodes, apart)]
 
 
 def find_entering(flow: Flow, staging: Staging, chart: Chart, *, is_open: bool) -> int | None:

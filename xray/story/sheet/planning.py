@@ -1,7 +1,6 @@
 """What frames a tower has: one for every group of layers that are alike, a panel for every stage in it."""
 
 import re
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -26,11 +25,9 @@ from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
-from xray.story.facts.totals import paths_above
 from xray.story.passages.added_places import ADDED_UP, OF_SINES
-from xray.story.sheet.counting import Count
-from xray.story.sheet.layer_blocks import Layer, find_block, list_around_layers
-from xray.story.sheet.parts import find_entering, list_learned_for_many, list_parts
+from xray.story.sheet.layer_blocks import Layer, find_block
+from xray.story.sheet.parts import find_entering
 from xray.story.sheet.stand_ins import Boxes, describe_boxes, tell_like
 from xray.story.streams.corrected import list_placing
 from xray.story.wording import spell_layers
@@ -53,11 +50,11 @@ class Panel:
     chart: Chart
     is_open: bool
     station: int
-    params: int
     block: Step | None = None
     entering: Step | None = None
     behind: str | None = None
     leaves_out: bool = False
+    params: int = 0
 
 
 @dataclass(frozen=True)
@@ -74,13 +71,13 @@ class Frame:
 
     group: Group
     panels: tuple[Panel, ...]
-    params: int
     is_only: bool
     is_compact: bool = False
     bridge: Chart | None = None
     earlier: tuple[Adding, ...] = ()
     masks: tuple[Mask, ...] = ()
     keys: tuple[int, ...] = ()
+    params: int = 0
     more: tuple[int, ...] = ()
     together: int | None = None
     whole: int | None = None
@@ -104,7 +101,6 @@ def plan_frames(
     flow: Flow,
     towering: Towering,
     station: int,
-    count: Count,
     towers: Sequence[Towering] = (),
     *,
     all_layers: bool = False,
@@ -156,13 +152,6 @@ def plan_frames(
         for count, (number, place) in enumerate((one, two) for one in kept for two in sorted(opened.get(one, ())))
     }
     frames = []
-    beside, around = list_condition(towering), list_around_layers(flow, towering)
-    around |= list_serving_several(flow, towering.layers, beside)
-    around |= list_before_layers(flow, towering.layers)
-    around |= frozenset[int]().union(*(list_learned_for_many(flow, one) for one in (towering, *towers)))
-    around |= frozenset[int]().union(*map(list_condition, towers)) - beside
-    if towering.condition is not None and towering.tower.looked_at:  # no layer's own
-        around |= towering.condition.nodes
     begun_block = find_begun_block(flow, towering.layers, towering.entrance) if towering.tower.before else None
     for number in kept:
         block = find_block(flow, layers[number])
@@ -173,33 +162,25 @@ def plan_frames(
             whole = add_parted(flow, staging, charts[number][place])
             like = tell_like(kinds[number, place], stations)
             chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
-            own = staging.nodes - beside - around
-            counted = sum(count.paths([own]).values())
-            counted = count.running(own) if groups[number].shared_in_part else counted
             begun = find_entering(flow, staging, whole, is_open=is_open)
             entering = None if begun is None else flow.steps[begun]
             told = station if is_open else max(station - 1, first)
             is_behind = begun_block is not None and groups[number].layers == (0,) and not place
             behind = towering.tower.before if is_behind else None
-            panels.append(Panel(staging, chart, is_open, told, counted, block, entering, behind))
+            panels.append(Panel(staging, chart, is_open, told, block, entering, behind))
             station += is_open
-        each = [count_layer(count, towering.layers[layer], beside, around) for layer in groups[number].layers]
-        params = each[0]
         compact = in_rows and not opened.get(number)
         masks = list_masks(flow, layers[number])
         bridge = chart_bridge(flow, towering, groups[number].layers)
         below = groups[kept[kept.index(number) - 1]].layers if number != kept[0] else ()
         bridge = add_left_out(flow, towering, groups[number].layers[0], below, drawn, bridge)
         earlier = tuple(list_adding(flow, towering, groups[number].layers[0]))
-        more = tuple(one - params for one in each)
         seen_keys = tuple(count_keys(flow, layers[number]))
         held = tuple(panels)
-        frame = Frame(groups[number], held, params, len(groups) == 1, compact, bridge, earlier, masks, seen_keys, more)
+        frame = Frame(groups[number], held, len(groups) == 1, compact, bridge, earlier, masks, seen_keys)
         if frame.behind and begun_block is not None:
             frame = replace(frame, whole=flow.steps[begun_block].params)
-        if groups[number].shared_in_part:
-            frame = replace(frame, together=count_together(count, [towering.layers[n] for n in groups[number].layers]))
-        frames.append(add_corrected(flow, towering, frame, count))
+        frames.append(add_corrected(flow, towering, frame))
     return frames
 
 
@@ -229,7 +210,7 @@ def add_left_out(
     return mark if bridge is None else stack_charts(mark, bridge)
 
 
-def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) -> Frame:
+def add_corrected(flow: Flow, towering: Towering, frame: Frame) -> Frame:
     """The frame with what is done behind its first layer to boxes, or behind one that is alike where these begin."""
     if not towering.corrections:
         return frame
@@ -237,9 +218,8 @@ def add_corrected(flow: Flow, towering: Towering, frame: Frame, count: Count) ->
     own = [one for one in towering.corrections if one.layer in frame.group.layers and one.add is not None]
     if not own or frame.is_compact or not any(panel.is_open for panel in frame.panels):
         return frame
-    learned = sum(count.paths([own[0].nodes, own[0].places]).values())
     behind = tuple(one.layer for one in own)
-    return replace(frame, corrected=chart_correction(flow, own[0]), corrected_behind=behind, correcting=learned)
+    return replace(frame, corrected=chart_correction(flow, own[0]), corrected_behind=behind)
 
 
 def tell_places_of_boxes(flow: Flow, towering: Towering, panel: Panel) -> Panel:
@@ -287,43 +267,6 @@ def count_keys(flow: Flow, layer: Layer) -> Iterator[int]:
     for site in (one.site for staging in layer for one in staging.branches):
         if site is not None:
             yield flow.output(site.softmax).shape[-1] - has_sinks_inside(flow, site)
-
-
-def count_together(count: Count, layers: Sequence[Layer]) -> int:
-    """The parameters of several layers, what these share counted once."""
-    kinds: dict[str, list[set[int]]] = {}
-    for staging in (staging for layer in layers for staging in layer):
-        for kind, nodes in list_parts(count, staging):
-            kinds.setdefault(kind, []).append(nodes)
-    found = {path: params for groups in kinds.values() for path, params in count.fresh(groups).items()}
-    return sum(params for path, params in found.items() if found.keys().isdisjoint(paths_above(path)))
-
-
-def count_layer(count: Count, layer: Layer, beside: frozenset[int], around: frozenset[int]) -> int:
-    """The parameters of a layer, with those that work out a condition for it, and all of its block where it is one."""
-    held = set().union(*(staging.nodes & beside for staging in layer)) - around
-    own = set().union(*(staging.nodes for staging in layer)) - beside - around
-    return sum(sum(count.paths([nodes]).values()) for nodes in (own, held))
-
-
-def list_condition(towering: Towering) -> frozenset[int]:
-    """The steps that work out what scales, shifts and gates the sublayers of a tower; none where rows are looked at."""
-    return frozenset() if towering.condition is None or towering.tower.looked_at else towering.condition.nodes
-
-
-def list_serving_several(flow: Flow, layers: Sequence[Layer], beside: frozenset[int]) -> frozenset[int]:
-    """The steps of a condition that are worked out for several layers: no layer's own, as the time is none (SD 3)."""
-    held = (beside.intersection({node for staging in layer for node in staging.nodes}) for layer in layers)
-    times = Counter(node for nodes in held for node in flow.behind(*nodes, within=beside.__contains__))
-    return frozenset(node for node, count in times.items() if count > 1)
-
-
-def list_before_layers(flow: Flow, layers: Sequence[Layer]) -> frozenset[int]:
-    """The steps before all layers that several of them read beside the stream, the first one's beside it as well."""
-    regions = [joint.region for layer in layers for staging in layer for joint in staging.joints]
-    inner = frozenset[int]().union(*(region.inner for region in regions))
-    beside = frozenset[int]().union(*(region.beside for region in regions)) - inner
-    return frozenset(node for node in list_serving_several(flow, layers, beside) if node < min(inner))
 
 
 def name_kind(node: Node) -> str:

@@ -26,7 +26,7 @@ from xray.story.charts.steps.drawn_steps import MOST_AT_ALL, MOST_NODES, pick_st
 from xray.story.charts.steps.loops import part_loop, read_loops
 from xray.story.charts.steps.operation_labels import find_laid, find_real, label_step, tell_middle
 from xray.story.charts.steps.readers import attends, find_owners, readers_of, reads, reads_outside
-from xray.story.charts.steps.same_weights import leave_out_again, tell_again
+from xray.story.charts.steps.same_weights import tell_again
 from xray.story.charts.steps.written_out import list_written_out
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
@@ -108,7 +108,7 @@ def chart_operations(
     if drawn.middle is not None:
         names = [labels.get(one) or label_step(flow, one, owner) for one in drawn.held]
         found = [tell_middle(flow, one, names) if one.key == keys[drawn.middle] else one for one in found]
-    found = leave_out_again(flow, tell_again(found))
+    found = tell_again(flow, found)
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end
     head = next((after for before, after in edges if before == head and takes_in_order(flow, after)), head)

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from xray.ir.flow.dataflow import read_flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Pass, Step
-from xray.story.charts.counted_weights import count_given, describe_params
-from xray.story.passages.added_places import learned_source
+from xray.story.charts.counted_weights import describe_params
 from xray.story.sentences.of_runs import DERIVED
 from xray.story.wording import plural
 
@@ -38,13 +37,10 @@ def describe(steps: Iterable[tuple[Pass, Step]]) -> str:
 
 def describe_held(one_pass: Pass, step: Step) -> str:
     """How many parameters a step has, or is given where it is a function, be it that others moved some of them."""
-    flow, held = read_flow(one_pass), count_given(step)
-    place = flow.places.get(step.id)
-    if held and not step.params and place is not None:
-        given = list(flow.given(place))
-        if any(record.role != "parameter" and learned_source(flow, record, maker) for record, maker in given):
-            return describe_params(flow, place)
-    return plural(held, "parameter") if held else ""
+    flow = read_flow(one_pass)
+    if step.params or step.id not in flow.places:
+        return plural(step.params, "parameter") if step.params else ""
+    return describe_params(flow, flow.places[step.id])
 
 
 def name_shape(record: TensorRecord) -> str:

@@ -1,0 +1,97 @@
+"""Which parameters a step works with: each by its name, so that none counts twice."""
+
+from collections.abc import Iterable, Mapping
+from math import prod
+
+from xray.ir.flow.dataflow import Flow, list_read
+from xray.ir.flow.remembering import once, once_each
+from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
+
+
+@once_each
+def read_weights(flow: Flow, place: int) -> Mapping[str, int]:
+    """The parameters that a leaf is given or its module holds, by their names, each with how many numbers it holds.
+
+    A block has none: steps inside it work with them. Nor has a step that was given no rows, and makes no number. One
+    row of a table, taken by its number, is a parameter by itself. What has no name is known by the path of its step.
+    """
+    return {} if makes_nothing(flow.steps[place]) or not flow.is_leaf(place) else list_weights(flow.steps[place])
+
+
+def makes_nothing(step: Step) -> bool:
+    """Whether what a step gives holds no number: an expert's to which no place was sent."""
+    return bool(step.outputs) and all(0 in record.shape for record in step.outputs)
+
+
+def list_weights(step: Step) -> dict[str, int]:
+    """The parameters that a step is given or its module holds, by their names, with their sizes."""
+    found = dict(step.weights)
+    nameless = step.params - sum(found.values())
+    if nameless > 0:
+        found[step.path] = nameless
+    row, read = step.settings.get("index"), list_read(step)
+    for number, record in enumerate(step.inputs):
+        name = name_given(step, record)
+        if name is not None and number in read:
+            is_row = type(row) is int and record is step.inputs[0]
+            found[f"{name}[{row}]" if is_row else name] = prod(record.shape[1:] if is_row else record.shape)
+    return found
+
+
+def name_given(step: Step, record: TensorRecord) -> str | None:
+    """The name of the parameter that a step is given; None where it is none, or what another step made of one."""
+    if record.role != "parameter" or (record.weight is None and record.source is not None):
+        return None
+    return record.weight or f"{step.path}.{record.name}"
+
+
+def gather_weights(flow: Flow, places: Iterable[int]) -> dict[str, int]:
+    """The parameters that some steps work with, each once."""
+    found: dict[str, int] = {}
+    for place in places:
+        found.update(read_weights(flow, place))
+    return found
+
+
+@once
+def list_unworked(flow: Flow) -> dict[str, int]:
+    """The parameters that no step works with, and that one was given, or its module holds, which makes nothing."""
+    places = range(len(flow.steps))
+    worked = gather_weights(flow, places)
+    found: dict[str, int] = {}
+    for place in places:
+        if flow.is_leaf(place) and makes_nothing(flow.steps[place]):
+            found.update(list_weights(flow.steps[place]))
+    return {name: count for name, count in found.items() if name not in worked}
+
+
+@once
+def find_first(flow: Flow) -> dict[str, int]:
+    """The first step that works with each parameter."""
+    found: dict[str, int] = {}
+    for place in range(len(flow.steps)):
+        for name in read_weights(flow, place):
+            found.setdefault(name, place)
+    return found
+
+
+def list_shared(flow: Flow, place: int) -> dict[str, int]:
+    """The parameters of a step with which one at another path worked before."""
+    path, first = flow.steps[place].path, find_first(flow)
+    return {name: n for name, n in read_weights(flow, place).items() if flow.steps[first[name]].path != path}
+
+
+def list_above(name: str) -> list[str]:
+    """The paths of the modules that hold what has a name, the innermost first: "a.b" and "a" of "a.b.weight"."""
+    parts = name.split(".")
+    return [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
+
+
+def by_module(names: Iterable[str]) -> dict[str, set[str]]:
+    """Parameters by the path of each module that holds them."""
+    found: dict[str, set[str]] = {}
+    for name in names:
+        for path in list_above(name):
+            found.setdefault(path, set()).add(name)
+    return found
