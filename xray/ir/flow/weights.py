@@ -5,7 +5,6 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow, list_read
 from xray.ir.flow.remembering import once, once_each
-from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 
 
@@ -14,7 +13,8 @@ def read_weights(flow: Flow, place: int) -> Mapping[str, int]:
     """The parameters that a leaf is given or its module holds, by their names, each with how many numbers it holds.
 
     A block has none: steps inside it work with them. Nor has a step that was given no rows, and makes no number. One
-    row of a table, taken by its number, is a parameter by itself. What has no name is known by the path of its step.
+    row of a table, taken by its number, is a parameter by itself. Those of a module that have no names are known by its
+    path.
     """
     return {} if makes_nothing(flow.steps[place]) or not flow.is_leaf(place) else list_weights(flow.steps[place])
 
@@ -32,18 +32,11 @@ def list_weights(step: Step) -> dict[str, int]:
         found[step.path] = nameless
     row, read = step.settings.get("index"), list_read(step)
     for number, record in enumerate(step.inputs):
-        name = name_given(step, record)
-        if name is not None and number in read:
+        if record.weight is not None and number in read:
             is_row = type(row) is int and record is step.inputs[0]
-            found[f"{name}[{row}]" if is_row else name] = prod(record.shape[1:] if is_row else record.shape)
+            name, shape = (f"{record.weight}[{row}]", record.shape[1:]) if is_row else (record.weight, record.shape)
+            found[name] = prod(shape)
     return found
-
-
-def name_given(step: Step, record: TensorRecord) -> str | None:
-    """The name of the parameter that a step is given; None where it is none, or what another step made of one."""
-    if record.role != "parameter" or (record.weight is None and record.source is not None):
-        return None
-    return record.weight or f"{step.path}.{record.name}"
 
 
 def gather_weights(flow: Flow, places: Iterable[int]) -> dict[str, int]:

@@ -316,7 +316,8 @@ def list_untold(
         if name not in known:
             path = next((one for one in reversed(list_above(name)) if one not in holding), name.partition("[")[0])
             found[path] = found.get(path, 0) + count
-    lost = {path for path in found if all(is_led_nowhere(flow, path) for flow in flows if path in list_calls(flow))}
+    ran = {path: [flow for flow in flows if path in list_calls(flow)] for path in found}
+    lost = {path for path, some in ran.items() if some and all(is_led_nowhere(flow, path) for flow in some)}
     return tuple(Untold(path, count, path in lost) for path, count in found.items())
 
 

@@ -6,7 +6,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SHAPING, SIDE_BY_SIDE, SPLITS
 from xray.ir.flow.remembering import once
-from xray.ir.flow.weights import read_weights
+from xray.ir.flow.weights import gather_weights, read_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import steps_at
@@ -14,7 +14,7 @@ from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
-MOVES = CARRYING | REPEATS | SIDE_BY_SIDE
+MOVES = CARRYING | REPEATS
 CUTS = SPLITS | frozenset({"index", "unbind", "narrow", "select"})
 """They take a part of a tensor, or several."""
 
@@ -49,29 +49,39 @@ def weights_of_box(flow: Flow, steps: Iterable[Step]) -> dict[str, int]:
 def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
     """The parameters that some steps work with, or those inside them, by their names, each with its size.
 
-    With those that others only moved first for a step that is no module: of one that these cut, a part is one by
-    itself. Not those that were resized, which may happen to one many times.
+    With those of which other steps made what these are given: in the same block, out of learned numbers alone (weights
+    that are normed first), or in any, by moves alone: a part that these cut is a parameter by itself. Not those that
+    were resized, which may happen to one many times.
     """
-    found: dict[str, int] = {}
     leaves = {inner for one in places for inner in range(one, flow.ends[one]) if flow.is_leaf(inner)}
+    found: dict[str, int] = {}
     for place in sorted(leaves):
-        if flow.op(place) not in MOVES:
+        readers = {one for one in flow.leaf_readers(place) if one in leaves and flow.steps[one].params}
+        if flow.op(place) not in MOVES or all(is_linear(flow, one) for one in readers):
             found.update(read_weights(flow, place))
-        if flow.op(place) not in MOVES and (not flow.steps[place].params or is_linear(flow, place)):
-            own = [one for one in flow.given(place) if not flow.steps[place].params or one[1] in leaves]
-            found.update(part for record, maker in own for part in list_moved(flow, record, maker))
+        if flow.op(place) not in MOVES and not flow.steps[place].params:
+            found.update(gather_weights(flow, list_made_beside(flow, place)))
+            found.update(part for record, maker in flow.given(place) for part in list_moved(flow, record, maker))
     return found
 
 
+def list_made_beside(flow: Flow, place: int) -> Iterator[int]:
+    """The steps of the same block that make of learned numbers alone what a step is given, and do more than move it."""
+    block = next(flow.parents(place), None)
+    start, data = len(flow.steps) if block is None else block, list_reading_data(flow)
+    makers = [maker for maker in flow.makers[place] if maker is not None]
+    made = list(flow.behind(*makers, within=lambda one: one > start and one not in data))
+    yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()
+
+
 def list_moved(flow: Flow, record: TensorRecord, maker: int | None) -> Iterator[tuple[str, int]]:
-    """The parameters that a tensor is made of by steps that no data reaches, and that do no more than move numbers."""
+    """The parameters that a tensor is made of by steps that do no more than move numbers; biases may be end to end."""
     record, maker = before_zeroed(flow, record, maker)
     part, least, is_whole = "", prod(record.shape), False
-    while maker is not None and flow.op(maker) in MOVES and maker not in list_reading_data(flow):
+    while maker is not None and (flow.op(maker) in MOVES or joins_biases(flow, maker)):
         given, step = list(flow.given(maker)), flow.steps[maker]
-        if flow.op(maker) in SIDE_BY_SIDE:
-            for one in given:
-                yield from list_moved(flow, *one)
+        if flow.op(maker) not in MOVES:
+            yield from (found for one in given for found in list_moved(flow, *one))
         is_whole |= len(given) > 1  # rows are looked up, be these few
         if flow.op(maker) in CUTS:
             part += f" {spell_cut(step)} {record.output or ''}"
@@ -83,6 +93,11 @@ def list_moved(flow: Flow, record: TensorRecord, maker: int | None) -> Iterator[
             return
         record, maker = given[0]
         least = min(least, prod(record.shape))
+
+
+def joins_biases(flow: Flow, maker: int) -> bool:
+    """Whether a step puts biases end to end: those of queries and values, with zeros between them (Swin V2)."""
+    return flow.op(maker) in SIDE_BY_SIDE and len(flow.output(maker).shape) == 1
 
 
 def spell_cut(step: Step) -> str:

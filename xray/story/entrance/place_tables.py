@@ -19,7 +19,7 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.remembering import once_each
-from xray.ir.flow.weights import name_given, read_weights
+from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
@@ -123,8 +123,7 @@ def find_laid(flow: Flow, node: int) -> Laid | None:
             given = [one for one in given if is_learned(flow, *one)]
         for record, maker in given[:1] if flow.op(here) in GRIDS else given:
             if record.role == "parameter":
-                name = name_given(flow.steps[here], record)
-                tables |= {(name, record.shape): None} if name is not None else {}
+                tables |= {(record.weight, record.shape): None} if record.weight is not None else {}
             elif record.is_float and (maker is None or not flow.makers[maker]):
                 is_pure = False
             elif maker is not None and record.is_float and maker not in steps:
@@ -174,7 +173,7 @@ def count_first(step: Step) -> int:
 def count_unread(flow: Flow) -> int:
     """How many numbers stand in the first rows of tables that no step reads."""
     picking = [step for step in flow.steps if count_first(step)]
-    tables = {(name_given(step, step.inputs[0]), step.inputs[0].shape) for step in picking}
+    tables = {(step.inputs[0].weight, step.inputs[0].shape) for step in picking}
     return sum(count_left_out(flow, name) * prod(shape[1:]) for name, shape in tables if name is not None)
 
 
