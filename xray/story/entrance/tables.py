@@ -5,7 +5,17 @@ from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SCALINGS, SCORING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    BARRIERS,
+    CARRYING,
+    DROPOUTS,
+    LOOKUPS,
+    REPEATS,
+    SCALINGS,
+    SCORING,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.ir.trace import SAME_WEIGHTS_AS
@@ -117,7 +127,7 @@ def looks_up_places(flow: Flow, node: int) -> bool:
     lengths = {record.shape} if maker is None else set()
     while todo and len(seen) < MOST_BESIDE:
         here = todo.pop()
-        if here in seen:
+        if here in seen or flow.op(here) in BARRIERS:  # such as words that scores chose
             continue
         seen.add(here)
         if flow.op(here) in COUNTING:
