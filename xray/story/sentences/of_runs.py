@@ -136,7 +136,9 @@ def name_role(trace: Trace, role: str) -> str:
         return "one greedy answer" if is_greedy(trace) else "one answer"
     if count_backward(trace):
         return "one training step"
-    return "one forward pass and its loss" if has_loss(trace) else "one forward pass"
+    called = any(step.parent is None and step.module == trace.title for step in trace.steps)
+    told = "one forward pass" if called else "one run"  # of parts alone, as in a method that makes a text word by word
+    return f"{told} and its loss" if has_loss(trace) else told
 
 
 def describe_phases(recorded: Recording) -> str:
