@@ -59,6 +59,18 @@ def test_a_word_that_was_chosen_is_looked_up_as_a_word():
     assert sum("TABLE LOOKUP" in one for one in said) == 3
 
 
+class Beams(Speaks):
+    """One more word for each of the likeliest beginnings, as the place among the scores of all of them says."""
+
+    def forward(self, ids):
+        places = self.read(ids)[:, -1].topk(READ).indices
+        return self.read((places * 3) % WORDS)
+
+
+def test_a_word_that_scores_chose_among_several_rows_is_looked_up_by_no_hash():
+    assert not any("HASH" in one for one in told_by(Beams()))
+
+
 @pytest.mark.parametrize(("count", "is_told"), [(1, True), (4, False)])
 def test_one_is_said_to_be_drawn_where_one_is(count, is_told):
     said = told_by(Speaks(choose=lambda scores: torch.multinomial(scores.softmax(-1), count)))
@@ -142,3 +154,14 @@ def test_what_is_changed_for_all_places_at_once_is_no_state():
         layer.two = Horner()
 
     assert not any("state" in one.lower() for one in told_by(model))
+
+
+def test_losses_of_two_passes_that_are_sent_back_at_once_are_not_said_to_be_one():
+    model = Speaks()
+    with xray.record(model) as recorder:
+        sum(nn.functional.cross_entropy(model(ids_of()).flatten(0, 1), ids_of().flatten()) for _ in range(2)).backward()
+    said = texts_of(recorder.trace)
+
+    assert any(
+        "Every tensor of 2 forward passes, and back-propagation behind 1 of them, recorded." in one for one in said
+    )

@@ -22,6 +22,7 @@ from xray.ir.trace import SAME_WEIGHTS_AS
 from xray.story.recognition.values.known_values import values_of
 
 MOST = 400
+CHOICES = frozenset({"topk", "argmax", "multinomial"})
 LEFT_OVER = frozenset({"remainder", "remainder_", "fmod", "fmod_"})
 MOST_BESIDE = 40
 MOST_BEFORE = 2
@@ -278,10 +279,12 @@ def table_rows(flow: Flow, node: int) -> int | None:
 def shares_rows(flow: Flow, node: int) -> bool:
     """Whether several ids look one row up, as they are what is left over of a division: the table tells no words then.
 
-    So are the characters that CANINE looks up by several hashes.
+    So are the characters that CANINE looks up by several hashes. What is left over of a place that scores chose, among
+    those of all words of several beams, is a word.
     """
     ids = next((maker for record, maker in flow.given(node) if not record.is_float), None)
-    return ids is not None and any(flow.op(one) in LEFT_OVER for one in flow.behind(ids, most=MOST_BESIDE))
+    ops = {flow.op(one) for one in flow.behind(ids, most=MOST_BESIDE, ends=lambda one: flow.op(one) in CHOICES)}
+    return not ops.isdisjoint(LEFT_OVER) and ops.isdisjoint(CHOICES)
 
 
 def judge_training(flow: Flow, trained: bool | None, nodes: Collection[int]) -> bool | None:
