@@ -165,3 +165,43 @@ def test_losses_of_two_passes_that_are_sent_back_at_once_are_not_said_to_be_one(
     assert any(
         "Every tensor of 2 forward passes, and back-propagation behind 1 of them, recorded." in one for one in said
     )
+
+
+class Leaves(Keeps):
+    """Keys that are given stand in front of the own ones, and both are handed out where `again` is asked for."""
+
+    def __init__(self, again):
+        super().__init__()
+        self.again = again
+
+    def forward(self, ids, kept):
+        scores, kept = super().forward(ids, kept)
+        return (scores, kept) if self.again else scores
+
+
+@pytest.mark.parametrize(("again", "name"), [(True, "CACHE K"), (False, "JOIN K")])
+def test_keys_that_come_in_are_a_cache_where_they_leave_with_the_own_ones(again, name):
+    kept = torch.randn(2, 2, HEADS, 5, WIDTH // HEADS).unbind()
+    said = texts_of(xray.trace(Leaves(again), ids_of(), kept))
+
+    assert any(one.startswith(name) for one in said)
+
+
+class Sinks(Grows):
+    """Attention that reads of all keys the first and the last ones."""
+
+    def forward(self, x, kept=None):
+        key, value = (torch.cat((one[:, :, :1], one[:, :, -3:]), dim=2) for one in kept)
+        query, own, said = (
+            one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.first, self.second, self.third)
+        )
+        key, value = (torch.cat((one, new), dim=2) for one, new in ((key, own), (value, said)))
+        key, value = (torch.cat((one[:, :, :1], one[:, :, -3:]), dim=2) for one in (key, value))
+        return self.last(((query @ key.mT).softmax(-1) @ value).transpose(1, 2).flatten(2)), kept
+
+
+def test_parts_of_the_same_keys_are_no_others_beside_them():
+    model, kept = Keeps(), torch.randn(2, 2, HEADS, 5, WIDTH // HEADS).unbind()
+    model.look = Sinks(WIDTH, HEADS)
+
+    assert not any("stand others" in one for one in texts_of(xray.trace(model, ids_of(1), kept)))
