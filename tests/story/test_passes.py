@@ -98,8 +98,12 @@ def test_sets_of_weights_are_counted_for_the_layers_of_a_frame():
     assert [one.partition("  ")[2] for one in said if one.startswith("LAYERS 1, 3")] == ["one set of weights"]
 
 
-class Grows(Attention):
+class Grows(nn.Module):
     """Attention that puts the keys and values that it is given in front of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
 
     def forward(self, x, kept=None):
         query, key, value = (
@@ -114,7 +118,7 @@ class Grows(Attention):
 class Keeps(nn.Module):
     def __init__(self):
         super().__init__()
-        self.words, self.look, self.out = nn.Embedding(WORDS, WIDTH), Grows(WIDTH, HEADS), nn.Linear(WIDTH, WORDS)
+        self.words, self.look, self.out = nn.Embedding(WORDS, WIDTH), Grows(), nn.Linear(WIDTH, WORDS)
 
     def forward(self, ids, kept=None):
         x = self.words(ids)
@@ -159,7 +163,8 @@ def test_what_is_changed_for_all_places_at_once_is_no_state():
 def test_losses_of_two_passes_that_are_sent_back_at_once_are_not_said_to_be_one():
     model = Speaks()
     with xray.record(model) as recorder:
-        sum(nn.functional.cross_entropy(model(ids_of()).flatten(0, 1), ids_of().flatten()) for _ in range(2)).backward()
+        one, other = (nn.functional.cross_entropy(model(ids_of()).flatten(0, 1), ids_of().flatten()) for _ in range(2))
+        (one + other).backward()
     said = texts_of(recorder.trace)
 
     assert any(
@@ -174,7 +179,7 @@ class Leaves(Keeps):
         super().__init__()
         self.again = again
 
-    def forward(self, ids, kept):
+    def forward(self, ids, kept=None):
         scores, kept = super().forward(ids, kept)
         return (scores, kept) if self.again else scores
 
@@ -202,6 +207,6 @@ class Sinks(Grows):
 
 def test_parts_of_the_same_keys_are_no_others_beside_them():
     model, kept = Keeps(), torch.randn(2, 2, HEADS, 5, WIDTH // HEADS).unbind()
-    model.look = Sinks(WIDTH, HEADS)
+    model.look = Sinks()
 
     assert not any("stand others" in one for one in texts_of(xray.trace(model, ids_of(1), kept)))

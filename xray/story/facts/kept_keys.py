@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
@@ -254,20 +255,14 @@ def list_memories(one_pass: Pass) -> set[str]:
     reading = read_pass(one_pass)
     flow = reading.flow
     found: dict[str, set[str]] = {"self": set(), "cross": set()}
+    moves = partial(moves_rows, flow)
     for site in reading.sites:
-        todo = [*flow.makers[site.scores], *flow.makers[site.weighted_sum]]
-        seen: set[int] = set()
-        while todo and len(seen) < FARTHEST:
-            here = todo.pop()
-            if here is None or here in seen:
-                continue
-            seen.add(here)
+        read = (*flow.makers[site.scores], *flow.makers[site.weighted_sum])
+        for here in flow.behind(*read, most=FARTHEST, within=moves, ends=lambda one: flow.op(one) in SIDE_BY_SIDE):
             if begins_cache(flow.steps[here]):
                 found[site.kind].add(flow.steps[here].id)
             elif flow.op(here) in SIDE_BY_SIDE:
                 found["cross"] |= {flow.steps[one].id for one in list_brought(flow, here, site.query.origin)}
-            elif flow.op(here) in CARRYING | REPEATS | SCALINGS:
-                todo += flow.makers[here]
     return found["cross"] - found["self"]  # later layers may read what one keeps for itself (Gemma 3n)
 
 
