@@ -40,14 +40,21 @@ class ShapeText:
 
 
 def read_shape(records: Sequence[tuple[int, TensorRecord]]) -> ShapeText:
-    """The shape that several passes agree on; each record comes with its pass's number."""
+    """The shape that several passes agree on; each record comes with its pass's number.
+
+    Axes keep the word that they have in the first pass, if no other pass has another, and if they stay as long as each
+    other: keys that a cache adds to are not as many as queries.
+    """
     first = records[0][1]
     if any(len(record.shape) != len(first.shape) for _, record in records):
         return ShapeText(("…",), ("",))
     sizes = tuple(
         common_size([(number, record.shape[place]) for number, record in records]) for place in range(len(first.shape))
     )
-    return ShapeText(sizes, first.axes)
+    seen = zip(*(record.axes for _, record in records), strict=True)
+    words = [word if {*others} <= {word, ""} else "" for word, others in zip(first.axes, seen, strict=True)]
+    lengths = {word: {size for own, size in zip(words, sizes, strict=True) if own == word} for word in words}
+    return ShapeText(sizes, tuple(word if len(lengths[word]) == 1 else "" for word in words))
 
 
 def common_size(seen: list[tuple[int, int]]) -> str:

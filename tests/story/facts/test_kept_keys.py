@@ -197,3 +197,70 @@ class Hears(nn.Module):
 
 def test_rows_that_layers_read_are_no_keys():
     assert measure_growth(xray.trace(Hears(), torch.ones(2, 5, 7))) is None
+
+
+class Keeping(nn.Module):
+    """Attention of words that keeps keys and values laid out by `keep`, which gives those to read and those to keep."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.words, self.qkv, self.out = nn.Embedding(31, 18), nn.Linear(18, 54), nn.Linear(18, 31)
+        self.keep = keep
+
+    def forward(self, ids, kept=None):
+        x = self.words(ids)
+        query, key, value = (one.unflatten(-1, (3, 6)).transpose(1, 2) for one in self.qkv(x).chunk(3, dim=-1))
+        key, value, kept = self.keep(key, value, kept)
+        looked = (query @ key.mT / 6**0.5).softmax(-1) @ value
+        return self.out(x + looked.transpose(1, 2).flatten(2)), kept
+
+
+def put_behind(kept, new, *axes):
+    """New words behind those that are kept, if any are."""
+    return (
+        new if kept is None else tuple(torch.cat(pair, dim=axis) for *pair, axis in zip(kept, new, axes, strict=True))
+    )
+
+
+def keep_places_first(key, value, kept):
+    kept = put_behind(kept, (key.transpose(1, 2), value.transpose(1, 2)), 1, 1)
+    return *(one.transpose(1, 2) for one in kept), kept
+
+
+def keep_keys_on_their_side(key, value, kept):
+    kept = put_behind(kept, (key.mT, value), 3, 2)
+    return kept[0].mT, kept[1], kept
+
+
+def keep_fewer_bits(key, value, kept):
+    new = [
+        ((one / one.abs().amax(-1, keepdim=True) * 127).to(torch.int8), one.abs().amax(-1, keepdim=True))
+        for one in (key, value)
+    ]
+    kept = tuple(put_behind(old, pair, 2, 2) for old, pair in zip(kept or (None, None), new, strict=True))
+    return *(one.float() * high / 127 for one, high in kept), kept
+
+
+def keep_one_side(key, value, kept):
+    kept = put_behind(kept, (key, value), 2, 2)
+    return kept[0] * torch.linspace(1, 2, kept[0].shape[2])[:, None], kept[1], kept
+
+
+@pytest.mark.parametrize(
+    ("keep", "price"),
+    [
+        (keep_places_first, 2 * 18 * 4),
+        (keep_keys_on_their_side, 2 * 18 * 4),
+        (keep_fewer_bits, None),
+        (keep_one_side, None),
+    ],
+)
+def test_a_word_has_a_price_however_keys_lie_and_none_where_they_are_worked_on_first(keep, price):
+    model = Keeping(keep)
+    with xray.record(model) as recorder, torch.no_grad():
+        _, kept = model(torch.ones(2, 7, dtype=torch.int64))
+        for _ in range(2):
+            _, kept = model(torch.ones(2, 1, dtype=torch.int64), kept)
+    growth = measure_growth(recorder.trace)
+
+    assert (None if growth is None or not growth.is_kept else growth.per_word) == price

@@ -157,7 +157,7 @@ OF_STAGES = {"taken place": {"no sum"}}
 GROUPS = {
     "shared": Group((0, 1), (), 35, shared=True),
     "their own": Group((0, 1), (), 35, shared=False),
-    "run twice": Group((0, 1, 2, 3), (), 35, shared=False, weight_sets=2),
+    "run twice": Group((0, 1, 2, 3), (), 35, shared=False, sets=((0, 2), (1, 3))),
     "run again": Group((2, 3), (), 35, weights_of=(0, 1)),
     "dropped more and more": Group((0, 1), (), 35, dropouts=(0.0, 0.1)),
     "dropped elsewhere": Group((0, 1), (), 35, dropouts=(0.1, 0.1)),

@@ -82,10 +82,10 @@ class Group:
     """Layers that are alike in structure, by their numbers from 0; `shared` where they use one set of weights.
 
     `d_model` is how wide the stream is behind them.
-    Where they are run several times each (HRM), `weight_sets` says how many there are. `dropouts` are the lowest and
-    the highest share that is dropped in them, where layers differ in nothing but that; `drop_paths` the same of whole
-    branches, of which all is dropped or nothing. `shared_in_part` says that each
-    has some weights of its own and uses others that are one and the same for several, of which there are `shared_sets`.
+    Where they are run several times each (HRM), `sets` are the layers that each set of weights serves. `dropouts` are
+    the lowest and the highest share that is dropped in them, where layers differ in nothing but that; `drop_paths` the
+    same of whole branches, of which all is dropped or nothing. `shared_in_part` says that each has some weights of its
+    own and uses others that are one and the same for several, of which there are `shared_sets`.
     `weights_of` are the layers of a stack that runs again here with the very same weights.
     """
 
@@ -93,7 +93,7 @@ class Group:
     stages: tuple[Stage, ...]
     d_model: int | None = None
     shared: bool | None = None
-    weight_sets: int | None = None
+    sets: tuple[tuple[int, ...], ...] = ()
     dropouts: tuple[float, float] | None = None
     drop_paths: tuple[float, float] | None = None
     shared_in_part: bool | None = None
@@ -104,6 +104,12 @@ class Group:
     def count(self) -> int:
         """How many layers it holds."""
         return len(self.layers)
+
+    @property
+    def weight_sets(self) -> int | None:
+        """How many sets of weights serve them where some run several times; None where none is known to."""
+        serving = sum(not {*self.layers}.isdisjoint(one) for one in self.sets)
+        return serving if 0 < serving < self.count else None
 
 
 @dataclass(frozen=True)

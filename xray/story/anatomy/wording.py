@@ -161,10 +161,11 @@ def describe_layers(group: Group) -> str:
     steps = {after - before for before, after in pairwise(numbers)}
     every = f" every {steps.copy().pop()}" if len(steps) == 1 and steps != {1} else ""
     dots = "–" if steps == {1} or every else "…"
-    sets = f", {group.weight_sets} sets of weights" if group.weight_sets else ", shared" if group.shared else ""
+    sets = group.weight_sets or int(bool(group.shared))
+    sets_told = f", {sets} sets of weights" if sets > 1 else ", shared" * sets
     shares = (("dropout", group.dropouts), ("drop path", group.drop_paths))
     dropped = "".join(f", {what} {share[0]:.3g}–{share[1]:.3g}" for what, share in shares if share)
-    return f"{first}{dots}{last}{every} ×{group.count}{sets}{dropped}"
+    return f"{first}{dots}{last}{every} ×{group.count}{sets_told}{dropped}"
 
 
 def describe_norm(norm: Norm) -> str:

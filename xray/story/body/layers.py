@@ -16,10 +16,10 @@ from xray.story.anatomy.tree import Group, Stage
 from xray.story.body.stages import Staging
 from xray.story.body.widths import (
     count_shared_sets,
-    count_weight_sets,
     is_shared,
     learned_paths,
     list_loose,
+    list_weight_sets,
     list_works,
     shape_of,
     shares_some,
@@ -254,7 +254,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             alike[key],
             widths[key],
             is_shared(held[key]) if len(numbers) > 1 else None,
-            None if loose[key] else count_weight_sets(held[key]),
+            () if loose[key] else list_weight_sets(numbers, held[key]),
             spread_of({shares for shares, _ in dropped[key]}),
             spread_of({shares for _, shares in dropped[key]}, of_branches=True),
             in_part[key],

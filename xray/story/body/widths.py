@@ -142,10 +142,10 @@ def count_shared_sets(held: Sequence[frozenset[str]]) -> int | None:
     return len(sets) if sum(map(len, sets)) == len(frozenset[str]().union(*sets)) else None
 
 
-def count_weight_sets(held: Sequence[frozenset[str]]) -> int | None:
-    """How many sets of weights serve layers of which each runs several times; None where none does, or all are one."""
-    sets = len(set(held))
-    return sets if 1 < sets < len(held) else None
+def list_weight_sets(numbers: Sequence[int], held: Sequence[frozenset[str]]) -> tuple[tuple[int, ...], ...]:
+    """The layers of some numbers that each set of weights serves; none where each serves one, or all are one."""
+    sets = tuple(tuple(numbers[place] for place, one in enumerate(held) if one == own) for own in dict.fromkeys(held))
+    return sets if 1 < len(sets) < len(held) else ()
 
 
 def find_lender(

@@ -185,6 +185,8 @@ def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
     for node in sorted(nodes):
         if flow.op(node) not in SUMS or not flow.steps[node].outputs or len(flow.output(node).shape) < 2:
             continue
+        if any(axis.endswith("_len") for axis in flow.output(node).axes):
+            continue  # something is made for each place at once: it goes from none to another
         count = 1
         for maker in flow.makers[node]:
             if maker is None or flow.op(maker) not in SCALINGS or flow.output(maker).shape != flow.output(node).shape:

@@ -62,7 +62,7 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     charts = [phase.exit for phase in column.phases if phase.exit is not None]
     is_told = len(anatomy.towers) == 1 or holds_head(column.reading.flow, column.reading.towers, column.towering)
     lasts = [(chart, step) for chart in charts if (step := last_step(chart)) is not None and step.op in PICKS]
-    picking = next((chart for chart, step in lasts if not is_of_places(step)), None)
+    picking = next((chart for chart, step in lasts if chooses_one(step)), None)
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     picked = None if picking is None else picking.node(picking.head).record
     return Leaving(
@@ -83,9 +83,10 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     )
 
 
-def is_of_places(step: Step) -> bool:
-    """Whether what a step chooses is a place of a row, and no word."""
-    return any((axis or "").endswith("_len") for axis in step.inputs[0].axes[-1:])
+def chooses_one(step: Step) -> bool:
+    """Whether a step chooses one of each row, be it by chance, and that is no place of a row."""
+    is_place = any((axis or "").endswith("_len") for axis in step.inputs[0].axes[-1:])
+    return not is_place and (step.op != "multinomial" or step.outputs[0].shape[-1:] == (1,))
 
 
 def last_step(chart: Chart) -> Step | None:

@@ -5,7 +5,17 @@ from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, LOOKUPS, REPEATS, SCALINGS, SCORING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import (
+    BARRIERS,
+    CARRYING,
+    DROPOUTS,
+    LOOKUPS,
+    REPEATS,
+    SCALINGS,
+    SCORING,
+    SIDE_BY_SIDE,
+    SUMS,
+)
 from xray.ir.flow.remembering import once
 from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
@@ -13,6 +23,7 @@ from xray.ir.trace import name_weights
 from xray.story.recognition.values.known_values import values_of
 
 MOST = 400
+CHOICES = frozenset({"topk", "argmax", "multinomial"})
 LEFT_OVER = frozenset({"remainder", "remainder_", "fmod", "fmod_"})
 MOST_BESIDE = 40
 MOST_BEFORE = 2
@@ -118,7 +129,7 @@ def looks_up_places(flow: Flow, node: int) -> bool:
     lengths = {record.shape} if maker is None else set()
     while todo and len(seen) < MOST_BESIDE:
         here = todo.pop()
-        if here in seen:
+        if here in seen or flow.op(here) in BARRIERS:  # such as words that scores chose
             continue
         seen.add(here)
         if flow.op(here) in COUNTING:
@@ -269,10 +280,12 @@ def table_rows(flow: Flow, node: int) -> int | None:
 def shares_rows(flow: Flow, node: int) -> bool:
     """Whether several ids look one row up, as they are what is left over of a division: the table tells no words then.
 
-    So are the characters that CANINE looks up by several hashes.
+    So are the characters that CANINE looks up by several hashes. What is left over of a place that scores chose, among
+    those of all words of several beams, is a word.
     """
     ids = next((maker for record, maker in flow.given(node) if not record.is_float), None)
-    return ids is not None and any(flow.op(one) in LEFT_OVER for one in flow.behind(ids, most=MOST_BESIDE))
+    ops = {flow.op(one) for one in flow.behind(ids, most=MOST_BESIDE, ends=lambda one: flow.op(one) in CHOICES)}
+    return not ops.isdisjoint(LEFT_OVER) and ops.isdisjoint(CHOICES)
 
 
 def judge_training(flow: Flow, trained: bool | None, nodes: Collection[int]) -> bool | None:

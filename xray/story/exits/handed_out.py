@@ -233,8 +233,13 @@ def list_handed(flow: Flow, boxed: Collection[int | None]) -> dict[int, float]:
 def follow_handed(flow: Flow, boxed: Collection[int | None]) -> list[tuple[int, int, str, float]]:
     """The steps that hand something out, each with where that was made, how it was taken of it, and how much it is.
 
-    There are none where predictions are measured, or a next word is chosen: the pass hands these out for that.
+    There are none where predictions are measured, or a next word is chosen: the pass hands these out for that. Nor are
+    there where parts of a model were called one by one, each with what another gave.
     """
+    outer = [step for step in flow.steps if step.parent is None and step.id in flow.one_pass.blocks]
+    given = {record.source for step in outer for record in step.outputs} - {None}
+    if any(record.source in given for step in outer for record in step.inputs):
+        return []
     ends = [node for node, step in enumerate(flow.steps) if step.id in flow.one_pass.results and flow.is_leaf(node)]
     if any(is_loss(flow, node) or flow.op(node) in PICKS for node in ends):
         return []

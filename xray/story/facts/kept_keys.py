@@ -1,11 +1,13 @@
 """Keys and values that a model keeps from pass to pass: how many words, how many bytes, what one more word costs."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
+from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SIDE_BY_SIDE, SPLITS
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import plain_name
@@ -17,6 +19,7 @@ from xray.story.recognition.between import is_linear
 
 JOINS = SIDE_BY_SIDE | {"extend"}
 WRITES = frozenset({"index_copy", "index_put", "copy", "slice_scatter", "scatter"})
+MOVES = CARRYING | REPEATS | SIDE_BY_SIDE | SPLITS | {"index", "stack", "copy_"}
 ATTENTION = "scaled_dot_product"
 FARTHEST = 40
 """Within so many steps what was kept stands before the attention that reads it."""
@@ -63,12 +66,16 @@ def measure_growth(trace: Trace) -> Growth | None:
     """The growth of a trace's key-value cache; None where neither a cache nor causal attention is in the record.
 
     So it is where keys of several lengths grow, those of two towers (Voxtral Realtime): one word has no price there.
+    Nor is it told where more may be kept of a word than keys and values as attention reads them: numbers of which these
+    are made anew (a waist), or in fewer bits.
 
     A tensor is kept if a pass reads it and did not make it, or joins new words to it. After a pass there is what the
     next one reads of before; after the last, what it has itself put together.
     """
     passes = [one for one in trace.passes if one.kind in ("forward", "decode")]
     looks = [look_at_pass(one) for one in passes]
+    if not all(look.is_whole for look in looks):
+        return None
     turns: list[Kept] = []
     for place, (one, look) in enumerate(zip(passes, looks, strict=True)):
         following = looks[place + 1] if place + 1 < len(looks) else None
@@ -89,7 +96,11 @@ def measure_growth(trace: Trace) -> Growth | None:
 def list_prices(trace: Trace) -> tuple[tuple[int, int], ...]:
     """Of keys that grow in two towers, each with rows of its own length, that length and what one more place costs."""
     looks = [look_at_pass(one) for one in trace.passes if one.kind in ("forward", "decode")]
-    joined = next((look.grown for look in reversed(looks) if look.grown), ())
+    joined = (
+        ()
+        if not all(look.is_whole for look in looks)
+        else next((look.grown for look in reversed(looks) if look.grown), ())
+    )
     lengths = dict.fromkeys(record.shape[-2] for record in joined)
     found = ((one, [record for record in joined if record.shape[-2] == one]) for one in lengths)
     prices = tuple((one, describe_growth((), kept, is_kept=True).per_word) for one, kept in found)
@@ -100,13 +111,16 @@ def list_prices(trace: Trace) -> tuple[tuple[int, int], ...]:
 class Look:
     """What one pass has to do with a cache: what grew, from what, and what it read of before as it was.
 
-    `memories` are keys and values of another tower that it put there first, to be read again by later ones.
+    `memories` are keys and values of another tower that it put there first, to be read again by later ones. What grew
+    lies as (batch, heads, words, width), however it is kept. It `is_whole` where no attention reads keys of a cache and
+    values of none, or the other way round.
     """
 
     grown: tuple[TensorRecord, ...]
     grown_from: tuple[TensorRecord, ...]
     fixed: tuple[TensorRecord, ...]
     memories: tuple[TensorRecord, ...] = ()
+    is_whole: bool = True
 
     @property
     def reads(self) -> bool:
@@ -120,7 +134,8 @@ def look_at_pass(one_pass: Pass) -> Look:
     made: set[str] = set()
     states = {step.inputs[0].source for step in one_pass.steps if is_overwriting(step)}
     memories, is_lost = list_memories(one_pass), loses_cache(one_pass)
-    grown: list[TensorRecord] = []
+    joins, is_whole = list[Step](), True
+    grown: list[TensorRecord | None] = []
     grown_from: list[TensorRecord] = []
     fixed: dict[tuple[str | None, tuple[int, ...]], TensorRecord] = {}
     for step in one_pass.steps:
@@ -128,18 +143,94 @@ def look_at_pass(one_pass: Pass) -> Look:
             made.add(step.id)
             continue
         past = None if step.id in memories else find_past(step, made)
-        past = None if past is not None and joins_rows(step) and is_read_as_rows(one_pass, step) else past
+        if past is not None and not is_looked_at(one_pass, step, in_linear=len(past.shape) != ROWS_RANK):
+            is_whole = is_whole and not is_looked_at(one_pass, step, in_linear=True)
+            past = None
         past = None if past is not None and is_lost and begins_cache(step) else past
         if past is not None:
-            grown.append(step.outputs[0])
-            grown_from.extend([past] if prod(past.shape) else [])
+            joins.append(step)
+            grown.append(lay_out(step.outputs[0], find_axis(step)))
+            grown_from.extend([lay_out(past, find_axis(step)) or past] if prod(past.shape) else [])
         for record in step.inputs:
             if record is not past and record.source not in states and is_from_before(record, made):
                 fixed[record.source, record.shape] = record
         made.update((step.id, *(record.source for record in step.outputs if record.source)))
     used = {(record.source, record.shape) for record in grown_from}
     kept = tuple(step.outputs[0] for step in one_pass.steps if step.id in memories)
-    return Look(tuple(grown), tuple(grown_from), tuple(one for key, one in fixed.items() if key not in used), kept)
+    return Look(
+        tuple(record for record in grown if record is not None),
+        tuple(grown_from),
+        tuple(one for key, one in fixed.items() if key not in used),
+        kept,
+        is_whole and None not in grown and reads_both(one_pass, joins),
+    )
+
+
+def find_axis(step: Step) -> int | None:
+    """Along which axis a step puts new words to kept ones; None where that is not known."""
+    past, out, new = step.inputs[0].shape, step.outputs[0].shape, step.inputs[-1].shape
+    if plain_name(step.op) == "extend" or not prod(past):
+        told = step.settings.get("dim", step.settings.get("other", -2))
+        return told % len(out) if isinstance(told, int) else None
+    other = past if plain_name(step.op) in JOINS else new
+    found = [axis for axis, (one, size) in enumerate(zip(other, out, strict=False)) if one != size]
+    told = step.settings.get("dim", step.settings.get("other"))
+    found = [told % len(out)] if isinstance(told, int) and plain_name(step.op) != "copy" else found
+    return found[0] if len(found) == 1 else None
+
+
+def lay_out(record: TensorRecord, axis: int | None) -> TensorRecord | None:
+    """A tensor of words along an axis as (batch, heads, words, width); None where axis or batch is not known."""
+    batch = record.axes.index("batch") if "batch" in record.axes else None
+    if axis is None or batch is None:
+        return None
+    others = [one for one in range(len(record.shape)) if one not in (axis, batch)]
+    order = (batch, *others[:-1], axis, *others[-1:])
+    return replace(
+        record, shape=tuple(record.shape[one] for one in order), axes=tuple(record.axes[one] for one in order)
+    )
+
+
+def moves_rows(flow: Flow, node: int) -> bool:
+    """Whether a step only moves, repeats or picks rows, multiplies them by one number, or puts others beside them."""
+    return flow.op(node) in MOVES or (flow.op(node) in SCALINGS and len(flow.steps[node].inputs) == 1)
+
+
+def is_looked_at(one_pass: Pass, step: Step, *, in_linear: bool = False) -> bool:
+    """Whether what is put together is scored by a product or weighed by one, as it is, or what one layer makes of it.
+
+    That layer is left out for the rows of a stream: a model that tells speakers apart puts what it heard of them in
+    front of what it hears (Nemotron 3.5 Transcribe).
+    """
+    flow = read_pass(one_pass).flow
+    todo, read = [flow.places[step.id]], set[int]()
+    for _ in range(1 + in_linear):
+        moved = [*todo, *flow.ahead(*list_readers(flow, todo), within=lambda one: moves_rows(flow, one))]
+        onward = list_readers(flow, moved)
+        todo = [one for one in onward if is_linear(flow, one)]
+        read |= onward.difference(todo)
+    return any(is_product(flow, one) or ATTENTION in flow.op(one) for one in read)
+
+
+def list_readers(flow: Flow, places: Sequence[int]) -> set[int]:
+    """The steps that read what any of some steps make."""
+    return {reader for one in places for reader in flow.readers.get(one, ())}
+
+
+def reads_both(one_pass: Pass, joins: Sequence[Step]) -> bool:
+    """Whether each attention reads both keys and values of what steps put together, or of neither."""
+    flow = read_pass(one_pass).flow
+    kept = {flow.places[step.id] for step in joins}
+
+    def leads(node: int) -> bool:
+        return node in kept or moves_rows(flow, node) or is_linear(flow, node)
+
+    for site in list_sites(flow) if kept else ():
+        ends = ((site.scores, site.key.end), (site.weighted_sum, site.value.end))
+        read = [[maker for record, maker in flow.given(place) if record is end] for place, end in ends]
+        if all(read) and len({kept.isdisjoint(flow.behind(*one, within=leads)) for one in read}) > 1:
+            return False
+    return True
 
 
 def loses_cache(one_pass: Pass) -> bool:
@@ -164,20 +255,14 @@ def list_memories(one_pass: Pass) -> set[str]:
     reading = read_pass(one_pass)
     flow = reading.flow
     found: dict[str, set[str]] = {"self": set(), "cross": set()}
+    moves = partial(moves_rows, flow)
     for site in reading.sites:
-        todo = [*flow.makers[site.scores], *flow.makers[site.weighted_sum]]
-        seen: set[int] = set()
-        while todo and len(seen) < FARTHEST:
-            here = todo.pop()
-            if here is None or here in seen:
-                continue
-            seen.add(here)
+        read = (*flow.makers[site.scores], *flow.makers[site.weighted_sum])
+        for here in flow.behind(*read, most=FARTHEST, within=moves, ends=lambda one: flow.op(one) in SIDE_BY_SIDE):
             if begins_cache(flow.steps[here]):
                 found[site.kind].add(flow.steps[here].id)
             elif flow.op(here) in SIDE_BY_SIDE:
                 found["cross"] |= {flow.steps[one].id for one in list_brought(flow, here, site.query.origin)}
-            elif flow.op(here) in CARRYING | REPEATS | SCALINGS:
-                todo += flow.makers[here]
     return found["cross"] - found["self"]  # later layers may read what one keeps for itself (Gemma 3n)
 
 
@@ -225,27 +310,6 @@ def joins_rows(step: Step) -> bool:
     if plain_name(step.op) not in JOINS or len(step.outputs[0].shape) != ROWS_RANK:
         return False
     return any(step.settings.get(name) in (1, -2) for name in ("dim", "other"))
-
-
-def is_read_as_rows(one_pass: Pass, step: Step) -> bool:
-    """Whether a linear layer reads what is put together, or what of, before anything is scored by it.
-
-    These are rows, and no keys. So a model that tells speakers apart puts what it heard of them in front of what it
-    hears (Nemotron 3.5 Transcribe).
-    """
-    flow = read_pass(one_pass).flow
-    place = flow.places[step.id]
-    origin = flow.carried_from(flow.makers[place][-1], CARRYING | {"index"})
-    todo, seen = (
-        [*flow.readers.get(place, ()), *flow.readers.get(origin if origin is not None else place, ())],
-        set[int](),
-    )
-    while todo and len(seen) < FARTHEST:
-        here = todo.pop(0)
-        if here not in seen and not is_product(flow, here):
-            seen.add(here)
-            todo += flow.readers.get(here, ())
-    return any(is_linear(flow, one) for one in seen)
 
 
 def is_overwriting(step: Step) -> bool:

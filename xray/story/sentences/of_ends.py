@@ -214,7 +214,7 @@ CHOOSING = {
 
 def describe_choice(leaving: Leaving) -> str:
     chosen = [CHOOSING[op] for op in leaving.ops if op in CHOOSING]
-    if not leaving.ops or leaving.ops[-1] not in ("argmax", "multinomial"):
+    if not leaving.ops or leaving.ops[-1] not in ("argmax", "multinomial") or leaving.to_one:
         return ""
     if leaving.has_loss:
         return f"Training: loss. Inference: {', '.join(word for word in chosen if word != 'last row')}, a word."

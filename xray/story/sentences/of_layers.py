@@ -52,7 +52,8 @@ def spell_sets(group: Group) -> str:
 
 
 def describe_weight_sets(group: Group) -> str:
-    return f"{group.weight_sets} sets of weights" if group.weight_sets else ""
+    sets = group.weight_sets or 0
+    return f"{sets} sets of weights" if sets > 1 else "one set of weights" * sets
 
 
 def describe_again(group: Group) -> str:

@@ -114,7 +114,7 @@ Recording = tuple[Trace, tuple[str, ...]]
 
 
 def count_backward(trace: Trace) -> int:
-    """How many passes were sent back."""
+    """How many passes hold back-propagation, be it of others too whose losses are added up."""
     return sum(any(map(is_backward, one.steps)) for one in trace.passes)
 
 
@@ -135,8 +135,10 @@ def name_role(trace: Trace, role: str) -> str:
     if role == "inference":
         return "one greedy answer" if is_greedy(trace) else "one answer"
     if count_backward(trace):
-        return "one training step"
-    return "one forward pass and its loss" if has_loss(trace) else "one forward pass"
+        return "one training step" if has_loss(trace) else "one forward pass, and back-propagation"
+    called = any(step.parent is None and step.module == trace.title for step in trace.steps)
+    told = "one forward pass" if called else "one run"  # of parts alone, as in a method that makes a text word by word
+    return f"{told} and its loss" if has_loss(trace) else told
 
 
 def describe_phases(recorded: Recording) -> str:
@@ -151,7 +153,7 @@ def describe_passes(recorded: Recording) -> str:
     count, trained = len(trace.passes), count_backward(trace)
     if count == 1:
         return f"Every tensor of {name_role(trace, 'forward')}, recorded."
-    told = f"{count} passes, {trained} of them sent back" if trained else f"{count} forward passes"
+    told = f"{count} forward passes{f', and back-propagation behind {trained} of them' if trained else ''}"
     return f"Every tensor of {told}, recorded."
 
 

@@ -28,10 +28,12 @@ def list_taps(flow: Flow, given: Sequence[Collection[int]], taken: Collection[in
     """What is handed out of a tower's layers but the last.
 
     `given` are the steps that each layer ends with, its sum and the norms behind it, `taken` those of all towers.
-    Nothing but the rows of that layer may go into it: what brings several together is another thing.
+    Nothing but the rows of that layer may go into it: what brings several together is another thing. The block that
+    hands out holds the last layer too, and is no layer that was called by itself.
     """
     taps = (follow_out(flow, number, ends, taken) for number, ends in enumerate(given[:-1]))
-    return tuple(tap for tap in taps if tap is not None)
+    whole = [] if not given else [*flow.parents(max(given[-1]))][-1:]
+    return tuple(tap for tap in taps if tap is not None and [*flow.parents(tap.end)][-1:] == whole != [])
 
 
 def leaves_last(flow: Flow, given: Collection[int], taken: Collection[int]) -> bool:

@@ -273,12 +273,20 @@ def scales_normed(flow: Flow, run: Sequence[int]) -> bool:
 
 
 def name_join(flow: Flow, node: int) -> Kind:
-    """What rows are put beside: those from before the pass, others that it made itself, or their own other part."""
+    """What rows are put beside: those from before the pass, others that it made itself, or their own other part.
+
+    Rows that came in are kept where the new ones stand behind them, and both are handed out again; what is written
+    among zeros that were made for it is kept nowhere.
+    """
     given, made = flow.steps[node].inputs, flow.output(node)
     if given and made.shape[-1:] > given[0].shape[-1:]:
         return "beside"
     is_all_made = all(maker is not None for maker in flow.makers[node]) or joins_given_rows(flow, node)
-    if flow.op(node) in JOINS - {"cache"} and is_all_made:
+    first = next(iter(flow.makers[node]), None)
+    is_kept = first is None and flow.steps[node].id in flow.one_pass.results
+    if flow.op(node) in JOINS - {"cache"} and (is_all_made or not is_kept):
+        return "join"
+    if flow.op(node) in WRITES and is_all_made and first is not None and flow.op(first) in ZEROS:
         return "join"
     return "kept" if reads_back(flow, node) else "cache"
 

@@ -155,7 +155,7 @@ def is_read_behind(flow: Flow, node: int, end: int) -> bool:
 def find_places(flow: Flow, join: int, region: Region) -> int | None:
     """Of rows that a step puts beside each other, those with one for each place of the stream; None if it is no such.
 
-    All of them have to be worked out of the stream, or be no row yet, of its type.
+    All of them have to be worked out of the stream, or be no row yet, of its type, and no parts of one and the same.
     """
     step, places = flow.steps[join], flow.output(region.end).shape[-2:-1]
     makers = flow.makers[join]
@@ -165,7 +165,8 @@ def find_places(flow: Flow, join: int, region: Region) -> int | None:
         return None
     whole = [maker for record, maker in flow.given(join) if record.shape[-2:-1] == places]
     others = [maker for maker in makers if maker not in whole and not is_empty_cut(flow, maker, places)]
-    return whole[0] if len(whole) == 1 and others else None
+    roots = {flow.carried_from(maker, CARRYING | {"index"}) for maker in makers}
+    return whole[0] if len(whole) == 1 and others and len(roots) > 1 else None
 
 
 def is_no_row_yet(flow: Flow, maker: int | None) -> bool:
