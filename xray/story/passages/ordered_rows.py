@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
@@ -30,6 +31,7 @@ TAKING = frozenset({"index", "index_select"})
 RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})
 ROWS = len(("batch", "row", "width"))
 EACH_REPEATED = "repeat_interleave"
+REPEATING = frozenset({EACH_REPEATED, "repeat", "tile", "interpolate", "upsample"})
 BACK = "ROWS PUT BACK IN THEIR ORDER"
 MAP = ("windows down", "lines", "windows across", "columns")
 ROUNDING = frozenset({"round", "round_"})
@@ -325,10 +327,12 @@ class RowCounts:
 
 
 def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
-    """Whether each row is repeated as often as it is to last, and not all alike (FastSpeech 2)."""
+    """Whether rows become more by being repeated, as each is to last (FastSpeech 2), or all spread out again."""
     rows, left = flow.output(before).shape, flow.output(start).shape
-    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and left[1] % rows[1] > 0
-    return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
+    is_other = len(rows) == len(left) and rows != left and rows[0] == left[0]
+    is_other = is_other and (rows[1] == left[1] or rows[2:] == left[2:])
+    repeating = REPEATING if prod(rows) < prod(left) else {EACH_REPEATED}
+    return is_other and any(flow.op(node) in repeating for node in leaves)
 
 
 def find_counts(flow: Flow, ends: Sequence[int], leaves: Collection[int]) -> RowCounts | None:
