@@ -54,11 +54,12 @@ def find_channels(flow: Flow, place: int) -> int | None:
 
 
 def reads_places(flow: Flow, node: int, *, alone: bool = False) -> bool:
-    """Whether a linear layer multiplies numbers of several places: its last axis holds more than those of one row.
+    """Whether a linear layer, a convolution or a pool takes numbers of several places for those of one row.
 
-    Proven by the moves before it, from where it is known which axis holds these. `alone`: it holds none of these.
+    Proven by the moves before it, from where it is known which axis holds these. `alone`: it takes none of these so.
     """
-    number = None if flow.op(node) in FINDINGS else data_input(flow, node)
+    is_over = flow.op(node).startswith(OVER_CHANNELS)
+    number = 0 if is_over and flow.makers[node] else data_input(flow, node)
     here = None if number is None else flow.makers[node][number]
     moves: list[int] = []
     while here is not None and flow.op(here) in MOVES | DROPOUTS and flow.makers[here]:
@@ -67,8 +68,9 @@ def reads_places(flow: Flow, node: int, *, alone: bool = False) -> bool:
     own = None if here is None or not moves else find_channels(flow, here)
     before, after = follow_pieces(flow, moves)
     if own is None or not after:
-        return False
-    return {*after[-1]}.isdisjoint(before[own]) if alone else not {*after[-1]} <= {*before[own]}
+        return own is not None and not alone  # axes of which no whole parts were laid out anew
+    read = {*after[1 if is_over else -1]}
+    return read.isdisjoint(before[own]) if alone else not read <= {*before[own]}
 
 
 def keeps_channels(flow: Flow, finder: int) -> bool:
