@@ -178,10 +178,12 @@ def is_of_each_place(flow: Flow, end: int, head: int) -> bool:
     """Whether a head works on each row of a stream by itself, from where that ends, and all these rows go on."""
     rows = flow.output(end).shape[:-1]
     way = {*flow.behind(head, within=lambda one: one > end)} & {*flow.ahead(end)} - {end}
+    ahead = [one for one in (head, *flow.ahead(head)) if flow.steps[one].outputs]
+    handed = any(flow.steps[one].id in flow.one_pass.results and flow.output(one).shape[:-1] == rows for one in ahead)
     moves = (
         (flow.steps[one].inputs[:1], flow.output(one).shape)
-        for one in flow.ahead(head)
-        if flow.op(one) in CARRYING or (flow.op(one) in TOGETHER and flow.output(one).shape)
+        for one in ahead[1:]
+        if flow.op(one) in CARRYING or (flow.op(one) in TOGETHER and flow.output(one).shape and not handed)
     )
     are_whole = all(
         after[: len(rows)] == rows or any(prod(one.shape) == prod(after) for one in given) for given, after in moves
