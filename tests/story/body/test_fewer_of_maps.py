@@ -6,6 +6,7 @@ from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.anatomy.attentions import Attention
 
 SIDE = 8
 
@@ -46,4 +47,6 @@ def test_places_that_become_one_key_or_row_are_told_where_the_moves_prove_it(set
     trace = xray.trace(nn.Sequential(nn.Linear(7, WIDTH), *layers), torch.rand(BATCH, SIDE * SIDE, 7))
 
     (tower,) = xray.anatomy(trace).towers
-    assert (tower.branches[0].gathered, tower.branches[0].coarse) == told
+    branch = tower.branches[0]
+    assert isinstance(branch, Attention)
+    assert (branch.gathered, branch.coarse) == told
