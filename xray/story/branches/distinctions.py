@@ -75,7 +75,9 @@ def describe_projection(flow: Flow, region: Region) -> Projection | None:
     bends = any(flow.op(node) in CURVES | SOFTMAXES for node in others)
     if not linear or not is_alone or bends or does_mix(flow, others) or is_across_places(flow, region):
         return None
-    if meets_places(flow, region):
+    shape = flow.output(region.end).shape
+    others_wide = {*shape[1:-1]} - {shape[-1]}  # what reads as many may work along another axis (AltUp's streams)
+    if meets_places(flow, region) or any(width_in(flow, one) == width_out(flow, one) in others_wide for one in linear):
         return None
     widths = {width_out(flow, node) for node in linear}
     return Projection(widths.pop() if len(widths) == 1 else None, len(linear))
