@@ -93,3 +93,34 @@ def test_only_what_stands_between_two_layers_is_counted_there():
     assert "Groups of 3 layers: behind each" in told
     assert "Not drawn" not in told
     assert "conv2d ×" not in told.partition("in no box: ")[2]
+
+
+class Hourglass(nn.Module):
+    """Half as many rows for the layers in the middle, each repeated behind these and added to what came before."""
+
+    def __init__(self, *, pooled):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(11, WIDTH), nn.ModuleList(Layer() for _ in range(4))
+        self.pooled = pooled
+
+    def forward(self, ids):
+        came = self.layers[0](self.words(ids))
+        fewer = came.unflatten(1, (-1, 2)).mean(2) if self.pooled else came[:, ::2]
+        for layer in self.layers[1:3]:
+            fewer = layer(fewer)
+        return self.layers[3](came + fewer.repeat_interleave(2, dim=1))
+
+
+def test_rows_that_are_repeated_between_layers_have_a_box_and_all_stages_are_not_told_shorter():
+    trace = xray.trace(Hourglass(pooled=True), torch.arange(16).view(2, 8) % 11)
+    texts = [text.text for box in compose_poster(trace, text_width).boxes for line in box.lines for text in line]
+
+    assert any("EACH OF 4 ROWS 2 TIMES" in text for text in texts)
+    assert any("WHAT LAYER 1 GAVE" in text for text in texts)
+    assert not any("Stages:" in text for text in texts)
+
+
+def test_layers_that_begin_with_some_rows_alone_did_not_begin_with_all_that_is_added_behind_them():
+    (tower,) = xray.anatomy(xray.trace(Hourglass(pooled=False), torch.arange(16).view(2, 8) % 11)).towers
+
+    assert tower.spans == ()

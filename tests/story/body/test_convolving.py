@@ -130,3 +130,26 @@ def test_a_kernel_as_wide_as_all_places_is_not_said_to_mix_those_near_by(kernel,
 
     assert f"Each place is mixed with {told}." in " ".join(said.split())
     assert ("near each other" in said) == (kernel == 3)
+
+
+def test_a_convolution_along_the_batch_is_not_told_as_one_over_places():
+    class Along(nn.Module):
+        def __init__(self, *, turned):
+            super().__init__()
+            self.norm, self.mix = nn.LayerNorm(CHANNELS), nn.Conv1d(CHANNELS, CHANNELS, 3, padding=1)
+            self.turned = turned
+
+        def forward(self, x):
+            return x + self.mix(self.norm(x).permute(self.turned)).permute(torch.tensor(self.turned).argsort().tolist())
+
+    def told(turned):
+        model = nn.Sequential(
+            nn.Linear(7, CHANNELS), *(one for _ in range(2) for one in (Along(turned=turned), Looking()))
+        )
+        return any(
+            "onvolutions mix places" in line
+            for line in lines_of(compose_poster(xray.trace(model, torch.randn(2, PLACES, 7)), text_width))
+        )
+
+    assert told((0, 2, 1))
+    assert not told((1, 2, 0))

@@ -137,6 +137,17 @@ def test_the_same_numbers_put_elsewhere_hide_no_future(hide):
     assert look(hide).causal is not True
 
 
+@pytest.mark.parametrize(("others", "window"), [(False, 3), (True, None)])
+def test_what_is_seen_beside_a_window_leaves_none(others, window):
+    def hide(scores):
+        places = torch.arange(scores.shape[-1])
+        near = (places[:, None] - places).abs() <= 1
+        seen = near | (places == 0) | (places[:, None] == 0) if others else near
+        return scores.masked_fill(~seen, LOWEST)
+
+    assert look(hide).window == window
+
+
 class Told(nn.Module):
     """Adds low numbers to scores where a mask that it is given is True, or where it is not."""
 

@@ -2,10 +2,14 @@
 
 import pytest
 import torch
+from any_writing_sheet import list_texts
 from story.body.test_mistaken import BATCH, read
 from torch import nn
 
+import xray
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
+from xray.story.poster import compose_poster
 
 WIDTH, HEADS, SIDE = 16, 2, 3
 
@@ -53,3 +57,19 @@ def test_numbers_before_places_are_those_that_letters_sum_over_and_no_window_is_
     attentions = [one for one in tower.branches if isinstance(one, Attention)]
     told = {(one.heads, one.d_k, one.d_v, one.window) for one in attentions}
     assert told == {(HEADS if is_scaled_before else None, WIDTH // HEADS, WIDTH // HEADS, None)}
+
+
+def test_scores_are_divided_by_the_root_of_the_numbers_that_letters_sum_over_and_not_of_the_places():
+    class Dividing(Looking):
+        def forward(self, image):
+            q, k, v = self.qkv(self.norm(image.flatten(2))).reshape(BATCH, 3, HEADS, WIDTH // HEADS, -1).unbind(1)
+            weights = (torch.einsum("bhci,bhcj->bhij", q, k) * (WIDTH // HEADS) ** -0.5).softmax(-1)
+            return image + self.out(torch.einsum("bhij,bhcj->bhci", weights, v).flatten(1, 2)).reshape(image.shape)
+
+    layers = (part for _ in range(3) for part in (Convolving(), Dividing(is_scaled_before=False)))
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 1), *layers)
+    texts = list_texts(
+        compose_poster(xray.trace(model, torch.rand(BATCH, 3, WIDTH // HEADS, WIDTH // HEADS)), text_width)
+    )
+
+    assert any(text.startswith("SCORES Q·K^T ÷ √d_k") for text in texts)

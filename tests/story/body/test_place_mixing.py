@@ -36,6 +36,14 @@ class Once(Mixes):
         return x + self.turn(self.back(self.out(self.turn(self.norm(x)))))
 
 
+class Square(Mixes):
+    """There are as many places as a row is wide."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.back = nn.Linear(WIDTH, WIDE), nn.Linear(WIDE, WIDTH)
+
+
 class TurnsBetween(Mixes):
     """Between both layers, rows are turned back for one over their channels, which are as many where it is `wide`."""
 
@@ -86,10 +94,11 @@ class Gates(nn.Module):
         return x + self.back(kept * rows.transpose(1, 2).reshape(len(x), PLACES, WIDE))
 
 
-def record(make):
+def record(make, places=PLACES):
     torch.manual_seed(0)
     layers = [one() for _ in range(3) for one in (make, Thinks)]
-    return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), torch.arange(2 * PLACES).view(2, PLACES))
+    ids = torch.arange(2 * places).view(2, places) % 31
+    return xray.trace(nn.Sequential(nn.Embedding(31, WIDTH), *layers), ids)
 
 
 def read_texts(trace):
@@ -106,6 +115,12 @@ def test_places_that_are_mixed_by_learned_weights_are_told_so(make, activation):
     assert "MIXING OF PLACES" in texts
     assert sum(text.startswith("AXES SWAPPED") for text in texts) == 2
     assert any("Places are mixed by learned weights, the same for every channel." in text for text in texts)
+
+
+def test_as_many_places_as_a_row_is_wide_are_mixed_all_the_same():
+    (group,) = xray.anatomy(record(Square, WIDTH)).towers[0].groups
+
+    assert group.stages[0].branches == (PlaceMixing(WIDTH, WIDE, "gelu"),)
 
 
 def test_convolutions_of_one_place_over_places_mix_these():

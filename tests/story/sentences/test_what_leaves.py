@@ -302,3 +302,21 @@ def test_a_poster_may_end_in_two_towers_held_against_each_other():
         "COMPARED WITH THE TEXT TOWER"
     )
     assert compose_poster(trace, text_width) is not None
+
+
+class ReaderOfMeans(Reader):
+    """Numbers of each place, of which a mean is taken behind the head, or those of the mean of all sequences."""
+
+    def __init__(self, axis: int):
+        super().__init__(3)
+        self.axis = axis
+
+    def leave(self, x):
+        return self.head(x).mean(1) if self.axis else self.head(x.mean(0))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_numbers_of_a_mean_come_out_neither_for_each_place_nor_once(axis):
+    layout = compose_poster(xray.trace(ReaderOfMeans(axis).eval(), torch.arange(14).view(2, 7)), text_width)
+
+    assert not any("come out" in line for line in lines_of(layout))

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DIVISION
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.scale import is_tanh_of_learned
 from xray.story.branches.before_last import name_gate_curve
+from xray.story.branches.heads import count_d_k
 from xray.story.charts.chart import Node, Place, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.passages.learned_steps import are_fixed
@@ -34,8 +35,7 @@ ROOT_OF_ROOT = "÷ √√d_k"
 
 def name_factors(flow: Flow, site: Site, scales: Sequence[Scored], *, own: float = 1) -> str:
     """By what scores are multiplied, and by `own` where they are made; of several factors that they are."""
-    step = flow.steps[site.scores]
-    width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
+    width = count_d_k(flow, site) or 0
     nodes = [node for part in scales for node in part.nodes if flow.op(node) in SCALINGS]
     found = [(node, name_factor(flow, node, width)) for node in nodes]
     told = [name_learned(flow, node) if one == UNKNOWN_FACTOR else one for node, one in found]

@@ -41,6 +41,8 @@ PARAMETRIZED = ".parametrizations."
 """Stands in the paths of modules that work out a weight, behind that of the module whose weight it is."""
 ALONE = NORMS | CURVES | DROPOUTS | SCALINGS | SUMS | STATISTICS | CASTING | COPIES | {"pow", "rsqrt", "sqrt", "sub"}
 """What works on each row by itself where it gives as many."""
+TOGETHER = frozenset({"mean", "sum", "amax", "logsumexp"})
+"""What makes one row of several."""
 SLICE = re.compile(r"-?\d*:-?\d*|\.\.\.")
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
@@ -82,7 +84,9 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         # classes, letters, or words of a table that is another; boxes beside them are not told (RT-DETR)
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    return Head(kind, size) if len(shape) == 2 and pooled else None
+    axes = dict(zip(flow.output(last.chains[-1].end).axes, flow.output(last.chains[-1].end).shape, strict=False))
+    has_more = kind == "classes" and shape[0] > axes.get("batch", shape[0])  # rows than there are sequences
+    return Head(kind, size) if len(shape) == 2 and pooled and not has_more else None
 
 
 def list_heads(flow: Flow, last: Towering) -> list[int]:
@@ -175,8 +179,12 @@ def is_of_each_place(flow: Flow, end: int, head: int) -> bool:
     """Whether a head works on each row of a stream by itself, from where that ends, and all these rows go on."""
     rows = flow.output(end).shape[:-1]
     way = {*flow.behind(head, within=lambda one: one > end)} & {*flow.ahead(end)} - {end}
+    ahead = [one for one in (head, *flow.ahead(head)) if flow.steps[one].outputs]
+    handed = any(flow.steps[one].id in flow.one_pass.results and flow.output(one).shape[:-1] == rows for one in ahead)
     moves = (
-        (flow.steps[one].inputs[:1], flow.output(one).shape) for one in flow.ahead(head) if flow.op(one) in CARRYING
+        (flow.steps[one].inputs[:1], flow.output(one).shape)
+        for one in ahead[1:]
+        if flow.op(one) in CARRYING or (flow.op(one) in TOGETHER and flow.output(one).shape and not handed)
     )
     are_whole = all(
         after[: len(rows)] == rows or any(prod(one.shape) == prod(after) for one in given) for given, after in moves

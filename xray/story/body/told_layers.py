@@ -392,9 +392,9 @@ def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> 
     for skip in (skip for chain in chains for skip in chain.skips):
         over = [number for add, number in ends.items() if add in skip.region.inner]
         is_added = skip.stream in map(flow.carried_from, flow.makers[skip.add])
-        if not is_added or skip.stream not in begun or len(over) < 2:
-            continue
-        if over == [*range(begun[skip.stream], over[-1] + 1)]:
+        if is_added and len(over) > 1 and over == [*range(begun.get(skip.stream, -1), over[-1] + 1)]:
+            made, first = (flow.output(one).shape for one in (skip.add, layers[over[0]][0].joints[0].add))
             behind = (node for node in skip.region.inner if node > end_of(layers[over[-1]]))
-            found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
+            if prod(made) == prod(first):  # else some rows were left out before
+                found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
     return tuple(one for one in found if one.last - one.first + 1 < len(layers))

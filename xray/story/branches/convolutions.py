@@ -138,9 +138,13 @@ def describe_convolution(flow: Flow, nodes: Collection[int]) -> Convolution | No
 
 
 def goes_along_numbers(flow: Flow, node: int) -> bool:
-    """Whether a convolution goes along the numbers of rows, and takes their places for channels: no turn before it."""
-    maker = flow.makers[node][0]
-    return maker is not None and len(flow.output(node).shape) == 3 and find_channels(flow, maker) == 2
+    """Whether a convolution goes along the numbers of rows, and takes their places for channels: no turn before it.
+
+    Or along the sequences of a batch: a turn of another kind.
+    """
+    maker, made = flow.makers[node][0], flow.output(node)
+    is_plain = maker is not None and len(made.shape) == 3 and find_channels(flow, maker) == 2
+    return is_plain or "batch" in made.axes[2:]
 
 
 def adds_mean(flow: Flow, nodes: Collection[int]) -> bool:

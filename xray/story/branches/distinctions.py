@@ -18,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input, is_product
 from xray.ir.flow.softmax_axis import read_axis
+from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.branches import (
     ChannelAttention,
     Context,
@@ -32,7 +33,7 @@ from xray.story.branches.feed_forward import describe_feed_forward, name_activat
 from xray.story.branches.lengths import read_mixing
 from xray.story.branches.rows import meets_places
 from xray.story.branches.scored.caps import name_bend
-from xray.story.passages.channels import lay_last
+from xray.story.passages.channels import lay_last, reads_places
 from xray.story.recognition.between import (
     Region,
     does_mix,
@@ -45,7 +46,6 @@ from xray.story.recognition.between import (
     width_out,
 )
 from xray.story.recognition.curved_sites import find_curved
-from xray.story.recognition.norms import find_norm
 from xray.story.recognition.values.value_shapes import number
 
 
@@ -75,7 +75,9 @@ def describe_projection(flow: Flow, region: Region) -> Projection | None:
     bends = any(flow.op(node) in CURVES | SOFTMAXES for node in others)
     if not linear or not is_alone or bends or does_mix(flow, others) or is_across_places(flow, region):
         return None
-    if meets_places(flow, region):
+    shape = flow.output(region.end).shape
+    others_wide = {*shape[1:-1]} - {shape[-1]}  # what reads as many may work along another axis (AltUp's streams)
+    if meets_places(flow, region) or any(width_in(flow, one) == width_out(flow, one) in others_wide for one in linear):
         return None
     widths = {width_out(flow, node) for node in linear}
     return Projection(widths.pop() if len(widths) == 1 else None, len(linear))
@@ -161,19 +163,9 @@ def is_around_convolution(flow: Flow, found: FeedForward, nodes: frozenset[int])
 
 def is_across_places(flow: Flow, region: Region) -> bool:
     """Whether the linear layers of a branch multiply columns of places, and not each place by itself (MLP-Mixer)."""
-    shape, linear = flow.output(region.end).shape, projections_in(flow, region.inner)
-    if any(read_mixing(flow, node) is not None or convolves_rows(flow, node) for node in linear):
-        return True
-    own = [node for node in linear if flow.op(node) not in FINDINGS]
-    if len(shape) < 3 or not own:
-        return False
-    lengths = {size for size in shape[1:-1] if size != shape[-1]}
-    is_along = width_in(flow, own[0]) in lengths and width_out(flow, own[-1]) == width_in(flow, own[0])
-    if is_along and not begins_with_norm_of(flow, region, own[0]):
-        return True
-    return len(shape) == 3 and any(  # one of them in the middle, as the gate of places of a gMLP
-        width_in(flow, node) == width_out(flow, node) == shape[1] and flow.output(node).shape[-2] != shape[1]
-        for node in (own if lengths else ())
+    return any(
+        read_mixing(flow, one) is not None or convolves_rows(flow, one) or reads_places(flow, one, alone=True)
+        for one in projections_in(flow, region.inner)
     )
 
 
@@ -214,14 +206,14 @@ def describe_place_mixing(flow: Flow, region: Region, nodes: frozenset[int]) -> 
         return told
     shape = flow.output(region.end).shape
     own = [node for node in projections_in(flow, region.inner) if flow.op(node) not in FINDINGS]
-    if len(shape) < 3 or not own or shape[-2] == shape[-1] or not is_across_places(flow, region):
+    if len(shape) < 3 or not own or not is_across_places(flow, region):
         return None
     before = flow.makers[own[0]][0] if flow.makers[own[0]] else None
-    is_turned = before is not None and flow.op(before) in TURNS and flow.output(before).shape[-1] == shape[-2]
+    is_turned = before is not None and flow.op(before) in TURNS and swaps_last_two(flow.steps[before])
     back: int | None = region.end
     while back is not None and flow.op(back) in CARRYING - TURNS | DROPOUTS | SCALINGS:
         back = next((maker for maker in flow.makers[back] if maker in region.inner), None)
-    is_back = back is not None and flow.op(back) in TURNS and flow.output(back).shape == shape
+    is_back = back is not None and flow.op(back) in TURNS and swaps_last_two(flow.steps[back])
     if not is_turned or not is_back or width_in(flow, own[0]) != shape[-2] or not are_along(flow, own, shape[-1]):
         return None
     found = describe_feed_forward(flow, region, nodes)
@@ -237,23 +229,6 @@ def are_along(flow: Flow, layers: Sequence[int], rows: int) -> bool:
     read = [flow.steps[one].inputs[number].shape for one in layers if (number := data_input(flow, one)) is not None]
     turns = [one for one in flow.behind(layers[-1], within=lambda one: one > layers[0]) if flow.op(one) in TURNS]
     return len(read) == len(layers) and all(shape[-2:-1] == (rows,) for shape in read) and not turns
-
-
-def begins_with_norm_of(flow: Flow, region: Region, linear: int) -> bool:
-    """Whether the very rows that a linear layer reads were normalised before: those of places, laid last (VibeVoice).
-
-    A Mixer normalises the rows of the stream, and turns them then.
-    """
-    here: int | None = linear
-    while here is not None and (here == linear or flow.op(here) not in TURNS):
-        norm = find_norm(flow, here)
-        if norm is not None:
-            return norm.end in region.inner
-        number = data_input(flow, here) if here == linear else 0
-        if number is None or not flow.makers[here] or (here != linear and flow.op(here) not in CARRYING | DROPOUTS):
-            return False
-        here = flow.makers[here][number]
-    return False
 
 
 def is_across_channels(flow: Flow, site: Site, region: Region) -> bool:

@@ -13,7 +13,7 @@ from xray.ir.kinds import PADDINGS
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.heads import has_numbers_first
 from xray.story.branches.operands.sides import Side
-from xray.story.passages.channels import find_channels, keeps_axes, lay_last
+from xray.story.passages.channels import find_channels, keeps_axes, lay_last, reads_places
 from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.value_shapes import number, read_slices
@@ -291,7 +291,7 @@ def count_coarse(flow: Flow, site: Site, region: Region) -> int | None:
     What the rows find is spread over the places again (EfficientLoFTR). Not so where a few rows ask alone.
     """
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
-    if places is None or len(square) != 4 or not (square[0] and square[-2]):
+    if places is None or len(square) != 4 or not (square[0] and square[-2]) or square[-2] != square[-1]:
         return None
     times, rest = divmod(places, square[0] * square[-2])
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None
@@ -313,4 +313,4 @@ def count_places(flow: Flow, site: Site, region: Region) -> int | None:
 def is_pooled(flow: Flow, site: Site, region: Region) -> bool:
     """Whether several places of a branch become one row on the way to the scores."""
     behind = flow.behind(site.scores, within=region.inner.__contains__)
-    return any(flow.op(node).startswith(POOLING) for node in behind)
+    return any(flow.op(node).startswith(POOLING) and not reads_places(flow, node) for node in behind)

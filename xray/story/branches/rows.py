@@ -27,6 +27,7 @@ from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
 from xray.story.branches.operands.sides import Side
 from xray.story.entrance.inputs import name_argument
+from xray.story.passages.channels import reads_places
 from xray.story.passages.ordered_rows import shifts_places
 from xray.story.recognition.between import Region, is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
@@ -305,7 +306,9 @@ def list_masks(flow: Flow, node: int) -> list[tuple[int | None, int | None, str 
 def stirs_places(flow: Flow, node: int, region: Region) -> bool:
     """Whether a step lays rows of several places together, or others where one was: told by all axes but the last."""
     op, made, settings = flow.op(node), flow.output(node).shape, flow.steps[node].settings
-    if is_linear(flow, node) or op in LAYING_OUT | TURNS | PLACING | WRITES:
+    if is_linear(flow, node):
+        return reads_places(flow, node)
+    if op in LAYING_OUT | TURNS | PLACING | WRITES:
         return False
     if op in PICKS and len(flow.steps[node].inputs) > 1:  # some rows alone, or all of them in another order
         return made == flow.steps[node].inputs[0].shape

@@ -16,7 +16,9 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     TURNS,
 )
-from xray.ir.flow.regrouping import Piece, lay_out
+from xray.ir.flow.projections import data_input
+from xray.ir.flow.regrouping import MOVES, Piece, lay_out
+from xray.ir.flow.regrouping import follow as follow_pieces
 from xray.ir.flow.written_softmaxes import read_axis_of
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
@@ -27,7 +29,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
 FEWEST_AXES = len(("batch", "channels", "place"))
-KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | {"normalize"}
+KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | {"normalize", "addcmul"}
 """What leaves the channels where they are, or moves them in a way that can be followed."""
 MASKED = "× ONE NUMBER FOR EACH PLACE"
 """What is said where rows are multiplied by a mask: what is no place becomes 0."""
@@ -49,6 +51,26 @@ def find_channels(flow: Flow, place: int) -> int | None:
         way.append(here)
         here = step_back(flow, here)
     return None
+
+
+def reads_places(flow: Flow, node: int, *, alone: bool = False) -> bool:
+    """Whether a linear layer, a convolution or a pool takes numbers of several places for those of one row.
+
+    Proven by the moves before it, from where it is known which axis holds these. `alone`: it takes none of these so.
+    """
+    is_over = flow.op(node).startswith(OVER_CHANNELS)
+    number = 0 if is_over and flow.makers[node] else data_input(flow, node)
+    here = None if number is None else flow.makers[node][number]
+    moves: list[int] = []
+    while here is not None and flow.op(here) in MOVES | DROPOUTS and flow.makers[here]:
+        moves += [here] * (flow.op(here) in MOVES)
+        here = flow.makers[here][0]
+    own = None if here is None or not moves else find_channels(flow, here)
+    before, after = follow_pieces(flow, moves)
+    if own is None or not after:
+        return own is not None and not alone  # axes of which no whole parts were laid out anew
+    read = {*after[1 if is_over else -1]}
+    return read.isdisjoint(before[own]) if alone else not read <= {*before[own]}
 
 
 def keeps_channels(flow: Flow, finder: int) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
@@ -18,7 +19,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
     ZEROS,
 )
-from xray.ir.flow.regrouping import MOVES, Regrouping, Stacked, find_regrouping, list_moves
+from xray.ir.flow.regrouping import MOVES, Regrouping, Stacked, find_regrouping, follow, list_moves
 from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
@@ -30,6 +31,7 @@ TAKING = frozenset({"index", "index_select"})
 RESHAPES = frozenset({"reshape", "view", "flatten", "unflatten", "unsafe_view"})
 ROWS = len(("batch", "row", "width"))
 EACH_REPEATED = "repeat_interleave"
+REPEATING = frozenset({EACH_REPEATED, "repeat", "tile", "interpolate", "upsample"})
 BACK = "ROWS PUT BACK IN THEIR ORDER"
 MAP = ("windows down", "lines", "windows across", "columns")
 ROUNDING = frozenset({"round", "round_"})
@@ -221,27 +223,16 @@ def list_in_turn(flow: Flow, stack: int) -> tuple[int, ...]:
     shapes = {record.shape for record in step.inputs}
     if flow.op(stack) != "stack" or len(step.inputs) < 2 or len(shapes) != 1 or stack not in list_reading_data(flow):
         return ()
-    shape, dim = shapes.pop(), step.settings.get("dim", 0)
-    if len(shape) != ROWS or not isinstance(dim, int):
+    dim, way = step.settings.get("dim", 0), [stack]
+    if len(shapes.pop()) != ROWS or not isinstance(dim, int):
         return ()
-    axes = [0, 1, 2]
-    axes.insert(dim % (ROWS + 1), ROWS)  # the last number is the axis of the streams
-    steps, here = [stack], stack
-    while True:
-        readers = flow.leaf_readers(here)
-        if len(readers) != 1:
-            return ()
-        here = readers[0]
-        steps.append(here)
-        if flow.op(here) not in TURNS:
-            break
-        turned = read_turn(flow.steps[here])
-        if turned is None:
-            return ()
-        axes = [axes[place] for place in turned]
-    batch, rows, width = shape
-    is_laid = flow.op(here) in RESHAPES and flow.output(here).shape == (batch, rows * len(step.inputs), width)
-    return tuple(reversed(steps)) if is_laid and axes == [0, 1, ROWS, 2] else ()
+    while len(readers := flow.leaf_readers(way[0])) == 1 and flow.op(readers[0]) in MOVES:
+        way.insert(0, readers[0])
+        before, after = follow(flow, way[:-1])
+        streams = before.pop(dim % (ROWS + 1)) if before else []
+        if before and after == [before[0], [*before[1], *streams], before[2]]:
+            return tuple(way)
+    return ()
 
 
 def list_put_in_turn(flow: Flow, last: int) -> tuple[int, ...]:
@@ -288,20 +279,16 @@ def read_every(flow: Flow, cut: int) -> tuple[int, int] | None:
     numbers = [place for place, one in enumerate(index) if isinstance(one, int)]
     if len(numbers) != 1 or any(one != slice(None) for one in index if not isinstance(one, int)):
         return None
-    axes, here = [0, 1, 2, 3], flow.makers[cut][0]
-    while here is not None and flow.op(here) in TURNS:
-        turned = read_turn(flow.steps[here])
-        if turned is None:
-            return None
-        axes, here = [turned[axis] for axis in axes], flow.makers[here][0]
-    if here is None or flow.op(here) not in RESHAPES or here not in list_reading_data(flow):
+    moves, here = list[int](), flow.makers[cut][0]
+    while here is not None and flow.op(here) in MOVES and len(flow.output(here).shape) == ROWS + 1:
+        moves.append(here)
+        here = flow.makers[here][0]
+    before, after = follow(flow, moves)
+    if len(before) != ROWS or len(before[1]) != len(("row", "which")) or moves[-1] not in list_reading_data(flow):
         return None
-    before, after = flow.steps[here].inputs[0].shape, flow.output(here).shape
-    is_cut = len(before) == ROWS and len(after) == ROWS + 1 and before == (after[0], after[1] * after[2], after[3])
-    number = index[numbers[0]]
-    if not is_cut or axes[numbers[0]] != 2 or [axes[place] for place in range(4) if place != numbers[0]] != [0, 1, 3]:
-        return None
-    return (after[2], number % after[2]) if isinstance(number, int) and after[2] > 1 < after[1] else None
+    (row, which), taken, number = before[1], after.pop(numbers[0]), index[numbers[0]]
+    is_cut = taken == [which] and after == [before[0], [row], before[2]]
+    return (which.size, number % which.size) if is_cut and isinstance(number, int) else None
 
 
 def label_every(flow: Flow, cut: int) -> str:
@@ -325,10 +312,12 @@ class RowCounts:
 
 
 def repeats_rows(flow: Flow, before: int, start: int, leaves: Collection[int]) -> bool:
-    """Whether each row is repeated as often as it is to last, and not all alike (FastSpeech 2)."""
+    """Whether rows become more by being repeated, as each is to last (FastSpeech 2), or all spread out again."""
     rows, left = flow.output(before).shape, flow.output(start).shape
-    is_longer = len(rows) == len(left) and rows[:1] + rows[2:] == left[:1] + left[2:] and left[1] % rows[1] > 0
-    return is_longer and any(flow.op(node) == EACH_REPEATED for node in leaves)
+    is_other = len(rows) == len(left) and rows != left and rows[0] == left[0]
+    is_other = is_other and (rows[1] == left[1] or rows[2:] == left[2:])
+    repeating = REPEATING if prod(rows) < prod(left) else {EACH_REPEATED}
+    return is_other and any(flow.op(node) in repeating for node in leaves)
 
 
 def find_counts(flow: Flow, ends: Sequence[int], leaves: Collection[int]) -> RowCounts | None:

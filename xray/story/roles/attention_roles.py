@@ -13,6 +13,7 @@ from xray.story.attention.ways.shares import group_weighed
 from xray.story.attention.ways.ways import read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import find_inner_norm
+from xray.story.branches.heads import count_d_k
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.scored_parts import read_scored
@@ -160,9 +161,7 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
         )
     if part.kind == "bias":
         return BIASES.get(branch.positions or "", "add a bias to the scores")
-    step = flow.steps[site.scores]
-    width = step.inputs[-2].shape[-1] if len(step.inputs) > 1 and step.inputs[-2].shape else 0
-    if is_root(flow, part.nodes, width):
+    if is_root(flow, part.nodes, count_d_k(flow, site) or 0):
         return ROOT
     idle = all(flow.steps[node].settings.get("factor") == 1 for node in part.nodes)
     return "scale by 1: the scores stay" if idle else "scale the scores"
@@ -170,7 +169,7 @@ def describe_scored(flow: Flow, part: Scored, site: Site, branch: Attention) -> 
 
 def is_scaled_by_root(flow: Flow, site: Site) -> bool:
     """Whether the scores of an attention are divided by the root of the width of a head."""
-    width = site.query.end.shape[-1] if site.query.end.shape else 0
+    width = count_d_k(flow, site) or 0
     parts = (part for part in read_scored(flow, site.scored) if part.kind == "scale")
     is_own = name_number(read_alpha(flow, site), width) == "÷ √d_k"
     return is_own or any(is_root(flow, part.nodes, width) for part in parts)

@@ -84,6 +84,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     sees_both = hiding if causal is False else None
     if window is None:
         window = next((w for one in joining if (w := shifted_window(flow, one.maker)) is not None), None)
+        window = None if window and hiding is not None and (hiding > LOW).sum(axis=-1).max() > window else window
     blocks = None if sees_both is None else count_blocks(sees_both)
     if causal and window is None and hiding is not None:
         blocks = count_causal_blocks(hiding)
