@@ -1,4 +1,4 @@
-"""What looks like experts and is none: numbers and rows that are chosen, one feed-forward for all, no sum at the end."""
+"""What looks like experts and is none: chosen numbers and rows, one feed-forward for all, no sum at the end."""
 
 import pytest
 import torch
