@@ -7,6 +7,7 @@ from small_traces import small_trace
 
 from xray.cli.app import run
 from xray.ir.json_form import trace_to_json
+from xray.story.compare.changes import SAME
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +33,7 @@ def files(tmp_path_factory, training_trace):
 
 def test_without_a_difference_it_ends_with_zero(files, capsys):
     assert run(["diff", files["before"], files["before"]]) == 0
-    assert capsys.readouterr().out == "no difference\n"
+    assert capsys.readouterr().out == f"{SAME}\n"
 
 
 def test_a_difference_ends_with_one_and_names_the_first(files, capsys):

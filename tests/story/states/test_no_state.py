@@ -71,6 +71,36 @@ class Scored(nn.Module):
         return self.last((scores.softmax(-1) @ rows[2]).transpose(1, 2).reshape(x.shape))
 
 
+class Repeated(nn.Module):
+    """All rows multiplied and added to again and again: no place gives another one anything."""
+
+    def __init__(self):
+        super().__init__()
+        self.keep = nn.Parameter(torch.rand(WIDTH))
+
+    def forward(self, x):
+        held = x
+        for _ in range(4):
+            held = self.keep * held + x
+        return held
+
+
+class AlongAxis(nn.Module):
+    """A running mean along an axis: of the places, or of the numbers that each of them has."""
+
+    def __init__(self, axis):
+        super().__init__()
+        self.first, self.axis = nn.Linear(WIDTH, WIDTH), axis
+        self.keep = nn.Parameter(torch.rand(WIDTH if axis == 1 else LENGTH))
+
+    def forward(self, x):
+        rows, keep = self.first(x), self.keep.sigmoid()
+        found = [torch.zeros_like(rows[:, 0] if self.axis == 1 else rows[:, :, 0])]
+        for turn in range(x.shape[self.axis]):
+            found.append(keep * found[-1] + (1 - keep) * (rows[:, turn] if self.axis == 1 else rows[:, :, turn]))
+        return torch.stack(found[1:], self.axis)
+
+
 def read_state(model):
     flow = read_flow(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
     nodes = {node for node in range(1, len(flow.steps)) if flow.is_leaf(node)}
@@ -87,3 +117,11 @@ def test_a_sum_so_far_of_what_exp_made_is_no_state():
 
 def test_scores_to_which_others_are_added_are_no_state():
     assert read_state(Scored()) is None
+
+
+def test_rows_that_are_worked_on_again_and_again_are_no_state():
+    assert read_state(Repeated()) is None
+
+
+def test_what_goes_from_number_to_number_is_no_state_of_places():
+    assert [read_state(AlongAxis(axis)) is None for axis in (1, 2)] == [False, True]

@@ -140,6 +140,15 @@ def asked_masks(flow: Flow) -> Iterator[Mask]:
                     yield Mask("places beside lengths", shape, (place,), (place,), keep, location=step.location)
 
 
+def asks_for_padding(flow: Flow, mask: Mask) -> bool:
+    """Whether what is compared are lengths, or ids with 0 or the one of which a table learns no row.
+
+    Any other id may be that of a word with a task of its own.
+    """
+    step = flow.steps[mask.places[0]]
+    return len(step.inputs) > 1 or number(step) in (0, *(one.settings.get("padding_idx") for one in flow.steps))
+
+
 @once
 def list_type_shapes(one_pass: Pass) -> frozenset[tuple[int, ...]]:
     """The shapes of token types: ids of that shape that are asked for a number need not be words."""

@@ -15,7 +15,7 @@ from xray.ir.flow.operation_kinds import CASTING, DROPOUTS
 from xray.ir.records import Span, TensorRecord
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, shape_of_path
-from xray.story.alarms.sequences import find_documents, find_setting
+from xray.story.alarms.sequences import find_documents, find_setting, is_as_said
 from xray.story.alarms.squares import LONGEST_STEP, Square, find_open, finds_next_word, is_safe, joint
 from xray.story.recognition.values.mask_cells import MOST
 from xray.story.recognition.values.value_rules import LOWEST
@@ -124,10 +124,11 @@ def check_triangles(flow: Flow, known: Sequence[Stretches]) -> Iterator[Alarm]:
     for one in known:
         groups[shape_of_path(flow, one.site)].append(one)
     shifted = finds_next_word(flow)
+    looks_back = any(one.see_ahead() is False for one in known)
     for alike in groups.values():
         verdicts = [one.see_ahead() for one in alike]
         for place, (one, ahead) in enumerate(zip(alike, verdicts, strict=True)):
-            alarm = find_triangle(flow, one)
+            alarm = find_triangle(flow, one, looks_back=looks_back)
             if alarm is None and ahead is True:
                 alarm = find_open(flow, Square(one.site, None, None), verdicts, place, shifted=shifted)
             if alarm is not None:
@@ -135,12 +136,13 @@ def check_triangles(flow: Flow, known: Sequence[Stretches]) -> Iterator[Alarm]:
                 break
 
 
-def find_triangle(flow: Flow, one: Stretches) -> Alarm | None:
-    """A triangle that is turned round, or that begins too late."""
+def find_triangle(flow: Flow, one: Stretches, *, looks_back: bool) -> Alarm | None:
+    """A triangle that begins too late, or is turned round where no other attention looks back."""
     scores = flow.output(one.site.scores).shape
     step = flow.steps[joint(flow, one.site)]
     places = np.arange(one.queries)
-    if (one.ends == one.keys)[..., :-1].all() and ((one.firsts == places) | (one.firsts == places + 1))[..., :-1].all():
+    is_upper = (one.ends == one.keys)[..., :-1].all()
+    if not looks_back and is_upper and ((one.firsts == places) | (one.firsts == places + 1))[..., :-1].all():
         text = f"Each query of the scores {scores} sees the keys behind it and none before it: it is turned round."
         return alarm_at(flow.one_pass, step, "inverted", text)
     for ahead in range(1, LONGEST_STEP + 1):
@@ -180,7 +182,7 @@ def check_window(flow: Flow, one: Stretches) -> Alarm | None:
     name, window, own = said
     wide = int((one.ends - one.firsts).max())
     is_window = bool((one.ends - one.firsts == np.minimum(np.arange(one.queries) + 1, wide)).all())
-    if not is_window or wide == window or (wide == one.keys and not own):
+    if not is_window or is_as_said(name, window, wide) or (wide == one.keys and not own):
         return None
     sees = f"sees {wide:,} of {one.keys:,} places" if wide < one.keys else f"sees all {one.keys:,} places"
     text = f"{name} is {window:,}, and a query of the scores {flow.output(one.site.scores).shape} {sees}."

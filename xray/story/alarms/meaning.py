@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import Site, count_pairs, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import MASKINGS, SUMS, TIMES
 from xray.ir.trace import Step
-from xray.story.alarms.arguments import Mask, all_of, given_values
+from xray.story.alarms.arguments import Mask, all_of, asks_for_padding, given_values
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import fits, follow_mask, is_masked_by, list_side_makers, shape_of_path
@@ -75,11 +75,15 @@ def check_late(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int])
         joins = [
             place
             for place in late
-            if (place in mask.readers and place not in mask.places)
-            or any(maker in tainted and maker not in (site.softmax, *site.weighed) for maker in flow.makers[place])
+            if any(
+                record.shape[-1:] != (1,)  # which lies along the queries, and hides no key
+                and (maker in tainted or (record.given == mask.name and place not in mask.places))
+                and maker not in (site.softmax, *site.weighed)
+                for record, maker in flow.given(place)
+            )
         ]
-        shares_anew = any(flow.op(place) in ("div", "div_") for place in site.weighed)
-        if joins and not shares_anew and not is_masked_by(flow, site, tainted, mask):
+        adds_up = any(flow.op(one) == "sum" for place in site.weighed for one in flow.leaf_readers(place))
+        if joins and not adds_up and not is_masked_by(flow, site, tainted, mask):
             text = (
                 f"{mask.label} joins the weights {flow.output(site.softmax).shape} behind the softmax: hidden keys "
                 "have taken their share of each row by then, and what is left adds up to less than 1."
@@ -188,7 +192,7 @@ def find_inverted(flow: Flow, site: Site, mask: Mask, keep: int, tainted: set[in
     place = joint_of(flow, site, tainted, mask)
     text = f"{mask.label} "
     if mask.keep is not None:
-        if mask.keep == keep:
+        if mask.keep == keep or not asks_for_padding(flow, mask):
             return None
         means = "padding" if mask.keep == 0 else "a word"
         text += f"is True for {means}, and where it is {'True' if keep else 'False'} keys may be read"

@@ -52,7 +52,8 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
     if not fitting or hides_nothing(mask):
         return
     if not any(is_touched_by(flow, site, tainted, mask) for site in sites):
-        if not mask.places and not any(hides_the_same(flow, site, mask) for site in fitting):
+        is_elsewhere = bool(mask.places) or counts_in_loss(flow, fitting, tainted)
+        if not is_elsewhere and not any(hides_the_same(flow, site, mask) for site in fitting):
             step = last_holder(flow, mask)
             text = (
                 f"{mask.label} is given to {step.path} and read by no attention: {count(fitting)} {see(fitting)} "
@@ -81,6 +82,12 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
             )
             yield alarm_at(flow.one_pass, first, "some layers", text, mask.name)
     yield from check_memory(flow, fitting, mask, masking)
+
+
+def counts_in_loss(flow: Flow, sites: Sequence[Site], tainted: set[int]) -> bool:
+    """Whether a mask tells which places count in one number that all of them end in, as a loss is."""
+    ends = (node for node in tainted.intersection(flow.ahead(sites[-1].weighted_sum)) if flow.is_leaf(node))
+    return any(flow.steps[node].outputs and not flow.output(node).shape for node in ends)
 
 
 def obeys_another(flow: Flow, site: Site, others: Sequence[Site]) -> bool:
@@ -132,7 +139,7 @@ def check_memory(flow: Flow, sites: Sequence[Site], mask: Mask, tainted: set[int
     if site_reads(first, made) and all(site.key.origin == first.key.origin for site in crossing):
         text = (
             f"{mask.label} reaches {len(masked)} attentions, and not {block_of(flow, first).path}, which reads what "
-            f"they made: its scores {flow.output(first.scores).shape} show every key, padding too."
+            f"they made: its scores {flow.output(first.scores).shape} show every key."
         )
         yield alarm_at(flow.one_pass, flow.steps[first.softmax], "some layers", text, mask.name)
 

@@ -11,14 +11,16 @@ from xray.story.alarms.arguments import given_values, list_given
 from xray.story.alarms.bench import read_preview
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of
-from xray.story.alarms.squares import Square, joint
+from xray.story.alarms.squares import Square, joint, see_ahead
 from xray.story.branches.scored.hiding import find_window
 from xray.story.recognition.values.value_rules import LOW
 from xray.story.recognition.values.value_shapes import Values
 
 CONFIGURED = "config.sliding_window"
+SURE = ("sliding_window", CONFIGURED)
+"""What is a window of attention wherever it is set; other words mean other windows too, above an attention."""
 DOCUMENTS = ("document", "doc_id", "seq_idx", "sequence_id")
-WINDOWS = ("sliding_window", CONFIGURED, "window_size", "window", "local_window", "local_attention")
+WINDOWS = (*SURE, "window_size", "window", "local_window", "local_attention")
 
 
 def check_packed(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
@@ -30,6 +32,8 @@ def check_packed(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
     length = documents.shape[-1]
     for square in squares:
         cells = square.cells
+        if "position" in name and (square.free is None or see_ahead(square.free) is not False):
+            continue  # where all see all, places may be counted anew in each part of one sequence
         if square.site.kind != "self" or cells is None or cells.shape[-2:] != (length, length) or np.isnan(cells).any():
             continue
         flat = cells.reshape(cells.shape[0], -1, length, length) if cells.ndim > 2 else cells[None, None]
@@ -52,6 +56,7 @@ def check_packed(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
 def find_documents(flow: Flow) -> tuple[str, Values] | None:
     """The name of what tells packed sequences apart, and the number of the sequence of each place."""
     values = given_values(flow)
+    is_lone = sum("position" in name for name in values) == 1  # several count along axes of a picture
     for name in list_given(flow.one_pass):
         given = values.get(name)
         if given is None or np.isnan(given).any():
@@ -60,7 +65,7 @@ def find_documents(flow: Flow) -> tuple[str, Values] | None:
             rows = given.reshape(-1, given.shape[-1])
             if (np.diff(rows, axis=-1) >= 0).all() and any(len(np.unique(row)) > 1 for row in rows):
                 return name, rows
-        if "position" in name and given.ndim == 2:
+        if "position" in name and is_lone and given.ndim == 2:
             hidden = find_padding(values, given.shape)
             starts = (given == 0) & ~hidden
             steps = np.diff(given, axis=-1)
@@ -105,7 +110,10 @@ def check_window(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
         if said is None or said[1] >= length:
             continue
         name, window, own = said
-        if not causal or width == window or (width is None and (not own or window in (one for _, (one, _) in known))):
+        if not causal or is_as_said(name, window, width):
+            continue
+        is_cut = square.free is not None and np.tril(square.free).any()  # in another way than by a window
+        if width is None and (is_cut or not own or window in (one for _, (one, _) in known)):
             continue
         sees = f"sees {width} of {length} places" if width is not None else f"sees all {length} places"
         text = f"{name} is {window}, and a query of the scores {flow.output(square.site.scores).shape} {sees}."
@@ -122,11 +130,16 @@ def measure(square: Square) -> tuple[int | None, bool]:
     return find_window(flat, causal), causal
 
 
+def is_as_said(name: str, window: int, width: int | None) -> bool:
+    """Whether a query sees as many places as a setting says, or so many before its own."""
+    return width == window or (width == window + 1 and name not in SURE)
+
+
 def find_setting(flow: Flow, block: Step) -> tuple[str, int, bool] | None:
     """How wide a window a module says that it has, and whether its own attribute says so."""
     here: Step | None = block
     while here is not None:
-        for name in WINDOWS:
+        for name in WINDOWS if here is block else SURE:
             value = here.settings.get(name)
             if isinstance(value, int) and not isinstance(value, bool) and value > 0:
                 return name, value, name != CONFIGURED

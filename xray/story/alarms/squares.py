@@ -77,10 +77,11 @@ def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
             continue
         groups[shape_of_path(flow, square.site)].append(square)
     shifted = finds_next_word(flow)
+    looks_back = any(see_ahead(one.free) is False for alike in groups.values() for one in alike if one.free is not None)
     for alike in groups.values():
         verdicts = [see_ahead(square.free) for square in alike if square.free is not None]
         for number, (square, ahead) in enumerate(zip(alike, verdicts, strict=True)):
-            alarm = find_triangle(flow, square) or (
+            alarm = find_triangle(flow, square, looks_back=looks_back) or (
                 find_open(flow, square, verdicts, number, shifted=shifted) if ahead is True else None
             )
             if alarm is None and square.free is not None and shifted is not None and sees_next(square.free):
@@ -91,13 +92,13 @@ def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
 
 
 def see_ahead(square: Values) -> bool | None:
-    """Whether all queries see all keys behind them, or none does while keys before it are seen; None for all else."""
+    """Whether all queries see all keys behind them, or none does; None for all else: none sees those before it."""
     length = square.shape[-1]
     future = square[..., np.triu(np.ones((length, length), dtype=bool), 1)]
     past = square[..., np.tril(np.ones((length, length), dtype=bool), -1)]
-    if np.isnan(future).any():
+    if np.isnan(future).any() or past.all():
         return None
-    return True if not future.any() else False if future.all() and not past.all() else None
+    return True if not future.any() else False if future.all() else None
 
 
 def sees_next(square: Values) -> bool:
@@ -110,14 +111,17 @@ def find_leak(flow: Flow, site: Site, shifted: str) -> Alarm | None:
     if not is_before(flow, site, shifted):
         return None
     text = (
-        f"The loss asks for the next word, and each query of the scores {flow.output(site.scores).shape} in "
-        f"{block_of(flow, site).path} sees it already."
+        f"The loss asks each place for the next word, and each query of the scores {flow.output(site.scores).shape} in "
+        f"{block_of(flow, site).path} sees that word's place already."
     )
     return alarm_at(flow.one_pass, flow.steps[joint(flow, site)], "future", text)
 
 
-def find_triangle(flow: Flow, square: Square) -> Alarm | None:
-    """A triangle that is turned round, or that lets each query see the next key too."""
+def find_triangle(flow: Flow, square: Square, *, looks_back: bool) -> Alarm | None:
+    """A triangle that lets each query see the next key too, or is turned round where no other attention looks back.
+
+    Beside one that looks back it is meant: both directions are read (DiSAN).
+    """
     free, site = square.free, square.site
     if free is None or np.isnan(free).any():
         return None
@@ -126,7 +130,7 @@ def find_triangle(flow: Flow, square: Square) -> Alarm | None:
     lower = np.tril(np.ones((length, length), dtype=bool))
     scores = flow.output(site.scores).shape
     step = flow.steps[joint(flow, site)]
-    if flat[:, np.tril(lower, -1)].all() and not flat[:, ~lower].any():
+    if not looks_back and flat[:, np.tril(lower, -1)].all() and not flat[:, ~lower].any():
         text = (
             f"Each query of the scores {scores} sees the keys behind it and none before it: the triangle is turned "
             "round."
@@ -164,15 +168,23 @@ def find_open(
 
 
 def finds_next_word(flow: Flow) -> str | None:
-    """The step that cuts the last place off the logits before a loss, as learning to tell the next word does."""
+    """The step that cuts the last place off the logits before a loss that asks for what stands behind the first."""
     for place, step in enumerate(flow.steps):
-        if step.op in ("cross_entropy", "nll_loss") and flow.is_leaf(place) and step.inputs:
-            here: int | None = flow.makers[place][0]
-            while here is not None and flow.op(here) in CARRYING | {"log_softmax"} and flow.makers[here]:
-                index = str(flow.steps[here].settings.get("index", "")).replace(" ", "")
-                if flow.op(here) == "index" and index.startswith((":,:-1", "...,:-1,:")):
-                    return flow.steps[here].id
-                here = flow.makers[here][0]
+        if step.op in ("cross_entropy", "nll_loss") and flow.is_leaf(place) and len(flow.makers[place]) > 1:
+            logits, asked = flow.makers[place][:2]
+            cut = find_cut(flow, logits, (":,:-1", "...,:-1,:"))
+            if cut is not None and find_cut(flow, asked, (":,1:", "...,1:")) is not None:
+                return flow.steps[cut].id
+    return None
+
+
+def find_cut(flow: Flow, here: int | None, begins: tuple[str, ...]) -> int | None:
+    """The step that cuts what a loss reads by such an index."""
+    while here is not None and flow.op(here) in CARRYING | {"log_softmax"} and flow.makers[here]:
+        index = str(flow.steps[here].settings.get("index", "")).replace(" ", "")
+        if flow.op(here) == "index" and index.startswith(begins):
+            return here
+        here = flow.makers[here][0]
     return None
 
 
@@ -212,7 +224,11 @@ def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
         key = (rows, blind.shape, *(m for m in flow.makers[flow.places[step.id]] if m not in site.scored))
         if rows and key not in told:
             told.add(key)
-            what = "gives NaN" if not is_safe(flow, site) and hides_by_infinity(flow, site) else "shares out at chance"
+            what = (
+                "gives NaN"
+                if not is_safe(flow, site) and hides_by_infinity(flow, site)
+                else "shares out what is hidden"
+            )
             text = (
                 f"{rows:,} of the {blind.size:,} rows of the scores {flow.output(site.scores).shape} see "
                 "nothing: every key is "

@@ -7,13 +7,14 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SPLITS, SUMS, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Recurrence, StateHeads
 from xray.story.branches.convolutions import describe_convolution
 from xray.story.passages.channels import is_comparison
 from xray.story.passages.held_factors import is_given, list_fed
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.lengths import divides_by_length
 from xray.story.states.operands import (
     LEAST_TURNS,
@@ -40,12 +41,13 @@ def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None
 def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
     """What is known of a state itself; None if none is changed.
 
-    Proven by a chain of sums of one shape, each of which adds to a multiple of the one before it. Which family it is of
-    is told where decays are made by exp (state space) or outer products of keys and values are added up.
+    Proven by a chain of sums of one shape, each of which adds to a multiple of the one before it, for parts of rows.
+    Which family it is of is told where decays are made by exp (state space) or outer products of keys and values are
+    added up.
     """
     chain = longest_chain(flow, nodes)
     ops = Counter(flow.op(node) for node in nodes if flow.is_leaf(node))
-    if chain is not None and not are_scores(flow, chain):
+    if chain is not None and not are_scores(flow, chain) and reads_parts(flow, chain, nodes):
         matrix = sums_outer_products(flow, chain, nodes)
         kind: Kind = "linear attention" if matrix else name_state(len(flow.output(chain).shape), ops)
         heads = describe_state_heads(flow, nodes) if matrix else None
@@ -71,6 +73,27 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
     if scan is not None and is_space and places in scan.whole.shape and scan.turns + 1 < places:
         return Recurrence("state space", scan.whole.shape, at_once=True)
     return None
+
+
+def reads_parts(flow: Flow, chain: int, nodes: Collection[int]) -> bool:
+    """Whether what leads to a chain is read part by part of one tensor, and not number by number of each row."""
+    parts: Counter[int | None] = Counter()
+    for node in flow.behind(chain, within=nodes.__contains__):
+        if flow.op(node) in SPLITS | {"unbind"}:
+            parts[node] = len(flow.steps[node].outputs)
+        elif flow.op(node) == "index" and not picks_numbers(flow, node):
+            parts[flow.makers[node][0]] += 1
+    return max(parts.values(), default=0) >= LEAST_TURNS
+
+
+def picks_numbers(flow: Flow, node: int) -> bool:
+    """Whether a step picks along the numbers of each row: the last axis of what a layer gives, or of d_model."""
+    own = [one for one in str(flow.steps[node].settings.get("index", "")).replace(" ", "").split(",") if one != "None"]
+    place = next((place for place, one in enumerate(own) if one not in (":", "...")), 0)
+    record, maker = next(flow.given(node))
+    place += len(record.shape) - len(own) if "..." in own[:place] else 0
+    is_last = place == len(record.shape) - 1
+    return is_last and (record.axes[-1] == "d_model" or (maker is not None and is_linear(flow, maker)))
 
 
 def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | None:

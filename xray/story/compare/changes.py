@@ -8,6 +8,11 @@ from xray.ir.trace import PassKind
 from xray.story.compare.difference import Change, Difference
 from xray.text import show_controls
 
+SAME = (
+    "no difference in steps, shapes, masks and parameters "
+    "(values, numbers that operations are given, and from where they read are not compared)"
+)
+
 
 def list_difference(difference: Difference, limit: int) -> tuple[str, ...]:
     """How many changes there are, and a line for each, the first one first; beyond `limit` they are only counted.
@@ -18,7 +23,7 @@ def list_difference(difference: Difference, limit: int) -> tuple[str, ...]:
     groups = group_changes(list(leave_echoes(difference.changes)))
     total = sum(len(group) for group, _ in groups)
     if total == 0:
-        return ("no difference",)
+        return (SAME,)
     head = f"{total:,} {'difference' if total == 1 else 'differences'}, the first one first:"
     lines = [f"  {describe_group(group, held)}" for group, held in groups[:limit]]
     left = sum(len(group) for group, _ in groups[limit:])

@@ -7,6 +7,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
+from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind, with_held
 from xray.story.experts.choice import (
@@ -14,6 +15,7 @@ from xray.story.experts.choice import (
     count_chosen,
     count_routers,
     find_choice,
+    list_held,
     list_routers,
     list_routing,
     list_stacks,
@@ -26,6 +28,8 @@ from xray.story.experts.sets import find_picked, list_sets
 from xray.story.experts.skipped import list_emptied, may_choose_none
 from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
 
+MOST_OF_ONE = 3
+"""Gate, up and down: a block with more layers holds those of several experts."""
 ADDING_ROWS, PICKS = frozenset({"index_add", "index_add_"}), frozenset({"index", "index_select", "select"})
 
 
@@ -40,18 +44,25 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         return None
     chosen_at, router = choice
     experts = count_experts(flow, nodes, chosen_at, router)
-    found = describe_each(flow, nodes, experts, router)
     shared = list_shared(flow, nodes, router)
     routing = list_routing(flow, nodes, router)
+    working = {*nodes}.difference(routing, steps_behind(flow, router, nodes), *shared)
+    places = prod(flow.output(router).shape[:-1])
+    is_stacked = experts in list_stacks(flow, nodes) | list_held(flow, nodes)
+    if not is_stacked and not has_weights_of_several(flow, working, places):
+        return None
+    found = describe_each(flow, nodes, experts, projections_in(flow, working))
     mixed = find_mixed_behind(flow, region)
     emptied = list_emptied(flow, routing, chosen_at, experts)
     slots = read_slots(flow, nodes, router, experts)
     capacity = read_capacity(flow, routing) or slots
     chosen, handing_on = count_chosen(flow, chosen_at), count_handing_on(flow, nodes, experts)
-    places, own = prod(flow.output(router).shape[:-1]), {*nodes}.difference(*shared)
+    own = {*nodes}.difference(*shared)
     is_dropped = capacity is None and any(counts_along(flow, node, experts) for node in routing)
     is_dropped |= slots is None and deals_otherwise(flow, own, places, chosen, handing_on, capacity)
     is_unknown = is_dropped or may_choose_none(flow, chosen_at, experts)
+    blocks = {name_weights(flow.steps[node]) for node in list_backs(flow, own)}
+    found = None if is_dropped and not is_stacked and len(blocks) < experts else found  # others may do something else
     return Experts(
         experts=experts,
         chosen=None if is_unknown else chosen,
@@ -173,8 +184,26 @@ def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
     return tuple(counted[number] for number in range(experts)) if counted else ()
 
 
-def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int) -> FeedForward | None:
-    """What one expert is: read off the stacked products, or off the linear layers behind the router."""
+def has_weights_of_several(flow: Flow, nodes: Collection[int], places: int) -> bool:
+    """Whether steps multiply by weights that not all places share: else it is no experts that are chosen.
+
+    They are layers of several blocks, or several of one, or those of one block that works on some of the places alone:
+    the one expert which was chosen, perhaps.
+    """
+    layers = projections_in(flow, nodes)
+    names = {node: name_weights(flow.steps[node]) for node in layers}
+    groups = group_by_parent(flow, layers)
+    if any(find_stack(flow, node) for node in layers):
+        return True
+    if not groups:
+        return len({*names.values()}) > 1
+    first = {names[node] for node in groups[0]}
+    rows = prod(flow.output(groups[0][0]).shape[:-1])
+    return len(first) > MOST_OF_ONE or {*names.values()} > first or (len(groups) == 1 and rows < places)
+
+
+def describe_each(flow: Flow, nodes: Collection[int], experts: int, layers: Collection[int]) -> FeedForward | None:
+    """What one expert is: read off the stacked products, or off their linear layers; None where some are others."""
     products = [
         node
         for node in sorted(nodes)
@@ -194,14 +223,18 @@ def describe_each(flow: Flow, nodes: Collection[int], experts: int, router: int)
     apart = describe_gathered(flow, nodes, experts)
     if apart is not None:
         return apart
-    own = [node for node in projections_in(flow, nodes) if node != router]
-    for group in group_by_parent(flow, own):
-        inner = {node for node in nodes if min(group) <= node <= max(group)}
-        found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
-        together = steps_behind(flow, max(group), nodes).intersection(group)
-        if found is not None and len(together) in (2, 2 + bool(found.gated)):
-            return found
-    return None
+    each = [describe_group(flow, group, nodes) for group in group_by_parent(flow, layers)]
+    if not each or each[0] is None or any(one is None or replace(one, d_ff=each[0].d_ff) != each[0] for one in each):
+        return None
+    return each[0] if len({one.d_ff for one in each if one is not None}) == 1 else replace(each[0], d_ff=None)
+
+
+def describe_group(flow: Flow, group: Collection[int], nodes: Collection[int]) -> FeedForward | None:
+    """The feed-forward that linear layers of one block are."""
+    inner = {node for node in nodes if min(group) <= node <= max(group)}
+    found = describe_feed_forward(flow, Region(None, max(group), frozenset(inner), frozenset()), inner)
+    together = steps_behind(flow, max(group), nodes).intersection(group)
+    return found if found is not None and len(together) in (2, 2 + bool(found.gated)) else None
 
 
 def describe_gathered(flow: Flow, nodes: Collection[int], experts: int) -> FeedForward | None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.trace import Step
 from xray.story.anatomy.branch_words import label_activation
@@ -203,6 +203,9 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     made = end if summed is None else summed
     beside = f" + {name_shared(flow, parts)}" if branch.shared and not is_apart else ""
     factors = list_factors(flow, heavy, own, end)
+    is_other = flow.op(made) in SCALINGS | {"where"} and not weighs(flow, made, routing)
+    if is_linear(flow, made) or (is_other and read_factor(flow, made) is None):
+        return None  # what experts give is no sum yet
     mixing = [node for node in list_mixing(flow, heavy, own, routing) if made != node <= end]
     times = "".join(f", × {read_factor(flow, node):g}" for node in factors)
     weighted = ", WEIGHTED BY THE ROUTER" if any(weighs(flow, node, routing) for node in mixing) else ""

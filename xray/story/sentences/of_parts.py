@@ -343,7 +343,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "state": (
         fixed(
             "state",
-            "what came before, in a shape that does not grow",
+            "what earlier turns left, in a shape that does not grow",
             lambda part: isinstance(part, Recurrence) and not part.at_once,
         ),
     ),

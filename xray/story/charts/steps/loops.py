@@ -3,13 +3,9 @@
 from collections.abc import Collection, Sequence
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    CARRYING,
-    SCALINGS,
-    SUMS,
-)
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
-from xray.story.branches.states import longest_chain
+from xray.story.branches.states import longest_chain, reads_parts
 from xray.story.charts.steps.drawn_steps import Group
 from xray.story.recognition.between import is_linear
 
@@ -20,7 +16,7 @@ def read_loops(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     Where heads have states of their own, worked out one after the other, there is one of each (Zamba).
     """
     last = longest_chain(flow, nodes)
-    if last is None:
+    if last is None or not reads_parts(flow, last, nodes):
         return []
     chain = [last]
     while True:
