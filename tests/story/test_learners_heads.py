@@ -8,7 +8,10 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.attention.ways.lanes import Part
+from xray.story.attention.ways.part_names import tell_scaling
 from xray.story.poster import compose_poster
 
 WIDTH, HEADS, WORDS, PLACES = 15, 3, 31, 7
@@ -49,6 +52,16 @@ class Added(nn.Module):
         added = torch.tril(torch.ones(PLACES, PLACES))
         found = functional.scaled_dot_product_attention(q, k, v, attn_mask=added)
         return self.o(found.transpose(1, 2).reshape(x.shape))
+
+
+class TakenOff(Added):
+    """What is taken off the scores is high where it hides, as GPT-2's first writings have it."""
+
+    def forward(self, x, memory, mask):
+        q, k, v = (one.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for one in self.all(x).chunk(3, -1))
+        shown = torch.tril(torch.ones(PLACES, PLACES))
+        scores = q @ k.transpose(-2, -1) / q.shape[-1] ** 0.5 * shown - 1e10 * (1 - shown)
+        return self.o((scores.softmax(-1) @ v).transpose(1, 2).reshape(x.shape))
 
 
 class Lengthwise(nn.Module):
@@ -97,8 +110,24 @@ def test_ones_and_zeros_that_are_added_to_scores_hide_nothing():
     assert any(line.startswith("+ A BIAS") for line in told)
 
 
+def test_what_is_taken_off_scores_hides_where_it_is_high():
+    assert any(line.startswith("MASK") for line in lines_of(draw(Model(TakenOff))))
+
+
 def test_a_norm_is_not_told_to_be_of_every_vector():
     told = words_of(draw(Model(lambda: Attention(WIDTH, HEADS), Lengthwise)))
 
     assert "mean taken off, divided by the deviation" in told
     assert "every vector" not in told
+
+
+class Mixed(nn.Module):
+    def forward(self, order, rows):
+        return torch.einsum("buv,bvd->bud", order, rows)
+
+
+def test_what_mixes_rows_is_a_product_and_scales_none():
+    flow = read_flow(xray.trace(Mixed(), torch.randn(2, 5, 3), torch.randn(2, 3, 7)).passes[0])
+    product = next(place for place, step in enumerate(flow.steps) if step.op == "einsum")
+
+    assert tell_scaling(flow, Part("scale", (product,), flow.output(product))) == "PRODUCT"

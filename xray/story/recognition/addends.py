@@ -66,7 +66,7 @@ def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     """
     operand = leave_off_bools(flow, operand)
     is_other = find_other_scores(flow, keep_scored(flow).get(node), operand.maker) is not None
-    if is_other or is_of_bools(flow, operand) or is_never_low(flow, operand.maker):
+    if is_other or is_of_bools(flow, operand) or is_never_low(flow, node, operand.maker):
         return [Scored("bias", (node,), operand)]
     behind = list_behind(flow, operand.maker)
     bias = find_bias(flow, operand, behind)
@@ -85,9 +85,9 @@ def is_held_number(operand: Operand) -> bool:
     return operand.maker is None and record.is_float and record.mask is None and not is_given
 
 
-def is_never_low(flow: Flow, maker: int | None) -> bool:
-    """Whether all numbers that a step makes are known, some are not 0, and none is low enough to hide."""
-    values = values_of(flow, maker)
+def is_never_low(flow: Flow, node: int, maker: int | None) -> bool:
+    """Whether all numbers that a step adds are known, some are not 0, and none is low enough to hide."""
+    values = None if flow.op(node) in ("sub", "sub_") else values_of(flow, maker)
     return values is not None and bool((values > LOW).all() and values.any())
 
 

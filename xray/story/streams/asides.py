@@ -83,10 +83,11 @@ def goes_past(flow: Flow, stream: int | None, add: int) -> bool:
 
 
 def is_part(flow: Flow, add: int, number: int, region: Region) -> bool:
-    """Whether a branch reads other parts of what a step cuts than the one that it is added to (T2T-ViT, Mega)."""
+    """Whether a branch reads other parts of each row that a step cuts than the one it is added to (T2T-ViT, Mega)."""
     (record, here), *_ = list(flow.given(add))[number:]
     while here is not None and here != region.start and flow.makers[here]:
-        if len(flow.steps[here].outputs) > 1:
+        step = flow.steps[here]
+        if len(step.outputs) > 1 and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]:
             inside = (node for node in flow.leaf_readers(here) if node in region.inner)
             read = {one.output for node in inside for one, maker in flow.given(node) if maker == here}
             return bool(read - {record.output})
