@@ -41,15 +41,16 @@ class HeadsFirst(nn.Module):
 
 
 class Added(nn.Module):
-    """A triangle of ones and zeros is given to the kernel, which adds numbers that are no bools."""
+    """A triangle of two numbers is given to the kernel, which adds those that are no bools."""
 
-    def __init__(self):
+    def __init__(self, shown=1.0, hidden=0.0):
         super().__init__()
+        self.shown, self.hidden = shown, hidden
         self.all, self.o = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
 
     def forward(self, x, memory, mask):
         q, k, v = (one.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for one in self.all(x).chunk(3, -1))
-        added = torch.tril(torch.ones(PLACES, PLACES))
+        added = torch.tril(torch.ones(PLACES, PLACES)) * (self.shown - self.hidden) + self.hidden
         found = functional.scaled_dot_product_attention(q, k, v, attn_mask=added)
         return self.o(found.transpose(1, 2).reshape(x.shape))
 
@@ -108,6 +109,10 @@ def test_ones_and_zeros_that_are_added_to_scores_hide_nothing():
 
     assert not any(line.startswith("MASK") for line in told)
     assert any(line.startswith("+ A BIAS") for line in told)
+
+
+def test_numbers_as_low_as_those_of_shifted_windows_hide():
+    assert any(line.startswith("MASK") for line in lines_of(draw(Model(lambda: Added(0.0, -100.0)))))
 
 
 def test_what_is_taken_off_scores_hides_where_it_is_high():

@@ -88,7 +88,7 @@ def is_held_number(operand: Operand) -> bool:
 def is_never_low(flow: Flow, node: int, maker: int | None) -> bool:
     """Whether all numbers that a step adds are known, some are not 0, and none is low enough to hide."""
     values = None if flow.op(node) in ("sub", "sub_") else values_of(flow, maker)
-    return values is not None and bool((values > LOW).all() and values.any())
+    return values is not None and bool((values > LOWEST).all() and values.any())
 
 
 def leave_off_bools(flow: Flow, operand: Operand) -> Operand:
