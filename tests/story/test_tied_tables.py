@@ -151,10 +151,11 @@ class Codes(nn.Module):
     def __init__(self, *, books):
         super().__init__()
         self.words = nn.Embedding(WORDS + 2, WIDTH)
-        self.books = nn.ModuleList(nn.Embedding(WORDS, WIDTH) for _ in range(books))
+        last = nn.Embedding(WORDS, WIDTH)
+        self.books = nn.ModuleList([*(nn.Embedding(WORDS, WIDTH) for _ in range(books - 1)), last])
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
         self.head = nn.Linear(WIDTH, WORDS, bias=False)
-        self.head.weight = self.books[-1].weight
+        self.head.weight = last.weight
 
     def forward(self, ids, codes, lengths):
         behind = (torch.arange(codes.shape[1]) >= lengths[:, None]).long()
