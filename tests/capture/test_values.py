@@ -32,6 +32,8 @@ def mask_of(*rows):
     [
         (("...", "..."), "none", ("...", "...")),
         (("..x",), "padding", ("..p",)),
+        ((".x..x.",), "custom", (".x..x.",)),
+        ((".x..xx",), "padding", (".p..pp",)),
         ((".xx", "..x", "..."), "causal", (".ff", "..f", "...")),
         ((".xx", "..x", "..x"), "padding+causal", (".fb", "..b", "..p")),
         ((".xxxx", "..xxx", "...xx"), "causal", (".ffff", "..fff", "...ff")),

@@ -3,9 +3,12 @@
 import pytest
 import torch
 from handwritten import Attention, Layer
+from printed import lines_of
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sentences.of_models import describe_tied
 
 WIDTH, WORDS = 15, 31
@@ -137,3 +140,54 @@ def test_a_last_layer_that_is_the_table_of_places_is_none_of_the_words():
 
     assert whole.head.kind == "vocabulary"
     assert not describe_tied(whole)
+
+
+class Codes(nn.Module):
+    """Codes of sound, of several books for each place, with one beside them that stands for the end; their rows added.
+
+    Those behind the end are set to 0. They are cut into a beginning and a rest, and words stand before them.
+    """
+
+    def __init__(self, *, books):
+        super().__init__()
+        self.words = nn.Embedding(WORDS + 2, WIDTH)
+        last = nn.Embedding(WORDS, WIDTH)
+        self.books = nn.ModuleList([*(nn.Embedding(WORDS, WIDTH) for _ in range(books - 1)), last])
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.head = nn.Linear(WIDTH, WORDS, bias=False)
+        self.head.weight = last.weight
+
+    def forward(self, ids, codes, lengths):
+        behind = (torch.arange(codes.shape[1]) >= lengths[:, None]).long()
+        codes = codes * (1 - behind[..., None])
+        told = [self.books[0](codes[:, :3, 0]), self.books[0](codes[:, 3:, 0])]
+        for number, book in enumerate(self.books[1:], 1):
+            told = [told[0] + book(codes[:, :3, number]), told[1] + book(codes[:, 3:, number])]
+        rows = torch.cat([self.words(ids), torch.cat(told, dim=1)], dim=1)
+        for layer in self.layers:
+            rows = layer(rows)
+        return self.head(rows[:, ids.shape[1] :])
+
+
+@pytest.fixture(scope="module")
+def coded():
+    given = torch.arange(10).view(2, 5), torch.arange(7 * 2 * 8).view(2, 7, 8) % WORDS, torch.tensor([7, 6])
+    return xray.trace(Codes(books=8).eval(), *given)
+
+
+def test_one_of_several_tables_of_codes_is_not_the_table_of_the_words(coded):
+    assert describe_tied(xray.anatomy(coded)) == ""
+
+
+def test_codes_that_are_set_to_0_behind_the_end_are_no_places(coded):
+    told = lines_of(compose_poster(coded, text_width))
+
+    assert "PLACE LOOKUP" not in told
+    assert sum(line.startswith("TABLE LOOKUP") for line in told) == 1 + 2 * 8
+
+
+def test_what_puts_rows_end_to_end_has_a_box_where_not_all_that_joins_them_has(coded):
+    told = lines_of(compose_poster(coded, text_width))
+
+    assert "END TO END" in told
+    assert not any("ADDED UP" in line for line in told)

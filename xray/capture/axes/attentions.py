@@ -196,11 +196,14 @@ class AttentionNamer:
     def name_first_axes(self, query: int, rank: int, summed: int) -> bool:
         """Name batch and heads; whether they could be told.
 
-        Heads come first where that axis, and not the one behind it, was cut from rows with what is summed over.
+        Heads come first where that axis, and not the one behind it, was cut from rows with what is summed over, or the
+        one behind it is the first of what came in.
         """
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
         if len(parts) == 2:
+            firsts = {self.groups.find(first) for first, one in self.given if one.shape}
             is_turned = [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]
+            is_turned = is_turned or [self.groups.find(one) in firsts for one in parts] == [False, True]
             self.name_pair(parts[::-1] if is_turned else parts)
         return len(parts) == 2
 

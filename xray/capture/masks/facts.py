@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache
 from importlib.util import find_spec
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -163,7 +164,8 @@ def explain_cells(matrix: Matrix, kind: MaskKind | None, *, causal: bool) -> tup
     """A letter for each cell of one mask, saying why it is hidden.
 
     Padding is what every query is hidden from, but for those that see all, as libraries let rows of padding do. Where
-    some see all and the others nothing, these are hidden as queries are, and no key is padding.
+    some see all and the others nothing, these are hidden as queries are, and no key is padding. Nor is any where keys
+    are hidden here and there amid others, as every sixteenth (Trajectory Transformer).
     """
     partial = [row for row in matrix if 0 in row]
     partial = matrix if len(partial) < len(matrix) and not any(map(any, partial)) else partial
@@ -171,6 +173,8 @@ def explain_cells(matrix: Matrix, kind: MaskKind | None, *, causal: bool) -> tup
         kind == "padding" or (kind != "causal" and not seen and not any(row[key] for row in partial))
         for key, seen in enumerate(matrix[-1])
     ]
+    runs = [hidden for hidden, _ in groupby(padding)]
+    padding = [False] * len(padding) if kind is None and sum(runs[1:-1]) > 1 else padding
 
     def letter(query: int, key: int, seen: int) -> str:
         if seen:

@@ -38,7 +38,7 @@ from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, nam
 from xray.story.body.stages import find_ending
 from xray.story.branches.before_last import find_inner_norm, is_sink_share
 from xray.story.branches.convolutions import list_other_way
-from xray.story.branches.rows import PICKS, cuts_across_places
+from xray.story.branches.rows import PICKS, cuts_across_heads, cuts_across_places
 from xray.story.branches.scored.caps import label_scale, list_number, takes_half_off
 from xray.story.branches.sequences import SPREADING
 from xray.story.charts.chart import BROAD, Edge, Node, steps_at
@@ -244,7 +244,8 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
     is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
     is_apart = not {"heads", "batch*heads"}.isdisjoint(made.axes)
-    laid = laid or CUT_ANEW * (is_apart or any(cuts_across_places(flow, node) for node in joined))
+    is_across = any(cuts_across_places(flow, node) or cuts_across_heads(flow, node) for node in joined)
+    laid = laid or CUT_ANEW * (is_apart or is_across)
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)

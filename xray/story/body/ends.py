@@ -225,12 +225,13 @@ def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
 
 
 def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
-    """Whether the head was recorded to multiply by the table of the words."""
-    tables = {name_weights(flow.steps[node]) for one in towers for node in list_lookups(flow, one)}
+    """Whether the head was recorded to multiply by the table of the words; None where a tower has several such."""
+    tables = [{name_weights(flow.steps[node]) for node in list_lookups(flow, one)} for one in towers]
     step = flow.steps[head]
-    if not step.module or not step.params or not tables:
+    if not step.module or not step.params or not any(tables):
         return None
-    return name_weights(step) in tables
+    used = name_weights(step)
+    return None if any(used in one and len(one) > 1 for one in tables) else any(used in one for one in tables)
 
 
 def list_lookups(flow: Flow, towering: Towering) -> list[int]:

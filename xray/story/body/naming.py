@@ -49,12 +49,14 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
 def asks_alone(towers: Sequence[Towering], number: int) -> bool:
     """Whether a tower looks at others and none of these looks back.
 
-    One that sees all its places and asks rows which no tower made may as well encode these (Perceiver). So does one of
+    One that hides no future and asks rows which no tower made may as well encode these (Perceiver). So does one of
     words that all see each other, and ask what is no text (BLIP, which tells whether a text fits an image).
     """
     tower = towers[number].tower
     asked = {towers[other].tower.reads for other in list_asked(tower)}
-    if tower.causal is False and (not asked or (tower.reads == "ids" and asked.isdisjoint({"ids", None}))):
+    if not asked and not tower.causal:
+        return False
+    if tower.causal is False and tower.reads == "ids" and asked.isdisjoint({"ids", None}):
         return False
     back = (list_sources(towers[other].tower) for other in list_asked(tower))
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)

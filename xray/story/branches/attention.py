@@ -38,6 +38,7 @@ from xray.story.branches.lengths import (
 from xray.story.branches.operands.sides import (
     Side,
     find_norm_of,
+    is_laid_on_others,
     is_plain,
     name_kind,
     name_normed,
@@ -336,6 +337,8 @@ def name_source(
     What linear layers make beside the stream, of numbers that it was made of too, is none of its own (TimeXer).
     """
     query, key, value = sides
+    if key.is_own and value.is_own and is_laid_on_others(flow, key.nodes & value.nodes, region):
+        return None
     if key.is_own and value.is_own:
         return ANOTHER_ROW if looks_at_another_row(flow, query, key, value, region) else "self"
     if key.is_own and is_made_in_layer(flow, site.value.origin, region.start, towers):

@@ -145,6 +145,13 @@ def cuts_across_places(flow: Flow, node: int) -> bool:
     return is_wider and prod(of_all[1:-1]) > 1
 
 
+def cuts_across_heads(flow: Flow, node: int) -> bool:
+    """Whether a step cuts an axis of heads with the batch within each as if heads were within (a learner's)."""
+    given, made = flow.steps[node].inputs[:1], flow.output(node)
+    is_cut = flow.op(node) in LAYING_OUT and bool(given) and given[0].axes[:1] == ("heads*batch",)
+    return is_cut and given[0].shape[0] != made.shape[0] and made.axes[0] != "heads"
+
+
 def lays_numbers_across(flow: Flow, node: int) -> bool:
     """Whether a step lays rows out in more axes as they lie, so that none holds all numbers of one place (a learner's).
 

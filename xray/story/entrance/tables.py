@@ -143,6 +143,8 @@ def looks_up_places(flow: Flow, node: int) -> bool:
                 return True
         elif flow.op(here) == "where":
             given = given[1:]
+        elif flow.op(here) in SCALINGS:
+            given = [one for one in given if not is_of_bools(flow, one[1])]
         lengths |= {one.shape for one, before in given if before is None and not one.is_float}
         todo += [before for _, before in given if before is not None]
     given_in = {one.shape for one in flow.one_pass.arguments}
@@ -155,6 +157,13 @@ def are_given_ids(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     while maker is not None and flow.op(maker) in CARRYING | PICKING | FILLING | SCALINGS and flow.makers[maker]:
         record, maker = next(flow.given(maker))
     return maker is None and record.argument is not None and not record.is_float and record.shape[:1] > (1,)
+
+
+def is_of_bools(flow: Flow, maker: int | None) -> bool:
+    """Whether a number that ids are multiplied by is made of what holds or not: 0 where they are hidden (VALL-E)."""
+    moves = CARRYING | REPEATS | PICKING | {"long", "int", "rsub", "sub"}
+    way = list(flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in moves))
+    return any(record.dtype == "bool" for one in way for record in flow.steps[one].inputs)
 
 
 def find_lone_rows(flow: Flow, nodes: Collection[int]) -> int | None:

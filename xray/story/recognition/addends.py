@@ -61,10 +61,12 @@ def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     """What is added to the scores: a mask, a bias for positions, or both in one tensor.
 
     A bool that is added makes 1 of yes and 0 of no: it hides nothing, be it added to a bias first (Phi-4 multimodal).
+    Nor do numbers of which it is known that none is low.
     Scores of another attention are no mask, be they masked.
     """
     operand = leave_off_bools(flow, operand)
-    if is_of_bools(flow, operand) or find_other_scores(flow, keep_scored(flow).get(node), operand.maker) is not None:
+    is_other = find_other_scores(flow, keep_scored(flow).get(node), operand.maker) is not None
+    if is_other or is_of_bools(flow, operand) or is_never_low(flow, node, operand.maker):
         return [Scored("bias", (node,), operand)]
     behind = list_behind(flow, operand.maker)
     bias = find_bias(flow, operand, behind)
@@ -81,6 +83,12 @@ def is_held_number(operand: Operand) -> bool:
     record = operand.record
     is_given = record.argument is not None or record.given is not None
     return operand.maker is None and record.is_float and record.mask is None and not is_given
+
+
+def is_never_low(flow: Flow, node: int, maker: int | None) -> bool:
+    """Whether all numbers that a step adds are known, some are not 0, and none is low enough to hide."""
+    values = None if flow.op(node) in ("sub", "sub_") else values_of(flow, maker)
+    return values is not None and bool((values > LOWEST).all() and values.any())
 
 
 def leave_off_bools(flow: Flow, operand: Operand) -> Operand:

@@ -194,10 +194,8 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     ),
     "norm": (
         of_norm("adapted norm", "how much, what stands beside the stream says", lambda part: part.adaptive),
-        of_norm("RMS norm", "every vector divided by its root mean square", lambda part: part.kind == "rms"),
-        of_norm(
-            "layer norm", "every vector: mean taken off, divided by its deviation", lambda part: part.kind == "layer"
-        ),
+        of_norm("RMS norm", "divided by the root mean square", lambda part: part.kind == "rms"),
+        of_norm("layer norm", "mean taken off, divided by the deviation", lambda part: part.kind == "layer"),
         of_attention("norm of heads", "each head normalised by itself", lambda part: norms_over(part, "head")),
         of_attention("norm of rows", "normalised over all heads at once", lambda part: norms_over(part, "width")),
     ),

@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, width_out
+from xray.story.recognition.norms import find_norm
 
 MOST_OF_A_BOX = 10
 """So many numbers tell a place in a picture, a box, or its middle and four corners."""
@@ -72,3 +73,23 @@ def list_carried_readers(flow: Flow, place: int, besides: Collection[str] = ()) 
         for reader in flow.readers.get(here, ()):
             (todo if flow.op(reader) in CARRYING | DROPOUTS | set(besides) else found).append(reader)
     return found
+
+
+def goes_past(flow: Flow, stream: int | None, add: int) -> bool:
+    """Whether a sum adds to the normed rows of a branch, and the stream goes on past it to what is no sum (Mega)."""
+    norm = find_norm(flow, stream)
+    readers = () if norm is None or norm.origin is None else flow.leaf_readers(norm.origin)
+    return any(one > add and flow.op(one) not in SUMS for one in readers)
+
+
+def is_part(flow: Flow, add: int, number: int, region: Region) -> bool:
+    """Whether a branch reads other parts of each row that a step cuts than the one it is added to (T2T-ViT, Mega)."""
+    (record, here), *_ = list(flow.given(add))[number:]
+    while here is not None and here != region.start and flow.makers[here]:
+        step = flow.steps[here]
+        if len(step.outputs) > 1 and step.outputs[0].shape[-1] < step.inputs[0].shape[-1]:
+            inside = (node for node in flow.leaf_readers(here) if node in region.inner)
+            read = {one.output for node in inside for one, maker in flow.given(node) if maker == here}
+            return bool(read - {record.output})
+        record, here = next(flow.given(here))
+    return False

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     COPIES,
     FINDINGS,
+    PRODUCTS,
     SCALINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
@@ -258,8 +259,10 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
 
 
 def tell_scaling(flow: Flow, part: Part) -> str:
-    """Whether a part scales rows, shifts them, or both; empty where it does neither."""
+    """Whether a part scales rows, shifts them, or both, or mixes them (Sinkhorn); empty where it does none of these."""
     done = {flow.op(node) for node in part.nodes}
+    if done & PRODUCTS:
+        return "PRODUCT"
     return " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
 
 

@@ -1,6 +1,6 @@
 """Queries, keys and values: how they are made, whether they are turned, normalised, or go through a waist."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -314,3 +314,15 @@ def list_normed(flow: Flow, side: Side) -> frozenset[int]:
     """The steps of all norms of an operand."""
     norms = (find_norm(flow, node) for node in side.nodes)
     return frozenset(node for norm in norms if norm is not None for node in norm.nodes)
+
+
+def is_laid_on_others(flow: Flow, nodes: Collection[int], region: Region) -> bool:
+    """Whether a sum on the way of keys and values adds one row of a branch to many others (ProteinBERT)."""
+    for node in nodes:
+        given, mine = flow.steps[node].inputs, region.inner | {region.start}
+        if flow.op(node) not in SUMS or len(given) != 2 or given[0].shape == given[1].shape:
+            continue
+        whole = [maker for record, maker in flow.given(node) if record.shape == flow.output(node).shape]
+        if any(one is not None and one not in mine and flow.output(one).shape[0] > 1 for one in whole):
+            return True
+    return False

@@ -204,7 +204,9 @@ def list_notable(
     levels: list[Callable[[Flow, int, Collection[int]], bool]]
     joint = partial(is_joint, whole=frozenset(nodes), begins=begins)
     turns = {flow.steps[one].location for one in (*loop, *(one for own in folded.values() for one in own))}
-    levels = [is_substance, is_bend, pools, partial(meets_alone, turns=turns), joint, changes_each]
+    levels = [is_substance, is_bend, pools, partial(meets_alone, turns=turns)]
+    levels.append(lambda flow, node, inside: flow.op(node) in SIDE_BY_SIDE and joint(flow, node, inside))
+    levels += [joint, changes_each]
     levels.append(lambda flow, node, _: adds_up_rows(flow, node))
     levels.append(lambda flow, node, _: masks_places(flow, node))
     known = {node: tuple(sorted(group, reverse=True)) for node, group in (normed | dict(folded)).items()}
