@@ -81,7 +81,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         # classes, letters, or words of a table that is another; boxes beside them are not told (RT-DETR)
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    return Head(kind, size) if len(shape) == 2 and pooled else None
+    is_one = {*heads} <= {head, *flow.behind(head)}  # and none of several that are handed out
+    return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
 
 
 def list_heads(flow: Flow, last: Towering) -> list[int]:
@@ -246,7 +247,11 @@ def is_of_last(flow: Flow, towers: Sequence[Towering], head: int) -> bool:
 
 def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
     """Whether a head was recorded to multiply by a whole table that ids are looked up in (Perceiver)."""
-    tables = {step.path for step in flow.steps if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs)}
+    tables = {
+        step.path
+        for node, step in enumerate(flow.steps)
+        if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs) and not looks_up_places(flow, node)
+    }
     weights = [
         flow.steps[place] for place in flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS)
     ]
