@@ -37,6 +37,7 @@ class Layer(nn.Module):
             "weigh": lambda weights: weights,
             "join": join,
             "after": lambda rows: rows,
+            "skip": lambda x, rows: x + rows,
         }
         self.does = usual | wrong
 
@@ -45,7 +46,7 @@ class Layer(nn.Module):
         scores = query @ self.does["lay"](key) / query.shape[-1] ** 0.5
         weights = self.does["weigh"](torch.softmax(self.does["hide"](scores), dim=-1))
         x = x + self.out(self.does["join"](weights @ value))
-        return x + self.does["after"](self.back(functional.gelu(self.wide(self.then(x)))))
+        return self.does["skip"](x, self.does["after"](self.back(functional.gelu(self.wide(self.then(x))))))
 
 
 class Decoder(nn.Module):
@@ -92,12 +93,31 @@ def twice(layer, x):
     return split(layer.query(layer.query(x))), split(layer.key(x)), split(layer.value(x))
 
 
+def keep(*order):
+    """Keys and values beside kept ones, in some order."""
+
+    def make(layer, x):
+        query, *new = (split(each(x)) for each in (layer.query, layer.key, layer.value))
+        return query, *(torch.cat([(KEPT, rows)[number] for number in order], dim=2) for rows in new)
+
+    return make
+
+
+KEPT = torch.zeros(2, HEADS, 4, WIDTH // HEADS)
 LOOKS_BACK, LOOKS_AT_ALL = "Every place looks back, never ahead.", "Every place looks at every other."
 
 
 def test_the_usual_writing_says_it_all():
     told = ("three views of each place", "lets the heads", LOOKS_BACK, "Each place alone, wider and back.", "TRANSPOSE")
     assert len(says(read(), *told)) == len(told)
+
+
+def hide_later(scores):
+    return scores.masked_fill(torch.ones(scores.shape[-2:]).triu(1 + KEPT.shape[2]).bool(), LOWEST)
+
+
+def test_kept_keys_before_new_ones_are_looked_back_at():
+    assert says(read(make=keep(0, 1), hide=hide_later), LOOKS_BACK)
 
 
 @pytest.mark.parametrize(
@@ -107,6 +127,8 @@ def test_the_usual_writing_says_it_all():
         ({"make": keys_by_the_layer_of_queries}, "three views of each place"),
         ({"make": twice}, "three views of each place"),
         ({"lay": swap_as_it_lies}, LOOKS_BACK),
+        ({"make": keep(1, 0), "hide": hide_later}, LOOKS_BACK),
+        ({"skip": lambda x, rows: rows}, "share one set of weights"),
         ({"join": lambda found: found.reshape(2, LENGTH, WIDTH)}, "lets the heads"),
         ({"hide": lambda scores: scores.masked_fill(FUTURE, 1e9)}, LOOKS_AT_ALL),
         ({"hide": lambda scores: scores.masked_fill(FUTURE | torch.eye(LENGTH).bool(), LOWEST)}, LOOKS_BACK),

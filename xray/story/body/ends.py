@@ -81,7 +81,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         # classes, letters, or words of a table that is another; boxes beside them are not told (RT-DETR)
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    is_one = {*heads} <= {head, *flow.behind(head)}  # and none of several that are handed out
+    onward = {*flow.ahead(head), *flow.behind(head)}  # others beside it may be handed out apart
+    is_one = all(any(flow.is_leaf(node) and node in onward for node in flow.ahead(one)) for one in heads)
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
 
 

@@ -59,6 +59,7 @@ from xray.story.branches.rows import (
     lays_numbers_across,
     looks_at_another_row,
     name_far_apart,
+    puts_given_behind,
     read_kept_apart,
     rolls_places,
     swaps_places,
@@ -148,7 +149,8 @@ def describe_attention(
     fused = name_fusion(flow, query, key, value) if len(layers) == 1 else None
     kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
-    if any(lays_numbers_across(flow, node) for node in query.nodes | key.nodes | value.nodes):
+    ways = query.nodes | key.nodes | value.nodes
+    if any(lays_numbers_across(flow, node) or (causal and puts_given_behind(flow, node)) for node in ways):
         causal = None
     is_told = gathered or mixed or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told

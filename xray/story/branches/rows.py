@@ -160,6 +160,15 @@ def lays_numbers_across(flow: Flow, node: int) -> bool:
     return made[-1] < before[-1] and before[-1] not in [prod(made[axis:]) for axis in range(len(made))]
 
 
+def puts_given_behind(flow: Flow, node: int) -> bool:
+    """Whether rows that come in are put behind those that are worked out: kept ones, that came before (a learner's)."""
+    made = flow.makers[node]
+    if flow.op(node) not in SIDE_BY_SIDE or len(made) < 2 or made[0] is None or made[-1] is not None:
+        return False
+    last = flow.steps[node].inputs[-1]
+    return last.role != "parameter" and last.is_float and last.shape[-1:] == flow.output(node).shape[-1:]
+
+
 def list_rolled(step: Step) -> list[int]:
     """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
     rank = len(step.outputs[0].shape)
