@@ -81,8 +81,7 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         # classes, letters, or words of a table that is another; boxes beside them are not told (RT-DETR)
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    onward = {*flow.ahead(head), *flow.behind(head)}  # others beside it may be handed out apart
-    is_one = all(any(flow.is_leaf(node) and node in onward for node in flow.ahead(one)) for one in heads)
+    is_one = not any(hands_out_apart(flow, one, head) for one in heads)
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
 
 
@@ -208,6 +207,15 @@ def is_convolved(flow: Flow, head: int) -> bool:
     """Whether what a step makes goes on through convolutions that see more than one place."""
     onward = flow.ahead(*flow.readers.get(head, ()))
     return any(flow.op(place) in FINDINGS and not is_linear(flow, place) for place in onward)
+
+
+def hands_out_apart(flow: Flow, one: int, head: int) -> bool:
+    """Whether a model hands out what another linear layer makes beside its last one, and nothing of this."""
+    if one in flow.behind(head):
+        return False
+    whole = flow.steps[[head, *flow.parents(head)][-1]]
+    handed = {flow.places.get(record.source or "") for record in whole.outputs}
+    return not handed.intersection(flow.ahead(one)) <= {*flow.ahead(head)}
 
 
 def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
