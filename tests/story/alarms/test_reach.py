@@ -128,3 +128,24 @@ def test_layers_in_which_each_place_sees_itself_alone_hide_no_future(second, tol
     model = Windowed([lambda mask, local: 0.0, lambda mask, local: local])
 
     assert raise_kinds(model, rows=ROWS, mask=None, local_mask=second) == told
+
+
+class Translator(nn.Module):
+    """An encoder that sees all of the source; the loss asks for the next word of the target, or of the source too."""
+
+    def __init__(self, asks_source):
+        super().__init__()
+        self.words, self.head, self.asks_source = nn.Embedding(11, WIDTH), nn.Linear(WIDTH, 11), asks_source
+        self.both = nn.Transformer(WIDTH, 2, 2, 2, 16, 0.0, batch_first=True)
+
+    def forward(self, source, target):
+        memory = self.both.encoder(self.words(source))
+        found = memory if self.asks_source else self.both.decoder(self.words(target), memory, tgt_mask=FUTURE)
+        scores = self.head(found)[:, :-1].flatten(0, 1)
+        return nn.functional.cross_entropy(scores, target[:, 1:].flatten())
+
+
+@pytest.mark.parametrize(("asks_source", "told"), [(True, ["future"]), (False, [])])
+def test_an_encoder_of_another_text_may_see_all_of_it(asks_source, told):
+    ids = torch.arange(BATCH * LENGTH).view(BATCH, LENGTH) % 11
+    assert raise_kinds(Translator(asks_source), source=ids, target=ids) == told

@@ -20,6 +20,8 @@ LOWEST_SCORE = -9_999.0
 
 HAS_NUMPY = find_spec("numpy") is not None
 Matrix = list[bytes]
+NO_PADDING = str.maketrans({PADDING: HIDDEN, BOTH: FUTURE})
+"""In a mask with a rule of its own, one and the same for all sequences, a key that nobody sees need be no padding."""
 
 
 class SeenMask(NamedTuple):
@@ -49,6 +51,8 @@ class SeenMask(NamedTuple):
         causal = told in ("causal", "padding+causal") or (told is None and looks_causal(matrices))
         cells = tuple(explain_cells(matrix, told, causal=causal) for matrix in matrices)
         kind = told or name_kind(cells)
+        if told is None and kind == "custom" and all(matrix == matrices[0] for matrix in matrices):
+            cells = tuple(tuple(row.translate(NO_PADDING) for row in matrix) for matrix in cells)
         return MaskFacts(kind, self.hidden_share, self.polarity, cells, blocks=self.blocks, weighs=self.weighs)
 
 

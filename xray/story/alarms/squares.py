@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.projections import is_product
@@ -189,8 +189,10 @@ def find_cut(flow: Flow, here: int | None, begins: tuple[str, ...]) -> int | Non
 
 
 def is_before(flow: Flow, site: Site, step: str) -> bool:
-    """Whether a step reads what an attention led to."""
-    return flow.places[step] in flow.ahead(site.weighted_sum)
+    """Whether a step reads what an attention led to, and not as the keys and values of another tower alone."""
+    across = [one for one in list_sites(flow) if one.kind != "self"]
+    memory = {node for one in across for way in (one.key, one.value) for node in way.nodes}
+    return flow.places[step] in flow.ahead(site.weighted_sum, within=lambda node: node not in memory)
 
 
 def joint(flow: Flow, site: Site) -> int:

@@ -103,9 +103,10 @@ def draw_end(
         name_of_all = f"{'CLAMP + ' * bool(clamped)}{name_of_all}{' + A BIAS' * bool(added)}"
         steps = steps_at(flow, *dict.fromkeys((*bias, *added, made, *own, *clamped)))
         extra = describe_params(flow, *(own or [site.output]), *added, *bias)
-        nodes.append(Node("output", name_of_all, row, BROAD, steps, flow.output(*bias or (made,)), extra))
-        edges.append(Edge(last, "output"))
-        last, row = "output", row + 1
+        key = "apart" if any(box.label == CUT_ANEW for box in drawn) else "output"  # rows are no places then
+        nodes.append(Node(key, name_of_all, row, BROAD, steps, flow.output(*bias or (made,)), extra))
+        edges.append(Edge(last, key))
+        last, row = key, row + 1
     output = site.output if gathered is None else gathered
     start = bias[0] if bias else output if output is not None else joined[-1] if joined else site.weighted_sum
     tail = find_region(flow, start, end)

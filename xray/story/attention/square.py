@@ -6,10 +6,11 @@ from math import inf
 
 from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING, TURNS
 from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
+from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import HIGHEST, SQUARE, factor_node, is_factor, name_factors, read_alpha
 from xray.story.attention.made_beside import (
@@ -35,12 +36,12 @@ from xray.story.branches.scored.biases import is_of_other_parts
 from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
-from xray.story.charts.chart import WHOLE, Edge, Node, Place, steps_at
+from xray.story.charts.chart import WHOLE, Edge, Node, Place, Surface, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
 from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
-from xray.story.recognition.scored_parts import list_changing, read_scored
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import (
     BENT,
     HELD_CAP,
@@ -56,7 +57,7 @@ from xray.story.wording import plural
 
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
-CHANGED, TIMES_PAIRS = "A NUMBER WHERE A MASK SAYS SO", "WEIGHTS · NUMBERS OF PAIRS"
+CHANGED = "A NUMBER WHERE A MASK SAYS SO"
 ADDED = ("bias", "mask", "changed", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 OTHER_PARTS = "+ SCORES OF OTHER PARTS"
@@ -183,11 +184,6 @@ def draw_square(
     edges.append(Edge(last, key))
     row += 1
     key, row = draw_mixed(flow, site, key, row, nodes, edges)
-    for node in () if site.mixed else list_changing(flow, site):
-        if flow.op(node) in SCALINGS:
-            nodes.append(Node("changed", TIMES_PAIRS, row, SQUARE, steps_at(flow, node), flow.output(node)))
-            edges.append(Edge(key, "changed"))
-            key, row = "changed", row + 1
     zeroing = find_zeroing(flow, site)
     if zeroing is not None:
         nodes.append(zeroing_node(flow, zeroing, row))
@@ -324,7 +320,10 @@ def score_node(
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"
         if part.kind == "mixed_mask":
             return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
-        return Node(key, label, row, SQUARE, steps, out, extra, surface="mask", beside=record)
+        later = [node for node in site.scored if node > part.nodes[0] and flow.op(node) in TURNS]
+        is_turned = any(swaps_last_two(flow.steps[node]) for node in later)
+        surface: Surface = "own" if is_turned else "mask"  # queries are the columns of such a mask
+        return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label

@@ -86,7 +86,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     axes = dict(zip(flow.output(last.chains[-1].end).axes, flow.output(last.chains[-1].end).shape, strict=False))
     has_more = kind == "classes" and shape[0] > axes.get("batch", shape[0])  # rows than there are sequences
-    return Head(kind, size) if len(shape) == 2 and pooled and not has_more else None
+    is_one = not has_more and not any(hands_out_apart(flow, one, head) for one in heads)
+    return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
 
 
 def list_heads(flow: Flow, last: Towering) -> list[int]:
@@ -217,6 +218,15 @@ def is_convolved(flow: Flow, head: int) -> bool:
     return any(flow.op(place) in FINDINGS and not is_linear(flow, place) for place in onward)
 
 
+def hands_out_apart(flow: Flow, one: int, head: int) -> bool:
+    """Whether a model hands out what another linear layer makes beside its last one, and nothing of this."""
+    if one in flow.behind(head):
+        return False
+    whole = flow.steps[[head, *flow.parents(head)][-1]]
+    handed = {flow.places.get(record.source or "") for record in whole.outputs}
+    return not handed.intersection(flow.ahead(one)) <= {*flow.ahead(head)}
+
+
 def hands_out(flow: Flow, head: int, called: Collection[str]) -> bool:
     """Whether a model hands out what its last linear layer makes under such a name: as hidden states, or as scores."""
     made = {flow.steps[place].id for place in flow.ahead(head)}
@@ -250,9 +260,13 @@ def is_of_last(flow: Flow, towers: Sequence[Towering], head: int) -> bool:
 
 def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
     """Whether a head was recorded to multiply by a whole table that ids are looked up in (Perceiver)."""
-    looked_up = [step for step in flow.steps if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs)]
+    tables = {
+        name_weights(step)
+        for node, step in enumerate(flow.steps)
+        if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs) and not looks_up_places(flow, node)
+    }
     weights = gather_weights(flow, flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS))
-    return None if weights.keys().isdisjoint(map(name_weights, looked_up)) else True
+    return None if weights.keys().isdisjoint(tables) else True
 
 
 def count_active(

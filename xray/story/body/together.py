@@ -12,7 +12,6 @@ from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 from xray.story.body.widths import find_lender, list_working
-from xray.story.facts.totals import count_made
 
 MOST_BEHIND = 80
 
@@ -170,21 +169,3 @@ def source_outside(flow: Flow, place: int | None) -> str | None:
             if maker is None and record.source is not None and record.role != "parameter" and len(record.shape) >= 3:
                 return record.source
     return None
-
-
-def count_params(trace: Trace) -> int | None:
-    """How many parameters the model has, shared ones once: those of the blocks that hold everything, and those it made.
-
-    Where several blocks ran by themselves, it is their sum, as long as they share no weights.
-    """
-    roots: dict[str, int] = {}
-    for step in trace.steps:
-        if step.parent is None and step.params:
-            roots[step.path] = max(step.params, roots.get(step.path, 0))
-    inner = {step.path for step in trace.steps if step.parent is not None}
-    outer = {path: count for path, count in roots.items() if path not in inner}
-    made = count_made(trace)
-    if len(outer) <= 1:
-        return next((count + made for count in outer.values()), None)
-    shared = any("same_weights_as" in step.settings for step in trace.steps)
-    return None if shared else sum(outer.values()) + made

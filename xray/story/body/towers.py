@@ -320,6 +320,7 @@ def read_stagings(flow: Flow, chain: Chain, sites: Sequence[Site], names: Mappin
         if not after and found and found[-1].stage.norm.is_behind_sum:
             norm = last_norm(flow, chain.end if following is None else together[-1].add)
             begins_next = following is not None and norm is not None and norm.end in following.region.inner
+            begins_next = begins_next or together[-1].replaces  # a norm of its own it would end with
             after = [] if norm is None or begins_next else [with_turns(flow, norm)]
         if following is None and after and any(one.stage.norm.times for one in found):
             after = [norm for norm in (after[0], norm_behind(flow, after[0])) if norm is not None]

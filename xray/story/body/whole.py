@@ -6,8 +6,9 @@ from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import count_active, read_head, read_untold
 from xray.story.body.links import list_meetings, read_links
 from xray.story.body.reading import attends_elsewhere, read_passes
-from xray.story.body.together import count_params, join_towers, list_others, pick_reading
+from xray.story.body.together import join_towers, list_others, pick_reading
 from xray.story.facts.held_weights import list_divisors
+from xray.story.facts.totals import count_params
 from xray.story.facts.unused import drop_unused, find_idle, find_unused, join_alike
 
 
@@ -19,7 +20,7 @@ def anatomy(trace: Trace) -> Anatomy:
     is called no score. A field is proven by steps of the trace, or None.
     `to_dict()` gives it as plain lists and words, for JSON.
     """
-    params = count_params(trace)
+    params = count_params(trace) or None
     readings = read_passes(trace)
     chosen = pick_reading(readings)
     if chosen is None:

@@ -60,6 +60,7 @@ from xray.story.branches.rows import (
     lays_numbers_across,
     looks_at_another_row,
     name_far_apart,
+    puts_given_behind,
     read_kept_apart,
     rolls_places,
     swaps_places,
@@ -146,10 +147,11 @@ def describe_attention(
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
     layers = {tuple(side.last for side in read_sides(flow, one, region)) for one in sites if one not in twins}
-    fused = name_fusion(query, key, value) if len(layers) == 1 else None
+    fused = name_fusion(flow, query, key, value) if len(layers) == 1 else None
     kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
-    if any(lays_numbers_across(flow, node) for node in query.nodes | key.nodes | value.nodes):
+    ways = query.nodes | key.nodes | value.nodes
+    if any(lays_numbers_across(flow, node) or (causal and puts_given_behind(flow, node)) for node in ways):
         causal = None
     is_told = gathered or mixed or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told
@@ -286,10 +288,10 @@ def has_sinks_inside(flow: Flow, site: Site) -> bool:
     )
 
 
-def name_fusion(query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:
-    """Which of the three come out of one linear layer."""
+def name_fusion(flow: Flow, query: Side, key: Side, value: Side) -> Literal["qkv", "kv"] | None:
+    """Which of the three come out of one linear layer; three that each are all of it are one and the same."""
     if query.last is not None and query.last == key.last == value.last:
-        return "qkv"
+        return "qkv" if prod(query.end.shape) < prod(flow.output(query.last).shape) else None
     if key.last is not None and key.last == value.last and key.end.shape and query.last != key.last:
         return "kv"
     return None

@@ -31,7 +31,7 @@ from xray.story.anatomy.branches import (
 from xray.story.branches.convolutions import describe_convolution
 from xray.story.branches.feed_forward import describe_feed_forward, name_activation
 from xray.story.branches.lengths import read_mixing
-from xray.story.branches.rows import meets_places
+from xray.story.branches.rows import lays_numbers_across, meets_places
 from xray.story.branches.scored.caps import name_bend
 from xray.story.passages.channels import lay_last, reads_places
 from xray.story.recognition.between import (
@@ -56,7 +56,9 @@ def multiplies_rows(flow: Flow, nodes: frozenset[int]) -> bool:
 
 def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:
     """The facts of a feed-forward; None if there is none, or it stands behind or before a convolution (ConvNeXt)."""
-    found = None if is_across_places(flow, region) else describe_feed_forward(flow, region, nodes)
+    if is_across_places(flow, region) or any(lays_numbers_across(flow, node) for node in region.inner):
+        return None
+    found = describe_feed_forward(flow, region, nodes)
     if found is None or (found.kernel is None and describe_convolution(flow, nodes) is not None):
         return None
     if not (found.kernel or found.joined or found.best_again) and meets_places(flow, region):

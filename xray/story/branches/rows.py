@@ -155,13 +155,26 @@ def cuts_across_heads(flow: Flow, node: int) -> bool:
 def lays_numbers_across(flow: Flow, node: int) -> bool:
     """Whether a step lays rows out in more axes as they lie, so that none holds all numbers of one place (a learner's).
 
-    Heads are to be cut out of the numbers of each place, and brought before the places then.
+    Heads are to be cut out of the numbers of each place, and brought before the places then. Nor does one where
+    axes are to be swapped, and no number moves.
     """
     given, made = flow.steps[node].inputs[:1], flow.output(node).shape
     before = given[0].shape if given else ()
-    if flow.op(node) not in LAYING_OUT or prod(before) != prod(made) or not 3 <= len(before) < len(made):
+    if flow.op(node) not in LAYING_OUT or prod(before) != prod(made) or not 3 <= len(before) <= len(made):
         return False
+    if len(before) == len(made):
+        sizes = [[size for size in shape if size > 1] for shape in (before, made)]
+        return before[0] == made[0] and sizes[0] != sizes[1] and sorted(sizes[0]) == sorted(sizes[1])
     return made[-1] < before[-1] and before[-1] not in [prod(made[axis:]) for axis in range(len(made))]
+
+
+def puts_given_behind(flow: Flow, node: int) -> bool:
+    """Whether rows that come in are put behind those that are worked out: kept ones, that came before (a learner's)."""
+    made = flow.makers[node]
+    if flow.op(node) not in SIDE_BY_SIDE or len(made) < 2 or made[0] is None or made[-1] is not None:
+        return False
+    last = flow.steps[node].inputs[-1]
+    return last.role != "parameter" and last.is_float and last.shape[-1:] == flow.output(node).shape[-1:]
 
 
 def list_rolled(step: Step) -> list[int]:

@@ -7,9 +7,9 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
-from xray.ir.trace import Step
+from xray.ir.trace import Step, name_weights
 from xray.story.passages.added_places import count_learned, learned_source
-from xray.story.sentences.of_parts import Part, describe_box
+from xray.story.sentences.of_parts import Part, describe_box, kind_of
 from xray.story.wording import plural
 
 Place = tuple[float, float]
@@ -185,8 +185,23 @@ def steps_at(flow: Flow, *places: int) -> tuple[Step, ...]:
 
 
 def with_remarks(chart: Chart, part: Part) -> Chart:
-    """The chart with what can be said beside its boxes, as far as the facts of its part prove it."""
-    return replace(chart, nodes=tuple(replace(node, remark=describe_box(node.key, part)) for node in chart.nodes))
+    """The chart with what can be said beside its boxes, as far as the facts of its part prove it.
+
+    Where one layer works for two of queries, keys and values, or two layers for one, they are no views of their own.
+    """
+    views = [node for node in chart.nodes if kind_of(node.key) == "linear"]
+    known = {name_layer(node) for node in views}
+    are_apart = len(known) == len(views) == len({node.key[-1] for node in views})
+    remarks = [describe_box(node.key, part) if are_apart or node not in views else "" for node in chart.nodes]
+    return replace(
+        chart, nodes=tuple(replace(node, remark=told) for node, told in zip(chart.nodes, remarks, strict=True))
+    )
+
+
+def name_layer(node: Node) -> str:
+    """By what the layer of a box is known; weights that are no module's are taken for others each time."""
+    made = next((step for step in node.steps if step.module or any(one.weight for one in step.inputs)), None)
+    return "".join(step.id for step in node.steps) if made is None else name_weights(made)
 
 
 def stack_charts(lower: Chart, upper: Chart) -> Chart:

@@ -107,7 +107,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     worded = [node for node in looking if looks_up_ids(flow, node) and not is_of_sequence(flow, node, first, tables)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
-    first_of = {(flow.steps[node].path, name_table(flow, node)): node for node in reversed(tables)}
+    first_of = {(flow.steps[node].path, name_table(flow, node), node in places): node for node in reversed(tables)}
     alone = find_lone_rows(flow, nodes)
     for node in first_of.values():
         rows = table_rows(flow, node)

@@ -91,8 +91,8 @@ def before_spread(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
 
 def keeps_rows(flow: Flow, node: int) -> bool:
     """Whether rows stay such in a step: none that meet others in a sum or a product, or stand beside them."""
-    if flow.op(node) in SUMS | SIDE_BY_SIDE:
-        is_of_data = flow.op(node) in SUMS or node in list_reading_data(flow)
+    if flow.op(node) in SUMS | DIFFERENCES | SIDE_BY_SIDE:
+        is_of_data = flow.op(node) not in SIDE_BY_SIDE or node in list_reading_data(flow)
         return len(flow.steps[node].inputs) < 2 or not is_of_data
     wide = flow.output(node).shape[-1:]
     rows = [one for one in flow.steps[node].inputs if one.is_float and one.role != "parameter" and len(one.shape) > 1]

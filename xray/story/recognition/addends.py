@@ -105,7 +105,8 @@ def leave_off_bools(flow: Flow, operand: Operand) -> Operand:
 def is_of_bools(flow: Flow, operand: Operand) -> bool:
     """Whether a tensor is a bool, moved or made a number at most."""
     record, maker = operand.record, operand.maker
-    while record.dtype != "bool" and maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+    moving = CARRYING | {"int", "long"}
+    while record.dtype != "bool" and maker is not None and flow.op(maker) in moving and flow.makers[maker]:
         record, maker = next(flow.given(maker))
     return record.dtype == "bool"
 

@@ -177,6 +177,9 @@ def name_layout(flow: Flow, table: int, own: Collection[int]) -> Pairs | None:
     for _ in range(MOST_TO_WAVES):
         if here is None or here in own or not flow.makers[here]:
             return None
+        if flow.op(here) == "identity":  # worked out as in a layer before
+            here = flow.makers[here][0]
+            continue
         is_wave = is_wave or flow.op(here) in WAVES
         if flow.output(here).shape[-1:] != flow.steps[here].inputs[0].shape[-1:]:
             waves = is_wave or any(flow.op(one) in WAVES for one in flow.behind(here, most=MOST_TO_WAVES))

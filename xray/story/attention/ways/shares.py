@@ -9,7 +9,7 @@ from dataclasses import replace
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import ORDER, OVER_HEADS, follow_axes, read_mixing
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SHAPING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
@@ -19,7 +19,10 @@ from xray.story.charts.chart import Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.recognition.norms import name_norm
+from xray.story.recognition.scored_parts import list_changing
 from xray.story.streams.shortcuts import find_any_norm
+
+TIMES_PAIRS = "WEIGHTS · NUMBERS OF PAIRS"
 
 
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
@@ -56,13 +59,21 @@ def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], e
         if kind == "mixed":
             nodes.append(mix_node(flow, steps, "WEIGHTS", key, row))
         else:
-            scale = label_scale(flow, *steps) if kind == "scaled" else ""
-            label = f"WEIGHTS {MULTIPLIED if scale == SCALE else scale}" if scale else label_norm(flow, steps)
+            label = label_scaled(flow, site, steps) if kind == "scaled" else label_norm(flow, steps)
             record, extra = flow.output(steps[-1]), describe_params(flow, *steps)
             nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *reversed(steps)), record, extra))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last, row
+
+
+def label_scaled(flow: Flow, site: Site, steps: Sequence[int]) -> str:
+    """What weights behind softmax are multiplied by: one number, numbers of each pair, or what is not known."""
+    if not {*steps}.isdisjoint(list_changing(flow, site)):
+        return TIMES_PAIRS
+    scale = label_scale(flow, *steps)
+    done = "DIVIDED" if all(flow.op(node) in DIVISIONS for node in steps if flow.op(node) in SCALINGS) else MULTIPLIED
+    return f"WEIGHTS {done if scale == SCALE else scale}"
 
 
 def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:

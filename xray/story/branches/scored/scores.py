@@ -77,9 +77,11 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     is_unread = any(hides_for_some(flow, site, part) for part in parts) or any(
         part.kind == "mixed_mask" or (part.kind == "mask" and part.operand is None) for part in parts
     )
-    if causal is None and not is_unread:
+    if causal is None and not is_unread and (hiding is None or np.isnan(hiding).any()):
         causal = join_verdicts(flow, site, joining)
         causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
+    if causal is False and hiding is not None and (hiding >= -LOW).any():
+        causal = None  # what is as far above all others hides these (a learner's mask)
     window = None if hiding is None or causal is None else find_window(hiding, causal)
     sees_both = hiding if causal is False else None
     if window is None:

@@ -79,6 +79,7 @@ def write_lines(canvas: Canvas, node: Node, own: float, height: float, look: Loo
     last = tell_last(canvas, node, own, shape, look)
     room = room_in(node, own)
     left = 0.0 if remarks else height - LINE * (len(label) - 1 + len(last))
+    below = "" if last else below
     return (*label, *add_below(canvas, spell_shape(canvas, shape, room, left), below, own - 8), *last, *remarks)
 
 
