@@ -104,3 +104,27 @@ def test_what_is_worked_on_of_a_later_part_comes_of_the_layer_that_made_all_and_
     assert ("ONE LINEAR FOR Q, K, V", "AXES SWAPPED") in arrows
     assert "AXES SWAPPED" not in {chart(Slid).node(key).label for key in chart(Slid).feet}
     assert list_unproven(read_columns(record(Slid))) == []
+
+
+class Gated(nn.Module):
+    """Queries and keys are scaled of one bent part of what a layer makes, the others gate what is found (MEGA)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.values, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.all, self.scales = nn.Linear(WIDTH, 2 * WIDTH + D_K), nn.Parameter(torch.rand(2, D_K))
+
+    def forward(self, x):
+        rows = self.norm(x)
+        gate, asked, more = self.all(rows).split([WIDTH, D_K, WIDTH], dim=-1)
+        q, k = (nn.functional.silu(asked).unsqueeze(2) * self.scales).unbind(2)
+        found = (q @ k.mT * D_K**-0.5).softmax(-1) @ self.values(rows)
+        return x + self.out(found * gate.sigmoid() + more)
+
+
+def test_one_of_unequal_parts_is_no_heads_and_leads_on_what_is_read_of_it():
+    drawn = chart(Gated)
+
+    assert not [node.label for node in drawn.nodes if node.label.startswith("HEADS") and node.record.shape[-1] != D_K]
+    assert {node.record.shape[-1] for node in drawn.nodes if node.label.startswith("CUT: ")} == {D_K}
+    assert "SiLU Q" not in {drawn.node(key).label for key in drawn.feet}
