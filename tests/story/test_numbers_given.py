@@ -77,3 +77,22 @@ def test_what_comes_in_has_its_name_and_no_weights():
     told = [{node.extra for node in one.entrance.nodes if node.label == "VECTORS"} for one in (encoder, decoder)]
     assert told == [{"seen", "times"}, {"said", "others"}]
     assert {node.extra for node in decoder.entrance.nodes if node.label == "LINEAR"} == {"same weights"}
+
+
+class Filtered(Layered):
+    """Rows that are multiplied by numbers of which each was worked out of learned ones alone (MEGA)."""
+
+    def __init__(self):
+        super().__init__()
+        self.see, self.much = nn.Linear(OTHER, WIDTH), nn.Parameter(torch.rand(WIDTH, 3, 1))
+        self.far = nn.Parameter(torch.rand(WIDTH, 3, 7))
+
+    def enter(self, seen):
+        kept = self.much.sigmoid() * torch.exp(self.far)
+        return self.see(seen) * torch.einsum("dnl->ld", kept)
+
+
+def test_learned_numbers_of_which_one_is_for_each_of_a_row_are_multiplied_by_no_number_for_each_place():
+    chart = read(Filtered, torch.rand(2, 7, OTHER)).entrance
+
+    assert "× ONE NUMBER FOR EACH PLACE" not in {node.label for node in chart.nodes}

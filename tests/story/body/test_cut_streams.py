@@ -124,3 +124,26 @@ def test_whole_images_and_tiles_see_all():
 
         assert (attention.window, attention.partial) == (None, None)
         assert told == "Every place looks at every other."
+
+
+class Film(Patches):
+    """Places of each picture look at each other in one layer, places of all pictures of a film in the next (Latte)."""
+
+    def __init__(self, *, across):
+        super().__init__()
+        self.across = across
+
+    def forward(self, films):
+        count, pictures = films.shape[:2]
+        x = self.patches(films.flatten(0, 1)).flatten(2).transpose(1, 2)
+        for number, layer in enumerate(self.layers):
+            if self.across and number == 2:
+                x = x.view(count, pictures, -1, WIDTH).transpose(1, 2).flatten(0, 1)
+            x = layer(x)
+        return x
+
+
+def test_places_of_a_picture_see_those_in_it_where_later_layers_lay_the_pictures_of_a_film_apart():
+    told = [read_attention(Film(across=across), 2, 3, 3, 2 * SIDE, 2 * SIDE)[1] for across in (True, False)]
+
+    assert told == ["Every place looks at every other of the 36 in its sequence.", "Every place looks at every other."]

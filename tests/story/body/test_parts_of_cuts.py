@@ -81,3 +81,50 @@ def test_a_layer_by_whose_queries_keys_and_values_are_mixed_makes_queries_alone(
 
     labels = [node.label for node in found.nodes if "LINEAR" in node.label]
     assert labels == ["LINEAR Q", "ONE LINEAR FOR K, V", "LINEAR O"]
+
+
+class Slid(nn.Module):
+    """Of one layer's rows queries are the first part; keys and values are neighbours of the rest (Halo)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.all, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, rest = self.all(self.norm(x)).split([WIDTH, 2 * WIDTH], dim=-1)
+        spread = nn.functional.avg_pool1d(rest.mT, 3, 1, 1).mT
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (query, *spread.chunk(2, dim=-1)))
+        found = (q @ k.mT * D_K**-0.5).softmax(-1) @ v
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+
+def test_what_is_worked_on_of_a_later_part_comes_of_the_layer_that_made_all_and_not_of_what_that_reads():
+    arrows = list_arrows(chart(Slid))
+
+    assert ("ONE LINEAR FOR Q, K, V", "AXES SWAPPED") in arrows
+    assert "AXES SWAPPED" not in {chart(Slid).node(key).label for key in chart(Slid).feet}
+    assert list_unproven(read_columns(record(Slid))) == []
+
+
+class Gated(nn.Module):
+    """Queries and keys are scaled of one bent part of what a layer makes, the others gate what is found (MEGA)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.values, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.all, self.scales = nn.Linear(WIDTH, 2 * WIDTH + D_K), nn.Parameter(torch.rand(2, D_K))
+
+    def forward(self, x):
+        rows = self.norm(x)
+        gate, asked, more = self.all(rows).split([WIDTH, D_K, WIDTH], dim=-1)
+        q, k = (nn.functional.silu(asked).unsqueeze(2) * self.scales).unbind(2)
+        found = (q @ k.mT * D_K**-0.5).softmax(-1) @ self.values(rows)
+        return x + self.out(found * gate.sigmoid() + more)
+
+
+def test_one_of_unequal_parts_is_no_heads_and_leads_on_what_is_read_of_it():
+    drawn = chart(Gated)
+
+    assert not [node.label for node in drawn.nodes if node.label.startswith("HEADS") and node.record.shape[-1] != D_K]
+    assert {node.record.shape[-1] for node in drawn.nodes if node.label.startswith("CUT: ")} == {D_K}
+    assert "SiLU Q" not in {drawn.node(key).label for key in drawn.feet}

@@ -80,6 +80,24 @@ def test_a_factor_of_one_and_a_learned_row_are_no_number_by_which_a_stream_is_mu
     assert "before" not in stream_scales(AttentionPart(), Scaled(learned), AttentionPart(), Scaled(learned))
 
 
+class Averaged(nn.Module):
+    """What a branch makes of the rows of a norm is added to these times learned numbers; gates mix that in (MEGA)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.by, self.lead = nn.LayerNorm(WIDTH), nn.Parameter(torch.ones(WIDTH)), nn.Linear(WIDTH, WIDTH)
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        made = self.lead(nn.functional.silu(self.by * rows + self.back(torch.relu(self.wide(rows)))))
+        return torch.addcmul(x, made.sigmoid(), made - x)
+
+
+def test_rows_of_a_norm_that_the_stream_goes_past_are_no_stream_that_is_multiplied():
+    assert set(stream_scales(FeedForwardPart(), Averaged(), FeedForwardPart(), Averaged(), FeedForwardPart())) == {None}
+
+
 class Balanced(FeedForwardPart):
     """A feed-forward past which the stream is shifted, and multiplied, by learned numbers (Zaya)."""
 

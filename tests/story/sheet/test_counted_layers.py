@@ -1,5 +1,6 @@
 """What stands in no box counts once for each layer that does it, also where the first one's stream is scaled before."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
@@ -55,3 +56,42 @@ def test_a_first_layer_whose_stream_is_scaled_counts_with_those_like_it():
 
 def test_layers_whose_boxes_stand_at_others_of_another_name_count_by_their_own():
     assert count_of(Words(3, 0, 3, 0), "cos") == {"self-attention in windows of 3": 2, "self-attention": 2}
+
+
+class Placed(Look):
+    """The same, queries with places added that are made behind the norm."""
+
+    def forward(self, x, places):  # type: ignore[override]
+        read = self.norm(x)
+        asks = read + places()
+        q, k, v = (
+            make(one).unflatten(-1, (3, -1)).transpose(1, 2)
+            for make, one in ((self.q, asks), (self.k, read), (self.v, read))
+        )
+        made = (q @ k.mT / 2).softmax(-1) @ v
+        return x + self.o(made.transpose(1, 2).flatten(2))
+
+
+class First(nn.Module):
+    """Layers of which the first one's places are worked out, the others' are given, or worked out too."""
+
+    def __init__(self, *, all_worked_out):
+        super().__init__()
+        self.all_worked_out, self.words, self.make = all_worked_out, nn.Embedding(31, WIDTH), nn.Linear(5, WIDTH)
+        self.looks = nn.ModuleList(Placed(0) for _ in range(LAYERS))
+        self.thinks = nn.ModuleList(FeedForwardPart() for _ in range(LAYERS))
+
+    def forward(self, ids, first, later):
+        x = self.words(ids)
+        for number, (look, think) in enumerate(zip(self.looks, self.thinks, strict=True)):
+            is_made = number == 0 or self.all_worked_out
+            x = think(look(x, (lambda: self.make(first.cos())) if is_made else (lambda: later)))
+        return x
+
+
+@pytest.mark.parametrize(("all_worked_out", "times"), [(True, LAYERS), (False, 1)])
+def test_what_stands_beside_the_first_layer_alone_counts_once(all_worked_out, times):
+    given = torch.arange(2 * PLACES).view(2, PLACES), torch.rand(2, PLACES, 5), torch.rand(2, PLACES, WIDTH)
+    trace = xray.trace(First(all_worked_out=all_worked_out).eval(), *given)
+
+    assert sum(ops["cos"] for _, ops in list_unsaid(read_columns(trace))) == times

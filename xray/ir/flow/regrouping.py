@@ -232,3 +232,10 @@ def join_parts(before: Axes, after: Axes) -> dict[Piece, list[Piece]]:
                 runs[one] = runs[part]
             last = part
     return runs
+
+
+def count_laid_apart(flow: Flow, nodes: range, batch: int | None) -> int | None:
+    """How many inputs so many sequences are of, where some steps lay them apart, as pictures by films (Latte)."""
+    laid = (node for node in nodes if flow.op(node) in LAYING and flow.steps[node].inputs[0].shape[:1] == (batch,))
+    made = (flow.output(node).shape for node in laid)
+    return min((shape[0] for shape in made if len(shape) > MAP - 1 and prod(shape[:2]) == batch), default=batch)

@@ -23,7 +23,7 @@ from xray.story.attention.made_beside import (
 )
 from xray.story.attention.pairs import tell_turn
 from xray.story.attention.square import describe_own, draw_square
-from xray.story.attention.ways.lanes import Part, even_cuts, list_opening, order_rows
+from xray.story.attention.ways.lanes import Part, even_cuts, find_only_part, list_opening, order_rows
 from xray.story.attention.ways.part_names import name_part, names_heads
 from xray.story.attention.ways.runs import count_turned_rows
 from xray.story.attention.ways.shares import tell_shares
@@ -89,7 +89,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
             nodes.append(lane_node(flow, lane, part, key, place, is_waist=is_waist, width=width))
             if last is None:
                 (feet if lane.side.is_own else memory).append(key)
-            elif lane.side.is_own and reads_entry(flow, part, found, owners):
+            elif lane.side.is_own and reads_entry(flow, part, found, owners, lane.side.nodes):
                 feet.append(key)
             for source in list_sources(flow, part, lane.side.nodes, owners) or ([] if last is None else [last]):
                 edges.append(Edge(source, key, fan_of(part, branch, lane.letter) if source == last and is_cut else 1))
@@ -225,13 +225,13 @@ def weighs_learned(flow: Flow, site: Site, made: Collection[int]) -> bool:
     return values.role == "parameter" if maker is None else maker not in list_reading_data(flow)
 
 
-def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Mapping[int, str]) -> bool:
+def reads_entry(flow: Flow, part: Part, found: Branching, drawn: Mapping[int, str], way: Collection[int] = ()) -> bool:
     """Whether a part of a way reads what the branch begins with, its norm or the stream itself, past what is drawn."""
     opening = list_opening(flow, found)
     entry = max(opening) if opening else found.region.start
     makers = list[int | None]()
     for record, maker in (one for node in part.nodes for one in flow.taken(node)):
-        is_other = maker is not None and is_other_part(flow, record, maker, drawn)
+        is_other = maker is not None and is_other_part(flow, record, maker, drawn, way)
         makers += flow.makers[maker] if maker is not None and is_other else [maker]
 
     def ends(one: int) -> bool:
@@ -252,7 +252,7 @@ def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping
         for record, maker in flow.given(todo.pop()):
             if maker is None or maker not in inside or maker in seen | found or 0 in record.shape:
                 continue
-            if maker in owners and not is_other_part(flow, record, maker, owners):
+            if maker in owners and not is_other_part(flow, record, maker, owners, nodes):
                 found.add(maker)
             else:
                 seen.add(maker)
@@ -260,16 +260,19 @@ def list_sources(flow: Flow, part: Part, nodes: Collection[int], owners: Mapping
     return list(dict.fromkeys(owners[node] for node in sorted(found)))
 
 
-def is_other_part(flow: Flow, record: TensorRecord, maker: int, owners: Mapping[int, str]) -> bool:
+def is_other_part(
+    flow: Flow, record: TensorRecord, maker: int, owners: Mapping[int, str], way: Collection[int]
+) -> bool:
     """Whether a record is another one of the parts which a step cuts than those with which its box goes on.
 
-    Parts are told apart by their number, or by their size where a recording does not number them. A box goes on with
-    the first one where no step of that box reads any (CvT's goes on with all rows but the first).
+    Parts are told apart by their number, or by their size where a recording does not number them. Where no step of a
+    box reads any, it goes on with the one that its way reads, and else with the first one.
     """
     if len(flow.steps[maker].outputs) < 2 or maker not in owners:
         return False
     readers = (one for one in flow.readers.get(maker, ()) if owners.get(one) == owners[maker])
     taken = [given for one in readers for given, source in flow.given(one) if source == maker]
+    taken = taken or [one for one in [find_only_part(flow, maker, way)] if one is not None]
     if taken and None not in (record.output, *(one.output for one in taken)):
         return record.output not in {one.output for one in taken}
     return record.shape not in ({one.shape for one in taken} or {flow.output(maker).shape})

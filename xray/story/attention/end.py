@@ -207,6 +207,7 @@ def leaves_out(flow: Flow, box: Node, cut: int, output: int | None) -> bool:
     """Whether a box goes on with other parts of a cut than with one of them."""
     places = (flow.places[step.id] for step in box.steps if step.id in flow.places)
     read = {record.output for place in places for record, maker in flow.given(place) if maker == cut}
+    read = read or {None if box.record is None else box.record.output} - {None}
     return output is not None and bool(read) and output not in read
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.ir.flow.regrouping import MAP, MOVES, are_spread, follow, list_moves
+from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import Span
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
@@ -169,7 +169,7 @@ def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | N
     return (square[-1], stream) if is_part or square[0] * square[-1] == prod(stream[:-1]) else None
 
 
-def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) -> list[Staging]:
+def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], end: int) -> list[Staging]:
     """Stages with windows where places were cut before the first layer, each window a sequence of its own (RF-DETR).
 
     Where the places of one image became several sequences in another way, it sees those of its own (MobileViT).
@@ -179,7 +179,7 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging]) 
         return list(stagings)
     way = list(walk_back(flow, start))
     window = flow.output(start).shape[-2:-1] if is_cut(flow, way) else ()
-    batch, cut = count_batch(flow, way, reads), read_blocks(flow, way)
+    batch, cut = count_laid_apart(flow, range(start, end), count_batch(flow, way, reads)), read_blocks(flow, way)
     if cut is not None:
         batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
 

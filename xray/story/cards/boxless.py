@@ -84,6 +84,7 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
 
     Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first of its
     tower that does the same, of its name where such a one is opened, and else of another (attention without windows).
+    What stands beside the way of its rows counts with those that do the same there (RT-DETR's first places).
     What runs within stages of two towers counts for that which has more. The names are those of stages that are not
     opened, and do more than one of that name that is.
     """
@@ -91,17 +92,21 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
     panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
     opened = {id(panel.staging) for _, panel in panels}
     held = {id(one): (phase, one) for phase in phases for one in phase.towering.stagings}
-    alike = Counter(outline_stage(phase, one) for key, (phase, one) in held.items() if key not in opened)
+    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[frozenset[str]]] = {}
+    for phase, one in (found for key, found in held.items() if key not in opened):
+        ops = frozenset(map(phase.reading.flow.op, list_beside(one)))
+        alike.setdefault(outline_stage(phase, one), []).append(ops)
     shown = {outline_stage(phase, panel.staging) for phase, panel in panels}
     runs: dict[tuple[int, str, int], Counter[str]] = {}
     for phase, panel in panels:
         staging = panel.staging
         own = outline_stage(phase, staging)
-        times = Counter({own[0]: 1})
-        for other in [one for one in alike if one == own or (one[1:] == own[1:] and one not in shown)]:
-            times[other[0]] += alike.pop(other)
-        nodes = {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))
-        for key in ((id(phase.reading.flow), own[0], node) for node in nodes):
+        others = [one for one in alike if one == own or (one[1:] == own[1:] and one not in shown)]
+        stood = [(one[0], ops) for one in others for ops in alike.pop(one)]
+        beside, flow = list_beside(staging), phase.reading.flow
+        for node in {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints)):
+            like = [name for name, ops in stood if node not in beside or flow.op(node) in ops]
+            key, times = (id(flow), own[0], node), Counter([own[0], *like])
             runs[key] = max(times, runs.get(key, times), key=Counter.total)
     drawn = [(name, Counter(chain(*ops))) for name, *_, ops in shown]
     return runs, frozenset(
@@ -118,6 +123,11 @@ def outline_stage(phase: Column, staging: Staging) -> tuple[str, int, int, tuple
     ways = [[flow.op(node) for node in list_own(flow, joint)] for joint in staging.joints]
     ops = tuple(tuple(op for op in way if op not in CARRYING | DROPOUTS) for way in ways)
     return (name_stage(staging).lower(), id(flow), phase.towering.first_layer, ops)
+
+
+def list_beside(staging: Staging) -> frozenset[int]:
+    """What a stage does beside the way of its rows."""
+    return frozenset[int]().union(*(joint.region.beside for joint in staging.joints))
 
 
 def list_own(flow: Flow, joint: Joint) -> list[int]:
@@ -200,7 +210,7 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
 
 def list_aside_in(flow: Flow, staging: Staging, drawn: Collection[str]) -> list[int]:
     """What a stage works out of nothing that comes in, and in no box, by layers with weights or weighed by softmax."""
-    return list_aside_of(flow, frozenset[int]().union(*(joint.region.beside for joint in staging.joints)), drawn)
+    return list_aside_of(flow, list_beside(staging), drawn)
 
 
 def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:

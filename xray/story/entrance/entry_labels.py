@@ -218,14 +218,14 @@ def list_joined(flow: Flow, node: int) -> list[int]:
 def counts_places(flow: Flow, node: int) -> bool:
     """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa).
 
-    A norm works its numbers out of the rows, be these made of ids that were drawn by chance (DiffusionGemma).
+    A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows.
     """
-    shape, reading = flow.output(node).shape, list_reading_data(flow)
-    numbers = [maker for record, maker in flow.given(node) if record.shape == (*shape[:-1], 1)]
-    is_wide = len(shape) > 2 and shape[-1] > 1 and len(flow.steps[node].inputs) == 2
-    if not is_wide or len(numbers) != 1 or find_any_norm(flow, node) is not None:
+    given, shape, reading = [*flow.given(node)], flow.output(node).shape, list_reading_data(flow)
+    numbers = [maker for record, maker in given if record.shape == (*shape[:-1], 1)]
+    is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in given)
+    if len(given) != 2 or len(numbers) != 1 or len(shape) < OF_ROWS or shape[-1] == 1 or find_any_norm(flow, node):
         return False
-    return numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0])
+    return is_of_data and (numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0]))
 
 
 def label_lookup(flow: Flow, node: int) -> str:

@@ -100,8 +100,9 @@ def describe_joined(anatomy: Anatomy) -> str:
 
 
 def describe_experts(anatomy: Anatomy) -> str:
-    found = [one for one in forwards(anatomy) if isinstance(one, Experts) and one.experts and count_chosen(one)]
-    if not found:
+    """How many experts each place goes through; nothing where that is known of some of them alone."""
+    found = [one for one in forwards(anatomy) if isinstance(one, Experts)]
+    if not found or not all(one.experts and count_chosen(one) for one in found):
         return ""
     counts: dict[int, set[int]] = {}
     for one in found:

@@ -10,7 +10,7 @@ from xray.story.recognition.between import is_scale, is_shift
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.joints import Joint
-from xray.story.streams.shortcuts import before_mask
+from xray.story.streams.shortcuts import before_mask, find_any_norm
 
 MOST_MOVES = 12
 
@@ -38,6 +38,13 @@ def list_factors_past(flow: Flow, joint: Joint) -> list[int]:
     return []
 
 
+def is_passed(flow: Flow, node: int) -> bool:
+    """Whether a step ends a norm, and others than that norm read the rows that it begins with."""
+    norm = find_any_norm(flow, node)
+    before = None if norm is None else flow.makers[min(norm.nodes)][0]
+    return norm is not None and before is not None and not {*norm.nodes}.issuperset(flow.leaf_readers(before))
+
+
 def list_learned_past(flow: Flow, joint: Joint) -> list[int]:
     """The steps that multiply the stream by learned numbers on its way past a branch, and shift it by others before."""
     found: list[int] = []
@@ -61,8 +68,12 @@ def find_before_both(flow: Flow, joint: Joint) -> int | None:
 
 
 def name_factors_past(flow: Flow, joints: Sequence[Joint]) -> Literal["before", "learned"] | None:
-    """Whether the stream is multiplied before something is added to it: by one number, or by learned ones."""
-    found = [node for joint in joints for node in list_factors_past(flow, joint)]
+    """Whether the stream is multiplied before something is added to it: by one number, or by learned ones.
+
+    Rows of a norm that others go past are no stream (MEGA).
+    """
+    own = [joint for joint in joints if joint.stream is not None and not is_passed(flow, joint.stream)]
+    found = [node for joint in own for node in list_factors_past(flow, joint)]
     return None if not found else "learned" if any(is_by_weights(flow, node) for node in found) else "before"
 
 

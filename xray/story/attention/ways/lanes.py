@@ -49,7 +49,9 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         kind = name_run(flow, run, earlier)
         earlier |= set(run)
         cut = cut_before(flow, run[-1])
-        record = flow.output(run[-1]) if cut is None else flow.steps[cut].inputs[0]
+        record = (
+            (find_only_part(flow, run[-1], nodes) or flow.output(run[-1])) if cut is None else flow.steps[cut].inputs[0]
+        )
         if kind == "rotate" and (scaled := list_scaled_parts(flow, run)):
             found.append(Part("scale", (run[0], *scaled), flow.steps[run[0]].inputs[0]))
             run = [node for node in run[1:] if node not in scaled]
@@ -75,6 +77,13 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         numbered.append(Part(part.kind, part.nodes, part.record, counts.get(part.kind, 0)))
         counts[part.kind] = counts.get(part.kind, 0) + 1
     return numbered
+
+
+def find_only_part(flow: Flow, cut: int, nodes: Collection[int]) -> TensorRecord | None:
+    """The one part that some steps read of those into which a step cuts rows; None where they read several, or none."""
+    readers = [one for one in flow.readers.get(cut, ()) if one in nodes] if len(flow.steps[cut].outputs) > 1 else []
+    parts = {record.output: record for one in readers for record, maker in flow.given(one) if maker == cut}
+    return next(iter(parts.values())) if len(parts) == 1 and None not in parts else None
 
 
 def find_biased(flow: Flow, parts: Sequence[Part], run: Sequence[int]) -> int | None:

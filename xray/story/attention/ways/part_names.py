@@ -200,6 +200,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{label_rows(flow, part)} {letters}"
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
         return f"{taken} {letters}"
+    if part.kind == "heads" and len(part.nodes) == 1 < len({one.shape for one in flow.steps[part.nodes[0]].outputs}):
+        return label_cut(flow, part)
     if keeps_rows(flow, part):
         return CUT_ANEW + of
     if narrow and keeps_one_head(flow, part):

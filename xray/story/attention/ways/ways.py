@@ -164,7 +164,7 @@ def draw_shared(
     tops: dict[str, str] = {}
     row, sides = 0, ways.sides
     all_three, both, asking = ways.shared
-    common = {node for part in all_three for node in part.nodes}
+    common = frozenset[int].intersection(*(side.nodes for side in sides))
     own = {lane.letter for lane in ways.own if any(part.kind == "linear" for part in lane.parts)}
     for parts, letters, place, is_own in (
         (all_three, "qkv", WHOLE, True),
@@ -196,7 +196,7 @@ def draw_shared(
                 Node(key, label, start + number, place, steps_at(flow, *reversed(part.nodes)), part.record, extra)
             )
             if last is None and len(letters) == 2 and reads_any(flow, part, common):
-                last = tops["k"]
+                last = tops.get("k")
             if last is None:
                 (feet if is_own else memory).append(key)
             else:
