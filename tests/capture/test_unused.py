@@ -38,7 +38,7 @@ def test_of_a_part_that_runs_in_half_the_other_half_is_named():
 
 
 def test_a_parameter_that_nobody_reads_is_named_alone():
-    assert unused(lambda model, x: model.spare(model.used(x)), own=True) == {"Model.token": 7}
+    assert unused(lambda model, x: model.spare(model.used(x)), own=True) == {"token": 7}
     assert unused(lambda model, x: model.spare(model.used(x)) + model.token.sum(), own=True) == {}
 
 

@@ -125,8 +125,8 @@ def test_a_table_whose_first_row_stands_elsewhere_is_not_counted_whole():
     assert told != f"{26 * WIDTH:,} parameters"
 
 
-def test_one_of_two_tables_of_a_size_that_a_block_holds_is_not_taken_for_both():
-    assert f"{26 * WIDTH:,} parameters" not in [told for _, told in read_places(twice=True)]
+def test_two_tables_of_a_size_that_a_block_holds_are_each_counted():
+    assert [told for _, told in read_places(twice=True)].count(f"{26 * WIDTH:,} parameters") == 2
 
 
 class Sampled(nn.Module):

@@ -113,7 +113,9 @@ def test_biases_that_layers_are_given_are_not_taken_off_what_they_hold():
     held = sum(one.numel() for layer in model.layers for one in layer.looks.parameters())
 
     shares = list_shares(read_columns(record()), record())
-    assert {name: count for name, _, count in shares}["self-attention × 3"] == held
+    told = {name: count for name, _, count in shares}
+    assert told["self-attention × 3, of their own"] == held
+    assert told["self-attention × 3, in common"] == model.bias.numel()
 
 
 def test_heads_are_those_of_the_axis_that_queries_and_keys_share():

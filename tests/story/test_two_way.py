@@ -181,7 +181,7 @@ def test_rows_that_are_chosen_among_given_ones_are_no_learned_row():
     assert "A LEARNED ROW PUT IN" not in labels
 
 
-@pytest.mark.parametrize(("lost", "told"), [(True, f"Not drawn, with parameters: Segments.add ({WIDE})."), (False, "")])
+@pytest.mark.parametrize(("lost", "told"), [(True, f"Not drawn, with parameters: lost ({WIDE})."), (False, "")])
 def test_learned_numbers_that_no_module_holds_are_named_where_no_box_tells_of_them(lost, told):
     found = [one for one in list_texts(record(lost=lost)) if "Not drawn" in one]
 

@@ -7,7 +7,7 @@ import torch
 import transformers
 
 import xray
-from xray.story.facts.unsaid import list_undrawn
+from xray.story.body.ends import list_untold
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told
 
@@ -123,4 +123,4 @@ def test_a_bend_behind_a_sum_stands_in_the_box_of_that_sum_alone():
 def test_heads_that_work_with_the_weights_of_one_that_is_drawn_are_not_told_as_left_out():
     columns = read(build_deformable_detr)
 
-    assert [one.path for one in list_undrawn(list_told(columns))] == ["model.reference_points"]
+    assert [one.path for one in list_untold(list_told(columns))] == ["model.reference_points"]

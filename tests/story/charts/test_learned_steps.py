@@ -67,7 +67,7 @@ def test_one_learned_number_and_those_that_are_not_learned_have_none(meet):
 
 
 class Joined(nn.Module):
-    """A layer whose weights are laid together out of two, so that they are not counted, and its bias (MobileBERT)."""
+    """A layer whose weights are laid together out of two, and its bias (MobileBERT)."""
 
     def __init__(self):
         super().__init__()
@@ -77,8 +77,8 @@ class Joined(nn.Module):
         return x.tanh() @ torch.cat((self.one, self.other), dim=1) + self.bias
 
 
-def test_a_bias_alone_is_not_the_count_of_a_layer():
-    assert not chart_of(Joined(), rows()).nodes[-1].extra
+def test_weights_that_are_laid_together_are_counted_with_the_bias():
+    assert chart_of(Joined(), rows()).nodes[-1].extra == f"{7 * WIDTH + 7} parameters"
 
 
 def test_a_number_by_which_what_was_bent_is_multiplied_stands_behind_the_bend():

@@ -54,7 +54,7 @@ def test_learned_rows_are_counted_once_be_they_repeated():
 def test_the_parts_of_a_parameter_are_counted_where_they_are_read():
     extras = [node.extra for node in chart_of(Probed(), rows(8)).nodes if node.label in ("LINEAR", "LAYER NORM")]
 
-    assert extras == [f"{count} parameters" for count in (72, 16, 64, 64, 72, 72)]
+    assert extras == [f"{count} parameters" for count in (72, 24, 64, 64, 72, 72)]
 
 
 class Grouped(nn.Module):
@@ -186,7 +186,7 @@ class Separated(Ended):
 def test_a_learned_row_is_no_other_one_of_as_many_numbers():
     nodes = chart_of(Separated(same=False), rows(8)).nodes
 
-    assert [node.extra for node in nodes if node.extra][1:-1] == ["8 parameters"] * 2
+    assert [node.extra for node in nodes if node.extra][1:-1] == ["8 parameters", "same weights"] * 2
 
 
 class Standardised(nn.Conv2d):

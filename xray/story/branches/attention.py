@@ -145,7 +145,6 @@ def describe_attention(
     gate = find_gate(flow, site, region)
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
-    pairs = name_turned_pairs(flow, query, key) if turned else None
     layers = {tuple(side.last for side in read_sides(flow, one, region)) for one in sites if one not in twins}
     fused = name_fusion(flow, query, key, value) if len(layers) == 1 else None
     kept_apart = read_kept_apart(flow, site, query)
@@ -241,7 +240,7 @@ def describe_attention(
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
         turned_by_learned=find_learned_turns(flow, query.nodes) if positions == "rotary" else None,
-        turned_pairs=pairs,
+        turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )
 

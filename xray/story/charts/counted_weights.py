@@ -11,7 +11,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import steps_at
 from xray.story.passages.added_places import learned_source
-from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.wording import plural
 
 MOVES = CARRYING | REPEATS
@@ -55,22 +55,25 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
     """
     leaves = {inner for one in places for inner in range(one, flow.ends[one]) if flow.is_leaf(inner)}
     found: dict[str, int] = {}
-    for place in sorted(leaves):
-        readers = {one for one in flow.leaf_readers(place) if one in leaves and flow.steps[one].params}
-        if flow.op(place) not in MOVES or all(is_linear(flow, one) for one in readers):
-            found.update(read_weights(flow, place))
-        if flow.op(place) not in MOVES and not flow.steps[place].params:
+    for place in (one for one in sorted(leaves) if flow.op(one) not in MOVES):
+        found.update(read_weights(flow, place))
+        given = list(flow.given(place))
+        if flow.steps[place].params:  # of what a module works on no more than a layer lays out itself
+            given = [one for one in given if one[1] in leaves and is_linear(flow, place)]
+        else:
             found.update(gather_weights(flow, list_made_beside(flow, place)))
-            found.update(part for record, maker in flow.given(place) for part in list_moved(flow, record, maker))
+        found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
 
 
 def list_made_beside(flow: Flow, place: int) -> Iterator[int]:
-    """The steps of the same block that make of learned numbers alone what a step is given, and do more than move it."""
-    block = next(flow.parents(place), None)
-    start, data = len(flow.steps) if block is None else block, list_reading_data(flow)
-    makers = [maker for maker in flow.makers[place] if maker is not None]
-    made = list(flow.behind(*makers, within=lambda one: one > start and one not in data))
+    """The steps of no module, in the same block, that make of learned numbers alone what a step is given."""
+    start = next(flow.parents(place), len(flow.steps))
+
+    def makes(one: int) -> bool:
+        return one > start and works_on_weights(flow, one) and not flow.steps[one].params
+
+    made = list(flow.behind(*filter(lambda one: one is not None and makes(one), flow.makers[place]), within=makes))
     yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()
 
 
@@ -80,8 +83,10 @@ def list_moved(flow: Flow, record: TensorRecord, maker: int | None) -> Iterator[
     part, least, is_whole = "", prod(record.shape), False
     while maker is not None and (flow.op(maker) in MOVES or joins_biases(flow, maker)):
         given, step = list(flow.given(maker)), flow.steps[maker]
-        if flow.op(maker) not in MOVES:
-            yield from (found for one in given for found in list_moved(flow, *one))
+        if flow.op(maker) in SIDE_BY_SIDE:
+            yield from () if part else read_weights(flow, maker).items()
+            yield from () if part else (found for one in given for found in list_moved(flow, *one))
+            return
         is_whole |= len(given) > 1  # rows are looked up, be these few
         if flow.op(maker) in CUTS:
             part += f" {spell_cut(step)} {record.output or ''}"

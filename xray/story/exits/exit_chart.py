@@ -9,7 +9,7 @@ from xray.ir.flow.alike_pieces import list_pieces
 from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, TURNS
-from xray.ir.flow.weights import list_shared
+from xray.ir.flow.weights import find_first, gather_weights
 from xray.ir.trace import Step
 from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
@@ -57,7 +57,7 @@ from xray.story.passages.joined_rows import label_earlier, label_joined_rows
 from xray.story.passages.modulation import list_modulation
 from xray.story.passages.ordered_rows import label_every
 from xray.story.recognition.addends import FILLS
-from xray.story.recognition.between import find_region, is_linear, list_reading_data, weights_of
+from xray.story.recognition.between import find_region, is_linear, list_reading_data, with_weights
 from xray.story.recognition.mixed_streams import find_end
 from xray.story.recognition.norms import Norm
 from xray.story.recognition.resamplers import find_resamplers
@@ -328,8 +328,8 @@ def tell_table(flow: Flow, node: Node) -> Node:
         return node
     turns = [one for one in flow.makers[first] if one is not None and flow.op(one) in TURNS]
     laid = find_laid(flow, max(places)) if is_cut_in_rows(flow, first) else max(places)
-    shared = {name for one in places for name in list_shared(flow, one)}
-    own = sum(count for name, count in weights_of(flow, places).items() if name not in shared)
+    made, known = with_weights(flow, places), find_first(flow)
+    own = sum(count for name, count in gather_weights(flow, made).items() if known[name] in made)
     steps = steps_at(flow, *dict.fromkeys((*places, *turns, laid)))
     return replace(node, extra=describe_own_beside(SAME_AS_WORDS, own), steps=steps, record=flow.output(laid))
 

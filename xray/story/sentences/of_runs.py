@@ -136,8 +136,9 @@ def name_role(trace: Trace, role: str) -> str:
         return "one greedy answer" if is_greedy(trace) else "one answer"
     if count_backward(trace):
         return "one training step" if has_loss(trace) else "one forward pass, and back-propagation"
-    called = any(step.parent is None and step.module == trace.title for step in trace.steps)
-    told = "one forward pass" if called else "one run"  # of parts alone, as in a method that makes a text word by word
+    called = {step.path for step in trace.steps if step.parent is None and step.module}
+    # several where a method calls parts alone, as one does that makes a text word by word
+    told = "one forward pass" if len(called) == 1 else "one run"
     return f"{told} and its loss" if has_loss(trace) else told
 
 
