@@ -57,10 +57,9 @@ from xray.story.branches.rows import (
     count_of_first,
     count_shifted,
     cuts_across_places,
-    lays_numbers_across,
     looks_at_another_row,
+    loses_order,
     name_far_apart,
-    puts_given_behind,
     read_kept_apart,
     rolls_places,
     swaps_places,
@@ -145,12 +144,12 @@ def describe_attention(
     gate = find_gate(flow, site, region)
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
+    pairs = name_turned_pairs(flow, query, key) if turned else None
     layers = {tuple(side.last for side in read_sides(flow, one, region)) for one in sites if one not in twins}
     fused = name_fusion(flow, query, key, value) if len(layers) == 1 else None
     kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
-    ways = query.nodes | key.nodes | value.nodes
-    if any(lays_numbers_across(flow, node) or (causal and puts_given_behind(flow, node)) for node in ways):
+    if loses_order(flow, query.nodes | key.nodes | value.nodes, causal=causal):
         causal = None
     is_told = gathered or mixed or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told
@@ -240,7 +239,7 @@ def describe_attention(
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
         values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
         turned_by_learned=find_learned_turns(flow, query.nodes) if positions == "rotary" else None,
-        turned_pairs=name_turned_pairs(flow, query, key) if turned else None,
+        turned_pairs=pairs,
         queries_by_place=name_factor_by_place(flow, query.nodes),
     )
 

@@ -1,7 +1,7 @@
 """Rows that are swapped or rolled, keys of another row of the batch, and what tells how far apart two rows are."""
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from math import isqrt, prod
 
 import numpy as np
@@ -166,6 +166,11 @@ def lays_numbers_across(flow: Flow, node: int) -> bool:
         sizes = [[size for size in shape if size > 1] for shape in (before, made)]
         return before[0] == made[0] and sizes[0] != sizes[1] and sorted(sizes[0]) == sorted(sizes[1])
     return made[-1] < before[-1] and before[-1] not in [prod(made[axis:]) for axis in range(len(made))]
+
+
+def loses_order(flow: Flow, nodes: Iterable[int], *, causal: bool | None) -> bool:
+    """Whether what makes queries, keys or values lays rows out so that a mask no longer tells who sees what is ahead."""
+    return any(lays_numbers_across(flow, node) or (causal and puts_given_behind(flow, node)) for node in nodes)
 
 
 def puts_given_behind(flow: Flow, node: int) -> bool:
