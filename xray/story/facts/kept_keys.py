@@ -260,25 +260,22 @@ def list_memories(one_pass: Pass) -> set[str]:
         read = (*flow.makers[site.scores], *flow.makers[site.weighted_sum])
         for here in flow.behind(*read, most=FARTHEST, within=moves, ends=lambda one: flow.op(one) in SIDE_BY_SIDE):
             if begins_cache(flow.steps[here]):
-                found[site.kind].add(flow.steps[here].id)
+                kind = site.kind if is_brought(flow, here, site.query.origin) else "self"
+                found[kind].add(flow.steps[here].id)
             elif flow.op(here) in SIDE_BY_SIDE:
-                found["cross"] |= {flow.steps[one].id for one in list_brought(flow, here, site.query.origin)}
+                put = (flow.carried_from(maker) for maker in flow.makers[here])
+                kept = [one for one in put if one is not None and begins_cache(flow.steps[one])]
+                found["cross"] |= {flow.steps[one].id for one in kept if is_brought(flow, one, site.query.origin)}
     return found["cross"] - found["self"]  # later layers may read what one keeps for itself (Gemma 3n)
 
 
-def list_brought(flow: Flow, join: int, stream: int | None) -> Iterator[int]:
-    """Of kept rows that are put beside each other, the steps that keep those not worked out of a stream (T5Gemma 2).
+def is_brought(flow: Flow, kept: int, stream: int | None) -> bool:
+    """Whether kept rows are worked out by linear layers, and of no stream (T5Gemma 2).
 
-    Queries may come of it through a waist (DeepSeek-V4).
+    Queries may come of it through a waist (DeepSeek-V4), and keys (DeepSeek-V3).
     """
-    own = {stream} | list_read(flow, stream)
-    for maker in flow.makers[join]:
-        kept = flow.carried_from(maker)
-        if kept is None or not begins_cache(flow.steps[kept]):
-            continue
-        read = list_read(flow, kept)
-        if read and own.isdisjoint(read):
-            yield kept
+    read = list_read(flow, kept)
+    return bool(read) and ({stream} | list_read(flow, stream)).isdisjoint(read)
 
 
 def list_read(flow: Flow, place: int | None) -> set[int | None]:
