@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from math import prod
 
 from xray.ir.flow.dataflow import Flow, list_read
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.remembering import once, once_each
 from xray.ir.trace import Step
 
@@ -12,11 +13,12 @@ from xray.ir.trace import Step
 def read_weights(flow: Flow, place: int) -> Mapping[str, int]:
     """The parameters that a leaf is given or its module holds, by their names, each with how many numbers it holds.
 
-    A block has none: steps inside it work with them. Nor has a step that was given no rows, and makes no number. One
-    row of a table, taken by its number, is a parameter by itself. Those of a module that have no names are known by its
-    path.
+    A block has none: steps inside it work with them. Nor has a step that was given no rows, and makes no number, or
+    moves numbers that nobody reads. One row of a table, taken by its number, is a parameter by itself. Those of a
+    module that have no names are known by its path.
     """
-    return {} if makes_nothing(flow.steps[place]) or not flow.is_leaf(place) else list_weights(flow.steps[place])
+    is_idle = makes_nothing(flow.steps[place]) or (flow.op(place) in CARRYING and not flow.leaf_readers(place))
+    return list_weights(flow.steps[place]) if flow.is_leaf(place) and not is_idle else {}
 
 
 def makes_nothing(step: Step) -> bool:

@@ -169,7 +169,7 @@ def lays_numbers_across(flow: Flow, node: int) -> bool:
 
 
 def loses_order(flow: Flow, nodes: Iterable[int], *, causal: bool | None) -> bool:
-    """Whether what makes queries, keys or values lays rows out so that a mask no longer tells who sees what is ahead."""
+    """Whether steps of an attention lay rows out so that a mask no longer tells who sees what is ahead."""
     return any(lays_numbers_across(flow, node) or (causal and puts_given_behind(flow, node)) for node in nodes)
 
 

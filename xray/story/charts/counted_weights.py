@@ -61,17 +61,17 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
         if flow.steps[place].params:  # of what a module works on no more than a layer lays out itself
             given = [one for one in given if one[1] in leaves and is_linear(flow, place)]
         else:
-            found.update(gather_weights(flow, list_made_beside(flow, place)))
+            found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
         found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
 
 
-def list_made_beside(flow: Flow, place: int) -> Iterator[int]:
+def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator[int]:
     """The steps of no module, in the same block, that make of learned numbers alone what a step is given."""
     start = next(flow.parents(place), len(flow.steps))
 
     def makes(one: int) -> bool:
-        return one > start and works_on_weights(flow, one) and not flow.steps[one].params
+        return start < one and one not in known and works_on_weights(flow, one) and not flow.steps[one].params
 
     made = list(flow.behind(*filter(lambda one: one is not None and makes(one), flow.makers[place]), within=makes))
     yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()

@@ -70,6 +70,7 @@ def count_frames(
     flow, towers = reading.flow, reading.towers
     beside, apart = list_condition(towering), list_apart(flow, towering, towers)
     every = apart.union(*(one.entrance.union(*(staging.nodes for staging in one.stagings)) for one in towers))
+    every |= {place for place, step in enumerate(flow.steps) if step.params}
     left = {one.path: one.params for one in undrawn}
     worked = gather_weights(flow, range(len(flow.steps)))
     worked = {name: n for name, n in worked.items() if left.keys().isdisjoint((name, *list_above(name)))}

@@ -77,7 +77,8 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     is_unread = any(hides_for_some(flow, site, part) for part in parts) or any(
         part.kind == "mixed_mask" or (part.kind == "mask" and part.operand is None) for part in parts
     )
-    if causal is None and not is_unread and (hiding is None or np.isnan(hiding).any()):
+    is_square = hiding is not None and hiding.shape[-2] == hiding.shape[-1] and not np.isnan(hiding).any()
+    if causal is None and not is_unread and not is_square:  # one that is known throughout has the last word
         causal = join_verdicts(flow, site, joining)
         causal = None if causal and hiding is not None and shows_ahead(hiding) else causal
     if causal is False and hiding is not None and (hiding >= -LOW).any():
