@@ -319,14 +319,16 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
 
 
 def list_untold(
-    told: Iterable[tuple[Flow, Collection[int]]], apart: Mapping[int, Collection[int]] = MappingProxyType({})
+    told: Iterable[tuple[Flow, Collection[int]]],
+    apart: Mapping[int, Collection[int]] = MappingProxyType({}),
+    boxed: Collection[str] = (),
 ) -> tuple[Untold, ...]:
     """What no step that is told of works with, in any pass: outermost modules, and single parameters by their names.
 
-    What is `apart` of a pass, by its flow's identity, lends nothing to steps that are told.
+    What is `apart` of a pass, by its flow's identity, lends nothing to steps that are told, but what is `boxed`.
     """
     worked: dict[str, int] = {}
-    known = set[str]()
+    known = {*boxed}
     flows = list[Flow]()
     for flow, nodes in told:
         modules = {place for place, step in enumerate(flow.steps) if step.params and flow.is_leaf(place)}

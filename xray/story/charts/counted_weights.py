@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SHAPING, SIDE_BY_SIDE, SPLITS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SHAPING, SIDE_BY_SIDE, SPLITS, SUMS
 from xray.ir.flow.remembering import once
 from xray.ir.flow.weights import gather_weights, read_weights
 from xray.ir.records import TensorRecord
@@ -60,7 +60,7 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
         given = list(flow.given(place))
         if flow.steps[place].params:  # of what a module works on no more than a layer lays out itself
             given = [one for one in given if one[1] in leaves and is_linear(flow, place)]
-        else:
+        elif flow.op(place) not in SUMS:  # what is added up has boxes of its own
             found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
         found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found

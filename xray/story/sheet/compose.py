@@ -23,6 +23,7 @@ from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
 from xray.story.charts.between_chart import LEFT_OUT
 from xray.story.charts.chart import Chart
+from xray.story.charts.counted_weights import weights_at
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
@@ -102,7 +103,12 @@ def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...
     So parts that stand in no box behind earlier layers (DPT), and the rows of Mask2Former's maps.
     """
     boxless = list_boxless_readers(columns, list_learned_aside(columns, unsaid))
-    return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in list_told(columns)], boxless)
+    told, drawn = list_told(columns), list_drawn(columns)
+    held = (
+        weights_at(flow, [place for one, place in flow.places.items() if one in drawn[id(flow)]]) for flow, _ in told
+    )
+    boxed = {name for weights in held for name in weights}
+    return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in told], boxless, boxed)
 
 
 def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int]]) -> dict[int, set[int]]:

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.remembering import once
@@ -46,12 +47,19 @@ class Lodgers:
 
 @once
 def find_idle(trace: Trace) -> dict[str, int]:
-    """What no step works with: what took no part at all, and what was given no rows."""
-    worked, parts = dict[str, int](), dict(find_unused(trace) or {})
+    """What no step works with: what took no part, what was given no rows, and rows of which others were taken."""
+    worked, parts, tables = dict[str, int](), dict(find_unused(trace) or {}), dict[str, int]()
     for one in trace.passes:
         worked |= gather_weights(read_flow(one), range(len(one.steps)))
         empty = list_unworked(read_flow(one))
         parts |= {name: n for name, n in empty.items() if parts.keys().isdisjoint((name, *list_above(name)))}
+        given = (record for step in one.steps for record in step.inputs if record.weight is not None)
+        tables |= {record.weight: prod(record.shape) for record in given if record.weight is not None}
+    taken: dict[str, int] = {}
+    for name, count in worked.items():
+        table = name.partition("[")[0]
+        taken |= {table: taken.get(table, 0) + count} if name != table else {}
+    parts |= {table: tables[table] - count for table, count in taken.items() if count < tables[table]}
     return {name: n for name, n in parts.items() if name not in worked}
 
 
