@@ -89,7 +89,7 @@ def test_a_row_that_sees_nothing_is_said_on_stderr(training_trace, tmp_path, cap
     path.write_text(trace_to_json(replace(training_trace, passes=(replace(whole, steps=steps),))), encoding="utf-8")
 
     assert run(["draw", str(path), "-q", "-o", str(tmp_path / "poster.svg")]) == 0
-    assert "xray: warning: 80 of the 80 rows of the scores (8, 4, 10, 10) see nothing" in capsys.readouterr().err
+    assert "xray: warning: 320 of the 320 rows of the scores (8, 4, 10, 10) see nothing" in capsys.readouterr().err
 
 
 @pytest.mark.slow

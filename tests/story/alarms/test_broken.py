@@ -8,13 +8,13 @@ from xray.ir.trace import Trace
 from xray.story.alarms.whole import find_alarms
 
 
-def hiding(*cells, value=-1e9, weighs=True, **facts):
+def hiding(*cells, value=-1e9, weighs=True, heads=1, **facts):
     """An attention in which scores are hidden by a mask of these cells; without `weighs` nothing is made of them."""
     mask = MaskFacts("padding", 0.5, "true_is_hidden", tuple(cells) or None, **facts)
-    shape = (1, 2, 3)
+    shape = (heads, 2, 3)
     scores = call("net.scores", "matmul", ["", ""], shape)
     hide = call("net.hide", "masked_fill", [scores.id], shape, location="model.py:7")
-    record = tensor("mask", shape, role="mask", dtype="bool", mask=mask)
+    record = tensor("mask", (1, 2, 3), role="mask", dtype="bool", mask=mask)
     hide = replace(hide, inputs=(*hide.inputs, record), settings={"value": value})
     weights = call("net.softmax", "softmax", [hide.id], shape)
     out = call("net.out", "matmul", [weights.id, ""], shape)
@@ -26,6 +26,11 @@ def test_a_row_that_sees_nothing_raises_an_alarm():
     (alarm,) = find_alarms(hiding(("..p", "ppp")))
     assert (alarm.kind, alarm.step, alarm.location) == ("blind", "net.hide#0", "model.py:7")
     assert alarm.text.startswith("1 of the 2 rows of the scores (1, 2, 3) see nothing")
+
+
+def test_the_rows_of_a_mask_that_several_heads_share_are_counted_for_each():
+    (alarm,) = find_alarms(hiding(("..p", "ppp"), heads=5))
+    assert alarm.text.startswith("5 of the 10 rows of the scores (5, 2, 3) see nothing")
 
 
 def test_hidden_cells_alone_raise_none():

@@ -143,3 +143,52 @@ def test_rows_that_a_mask_sets_to_a_number_are_told_as_that(value, whole, told):
     labels = {node.label for node in draw(model, rows())}
 
     assert {one for one in labels if "SET TO" in one or "FILL" in one} == {told}
+
+
+class ChannelNorm(nn.Module):
+    """A layer norm of rows that lie as channels of a signal, written out (Glow-TTS)."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.gamma, self.beta = nn.Parameter(torch.ones(channels)), nn.Parameter(torch.zeros(channels))
+
+    def forward(self, x):
+        mean = x.mean(1, keepdim=True)
+        spread = ((x - mean) ** 2).mean(1, keepdim=True)
+        return (x - mean) * torch.rsqrt(spread + 1e-4) * self.gamma.view(1, -1, 1) + self.beta.view(1, -1, 1)
+
+
+class ChannelsFirst(nn.Module):
+    """Layers of rows that lie as channels of a signal, which a mask sets to 0 before each (Matcha-TTS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv1d(WIDTH, WIDTH, 1)
+        self.sides = nn.ModuleList(nn.ModuleList(nn.Conv1d(WIDTH, WIDTH, 1) for _ in range(4)) for _ in range(3))
+        self.wide = nn.ModuleList(nn.Conv1d(WIDTH, 3 * WIDTH, 3, padding=1) for _ in range(3))
+        self.back = nn.ModuleList(nn.Conv1d(3 * WIDTH, WIDTH, 3, padding=1) for _ in range(3))
+        self.norms = nn.ModuleList(ChannelNorm(WIDTH) for _ in range(6))
+
+    def attend(self, x, mask, sides):
+        q, k, v = (side(x).unflatten(1, (HEADS, -1)).transpose(2, 3) for side in sides[:3])
+        scores = (q @ k.mT / k.shape[-1] ** 0.5).masked_fill(~(mask.unsqueeze(2) & mask.unsqueeze(3)), -1e4)
+        return sides[3]((scores.softmax(-1) @ v).transpose(2, 3).flatten(1, 2))
+
+    def forward(self, x, mask):
+        x, shown = self.first(x.transpose(1, 2)), mask.to(x.dtype)
+        for number, sides in enumerate(self.sides):
+            x = x * shown
+            x = self.norms[2 * number](x + self.attend(x, mask, sides))
+            mixed = self.back[number](self.wide[number](x * shown).relu() * shown) * shown
+            x = self.norms[2 * number + 1](x + mixed)
+        return x * shown
+
+
+def test_layers_of_channels_that_a_mask_sets_to_0_are_one_tower():
+    torch.manual_seed(0)
+    mask = torch.arange(PLACES)[None, None] < torch.tensor([PLACES, PLACES - 2])[:BATCH, None, None]
+    model, x = ChannelsFirst(), torch.randn(BATCH, PLACES, WIDTH)
+    (tower,) = read(model, x, mask).towers
+
+    assert [(group.count, len(group.stages)) for group in tower.groups] == [(3, 2)]
+    assert [node.label for node in draw(model, x, mask)].count("ADD + LAYER NORM") == 3

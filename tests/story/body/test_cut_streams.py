@@ -1,6 +1,8 @@
 """Places cut into sequences of their own before the first layer: what they see is told, or left open."""
 
 import torch
+from handwritten import Attention as Looking
+from handwritten import Layer
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read
 from torch import nn
 
@@ -147,3 +149,59 @@ def test_places_of_a_picture_see_those_in_it_where_later_layers_lay_the_pictures
     told = [read_attention(Film(across=across), 2, 3, 3, 2 * SIDE, 2 * SIDE)[1] for across in (True, False)]
 
     assert told == ["Every place looks at every other of the 36 in its sequence.", "Every place looks at every other."]
+
+
+class BesideLearned(Patches):
+    """Signals of a batch beside more learned ones, each a sequence of its own (CoTracker's tracks)."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.learned = nn.Linear(7, WIDTH), nn.Parameter(torch.zeros(1, 4, 1, WIDTH))
+
+    def forward(self, signals):
+        x = self.enter(signals)
+        x = torch.cat([x, self.learned.repeat(len(x), 1, x.shape[2], 1)], 1).flatten(0, 1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class TurnAbout(nn.Module):
+    """Columns of each line of a table look at each other, then all lines do, as one sequence (SAINT)."""
+
+    def __init__(self, *, together=True):
+        super().__init__()
+        self.together, self.columns = together, nn.Embedding(50, WIDTH)
+        self.within = nn.ModuleList([AttentionPart(), FeedForwardPart()])
+        self.across = nn.ModuleList([Layer(3 * WIDTH, Looking(3 * WIDTH, 2), norm="before")])
+
+    def forward(self, ids):
+        x = self.columns(ids) * (ids > 0)[..., None]
+        x = nn.functional.pad(x, (0, 0, 0, 1))
+        for layer in self.within:
+            x = layer(x)
+        x = x.reshape(1, len(ids), -1) if self.together else x
+        for layer in self.across if self.together else self.within:
+            x = layer(x)
+        return x
+
+
+def test_signals_that_become_sequences_see_those_of_their_own_whatever_is_learned_beside_them():
+    assert (
+        read_attention(BesideLearned(), 2, 3, 11, 7)[1] == "Every place looks at every other of the 11 in its sequence."
+    )
+
+
+def test_sequences_that_are_one_in_other_layers_are_parts_of_it():
+    ids = torch.ones(5, 2, dtype=torch.int64)
+    told = []
+    for together in (True, False):
+        tower = read(TurnAbout(together=together), ids).towers[0]
+        attentions = [one for one in tower.branches if isinstance(one, Attention)]
+        told.append([describe_station(tower, one) for one in attentions])
+
+    assert told[0] == [
+        "Every place looks at every other of the 3 in its sequence.",
+        "Every place looks at every other.",
+    ]
+    assert {*told[1]} == {"Every place looks at every other."}

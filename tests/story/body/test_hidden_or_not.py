@@ -208,6 +208,27 @@ def test_what_some_queries_do_not_read_at_all_is_no_padding_of_keys():
     assert not any("hides padding" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda scores, seen: scores.masked_fill(~seen, LOWEST),
+        lambda scores, seen: scores + (1 - seen.float()) * -10000,
+        lambda scores, seen: torch.where(seen, scores, LOWEST),
+        lambda scores, seen: scores.masked_fill((seen & seen.mT) == 0, -1e4),
+    ],
+)
+def test_places_do_not_look_at_every_other_where_padding_is_hidden(hide):
+    seen = torch.arange(LENGTH)[None, None, None] < LENGTH - 2
+
+    assert "Places look at those that they may see." in read_lines(*(Heads(lambda one: hide(one, seen)) for _ in "ab"))
+
+
+def test_a_mask_that_hides_nothing_leaves_every_place_to_look_at_every_other():
+    seen = torch.ones(1, 1, 1, LENGTH, dtype=torch.bool)
+
+    assert "Every place looks at every other." in read_lines(*(Heads(lambda one: one.masked_fill(~seen, LOWEST)),) * 2)
+
+
 def test_where_places_see_themselves_alone_nothing_is_hidden_for_being_later():
     alone = torch.eye(LENGTH) == 0
     assert look(lambda scores: scores.masked_fill(alone, LOWEST)).causal is None

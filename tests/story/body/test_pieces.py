@@ -15,7 +15,7 @@ from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import are_pieces
 from xray.story.body.told_layers import is_cut
-from xray.story.branches.scored.visible import count_blocks, hides_from_some
+from xray.story.branches.scored.visible import count_blocks
 from xray.story.sentences.of_rows import describe_pieces
 from xray.story.sentences.stations.of_stations import describe_station
 
@@ -121,13 +121,13 @@ def test_a_mask_that_hides_some_places_from_some_leaves_it_unsaid_what_they_see(
     assert told == "Places look at those that they may see."
 
 
-def test_padding_hides_no_place_from_another():
+def test_places_do_not_look_at_padding_that_is_hidden():
     sees = torch.ones(PLACES, PLACES, dtype=torch.bool)
     sees[:, 4:] = False
     attention, told = read_attention(MaskedPart(sees))
 
-    assert (attention.pieces, attention.partial) == (None, None)
-    assert told == "Every place looks at every other."
+    assert (attention.pieces, attention.partial, attention.causal) == (None, True, False)
+    assert told == "Places look at those that they may see."
 
 
 def test_rows_made_of_several_places_are_told_as_coarse():
@@ -210,7 +210,6 @@ def test_a_square_whose_cells_are_not_all_known_has_no_blocks():
 
     assert count_blocks(square) == 4
     assert count_blocks(np.where(square == 0, np.nan, square)) is None
-    assert hides_from_some(square)
 
 
 class Single(nn.Module):

@@ -16,7 +16,7 @@ from xray.ir.records import Span, TensorRecord
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, shape_of_path
 from xray.story.alarms.sequences import find_documents, find_setting, is_as_said
-from xray.story.alarms.squares import LONGEST_STEP, Square, find_open, finds_next_word, is_safe, joint
+from xray.story.alarms.squares import LONGEST_STEP, Square, count_rows, find_open, finds_next_word, is_safe, joint
 from xray.story.recognition.values.mask_cells import MOST
 from xray.story.recognition.values.value_rules import LOWEST
 from xray.story.recognition.values.value_shapes import number
@@ -201,7 +201,7 @@ def check_blind(flow: Flow, one: Stretches) -> Alarm | None:
     row = int(np.flatnonzero(blind.any(axis=0))[0])
     scores = flow.output(one.site.scores).shape
     text = (
-        f"{int(blind.sum()):,} of the {blind.size:,} rows of the scores {scores} see nothing, "
+        f"{count_rows(blind, scores)} of the scores {scores} see nothing, "
         f"first row {row:,}: every key is hidden, and softmax has nothing to share out."
     )
     return alarm_at(flow.one_pass, flow.steps[joint(flow, one.site)], "blind", text)

@@ -3,8 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
@@ -231,12 +233,16 @@ def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
                 if not is_safe(flow, site) and hides_by_infinity(flow, site)
                 else "shares out what is hidden"
             )
-            text = (
-                f"{rows:,} of the {blind.size:,} rows of the scores {flow.output(site.scores).shape} see "
-                "nothing: every key is "
-                f"hidden, and softmax {what}."
-            )
+            scores = flow.output(site.scores).shape
+            counts = count_rows(blind, scores)
+            text = f"{counts} of the scores {scores} see nothing: every key is hidden, and softmax {what}."
             yield alarm_at(flow.one_pass, step, "blind", text)
+
+
+def count_rows(blind: NDArray[np.bool_], scores: Sequence[int]) -> str:
+    """How many rows of scores see nothing, of how many: a mask is the same for all heads that it is spread over."""
+    times = max(prod(scores[:-1]) // blind.size, 1)
+    return f"{int(blind.sum()) * times:,} of the {blind.size * times:,} rows"
 
 
 def asks_itself(flow: Flow, site: Site) -> bool:

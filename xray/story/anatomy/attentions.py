@@ -115,8 +115,8 @@ class Attention(Looking):
     partial: bool | None = None
     """That some places do not see some others, in no way that has a name.
 
-    A mask hides them, the places of one image became several sequences (MobileViT), there are fewer keys than places
-    that ask, or the queries that scored best alone ask (Informer).
+    A mask hides them or may do so, be they padding, the places of one image became several sequences (MobileViT), there
+    are fewer keys than places that ask, or the queries that scored best alone ask (Informer).
     """
     coarse: int | None = None
     """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""

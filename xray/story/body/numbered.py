@@ -4,11 +4,15 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
+from xray.story.anatomy.beside_layers import Span
 from xray.story.body.layers import Layer
+from xray.story.passages.bridges import end_of
+from xray.story.streams.chains import Chain
 
 NUMBERED = re.compile(r"(.*)\.\d+")
 NUMBERS = re.compile(r"\d+")
@@ -186,3 +190,19 @@ def stands_between(flow: Flow, layer: Layer, blocks: Collection[int]) -> bool:
     makers = {block for node in inner if (block := find_block(flow, node)) is not None}
     is_beside = own is not None and any(add < block < flow.ends[own] for block in blocks)
     return is_beside and all(next(flow.parents(one), None) != own for one in makers)
+
+
+def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> tuple[Span, ...]:
+    """The groups of some layers, but not of all, behind which a sum adds what the first of them began with."""
+    begun = {layer[0].joints[0].stream: number for number, layer in enumerate(layers)}
+    ends = {layer[-1].joints[-1].add: number for number, layer in enumerate(layers)}
+    found: list[Span] = []
+    for skip in (skip for chain in chains for skip in chain.skips):
+        over = [number for add, number in ends.items() if add in skip.region.inner]
+        is_added = skip.stream in map(flow.carried_from, flow.makers[skip.add])
+        if is_added and len(over) > 1 and over == [*range(begun.get(skip.stream, -1), over[-1] + 1)]:
+            made, first = (flow.output(one).shape for one in (skip.add, layers[over[0]][0].joints[0].add))
+            behind = (node for node in skip.region.inner if node > end_of(layers[over[-1]]))
+            if prod(made) == prod(first):  # else some rows were left out before
+                found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
+    return tuple(one for one in found if one.last - one.first + 1 < len(layers))

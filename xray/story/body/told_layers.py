@@ -15,7 +15,6 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.beside_layers import Span
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer
@@ -26,7 +25,6 @@ from xray.story.passages.bridges import end_of, list_between
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
 from xray.story.recognition.scored_parts import read_scored
-from xray.story.streams.chains import Chain
 from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -182,6 +180,7 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
     batch, cut = count_laid_apart(flow, range(start, end), count_batch(flow, way, reads)), read_blocks(flow, way)
     if cut is not None:
         batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
+    batch = batch or count_merged(flow, stagings)
 
     def tell(one: Branching) -> Branch:
         size, _ = read_square(flow, one) or (0, ())
@@ -196,6 +195,13 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
         return replace(one.branch, partial=True, together=None if is_cut else size)
 
     return [change_branches(staging, tell) for staging in stagings]
+
+
+def count_merged(flow: Flow, stagings: Sequence[Staging]) -> int | None:
+    """How few sequences some attention has to all numbers of a stream: others have its rows in more of them (SAINT)."""
+    read = ((one.site, read_square(flow, one)) for staging in stagings for one in staging.branches)
+    found = [(flow.output(site.scores).shape[0], prod(square[1])) for site, square in read if site and square]
+    return min(found)[0] if len({numbers for _, numbers in found}) == 1 else None
 
 
 def joins_mask(flow: Flow, site: Site) -> bool:
@@ -214,12 +220,16 @@ def find_beginning(flow: Flow, stagings: Sequence[Staging]) -> int | None:
 
 
 def walk_back(flow: Flow, start: int) -> Iterator[int]:
-    """The steps on the way to a stream, the last first, as far as what comes from outside: its largest rows alone."""
+    """The steps on the way to a stream, the last first, as far as what comes from outside: its largest rows alone.
+
+    Learned rows are none of these, be there more of them (CoTracker's virtual tracks).
+    """
+    data = list_reading_data(flow)
     here: int | None = start
     while here is not None:
         yield here
-        given = [(prod(record.shape), maker) for record, maker in flow.given(here) if maker is not None]
-        here = max(given, key=lambda one: one[0])[1] if given else None
+        given = [(record.shape, maker) for record, maker in flow.given(here) if maker is not None]
+        here = max(given, key=lambda one: (one[1] in data, prod(one[0])))[1] if given else None
 
 
 def count_batch(flow: Flow, way: Sequence[int], reads: str | None) -> int | None:
@@ -382,19 +392,3 @@ def count_mixed(stagings: Sequence[Staging]) -> int | None:
     """How many streams side by side are mixed by stages (AltUp); None where none are."""
     counts = {one.streams for staging in stagings for one in staging.stage.branches if isinstance(one, StreamMixing)}
     return counts.pop() if len(counts) == 1 else None
-
-
-def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> tuple[Span, ...]:
-    """The groups of some layers, but not of all, behind which a sum adds what the first of them began with."""
-    begun = {layer[0].joints[0].stream: number for number, layer in enumerate(layers)}
-    ends = {layer[-1].joints[-1].add: number for number, layer in enumerate(layers)}
-    found: list[Span] = []
-    for skip in (skip for chain in chains for skip in chain.skips):
-        over = [number for add, number in ends.items() if add in skip.region.inner]
-        is_added = skip.stream in map(flow.carried_from, flow.makers[skip.add])
-        if is_added and len(over) > 1 and over == [*range(begun.get(skip.stream, -1), over[-1] + 1)]:
-            made, first = (flow.output(one).shape for one in (skip.add, layers[over[0]][0].joints[0].add))
-            behind = (node for node in skip.region.inner if node > end_of(layers[over[-1]]))
-            if prod(made) == prod(first):  # else some rows were left out before
-                found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
-    return tuple(one for one in found if one.last - one.first + 1 < len(layers))

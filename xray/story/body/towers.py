@@ -23,12 +23,11 @@ from xray.story.body.last_norms import (
     take_norm,
 )
 from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
-from xray.story.body.numbered import read_numbered
+from xray.story.body.numbered import list_spans, read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
     count_mixed,
     fill_windows,
-    list_spans,
     read_turns,
     tell_again,
     tell_cut_stream,

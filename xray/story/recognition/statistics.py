@@ -16,7 +16,7 @@ RUNNING = frozenset({"cumsum"})
 BENT = frozenset({"pow", "square", "abs"})
 """What is done to rows before their mean tells how far they spread."""
 LONGEST = 12
-MAP = len(("batch", "channels", "height", "width"))
+MAP, SIGNAL = len(("batch", "channels", "height", "width")), len(("batch", "channels", "place"))
 
 
 def tells_of(flow: Flow, origin: int | None, statistics: Collection[int]) -> bool:
@@ -86,7 +86,24 @@ def tells_of_maps(flow: Flow, place: int, number: int) -> bool:
 def is_of_places(flow: Flow, place: int, number: int) -> bool:
     """Whether an operand has one number for each place: of rows, or of a map, whose channels are its second axis."""
     shape, made = flow.steps[place].inputs[number].shape, flow.output(place).shape
-    return len(shape) > 1 and (shape == (*made[:-1], 1) or (len(made) >= MAP and shape == (made[0], 1, *made[2:])))
+    if len(shape) > 1 and shape == (*made[:-1], 1):
+        return True
+    return len(made) >= SIGNAL and shape == (made[0], 1, *made[2:]) and (len(made) >= MAP or weighs_first(flow, place))
+
+
+def weighs_first(flow: Flow, place: int) -> bool:
+    """Whether rows are multiplied by learned numbers along their second axis, a few steps on: channels lie there."""
+    shape, here = flow.output(place).shape, place
+    for _ in range(SIGNAL):
+        given = flow.given(here)
+        laid = (1, shape[1], 1)
+        if any(one.shape in (laid, laid[1:]) and is_of_weights(flow, one, maker) for one, maker in given):
+            return True
+        readers = [one for one in flow.leaf_readers(here) if flow.op(one) in SCALINGS]
+        if len(readers) != 1 or flow.output(readers[0]).shape != shape:
+            return False
+        here = readers[0]
+    return False
 
 
 def weighs_places(flow: Flow, place: int, number: int) -> bool:

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection
 
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SPLITS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, width_out
 from xray.story.recognition.norms import find_norm
@@ -93,3 +94,13 @@ def is_part(flow: Flow, add: int, number: int, region: Region) -> bool:
             return bool(read - {record.output})
         record, here = next(flow.given(here))
     return False
+
+
+def begins_asking(flow: Flow, stream: int | None, region: Region, site: Site) -> bool:
+    """Whether a branch begins with queries that a layer made, which are added to what they find (Set Transformer).
+
+    What that layer was given is no part of such a branch, be keys made of it too.
+    """
+    asked = site.query.nodes
+    moved = all(flow.op(node) in CARRYING | SPLITS | SIDE_BY_SIDE | SCALINGS for node in asked[1:])
+    return site.scores in region.inner and stream in asked and moved and stream not in site.key.nodes

@@ -12,7 +12,7 @@ from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing, find_mixing, list_weighings
 from xray.story.recognition.norms import find_norm
-from xray.story.streams.asides import find_branch, goes_past, is_aside, is_part
+from xray.story.streams.asides import begins_asking, find_branch, goes_past, is_aside, is_part
 from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
     before_added,
@@ -69,7 +69,9 @@ def find_joints(flow: Flow, sites: Sequence[Site] = ()) -> list[Joint]:
         if step.op in SUMS | PLACING and place not in scored:
             joint = read_joint(flow, place, found) if step.op in SUMS else read_put_back(flow, place)
             joint = joint or read_for_all_rows(flow, place, found, sites)
-            if joint is not None and not mixes_earlier(flow, joint) and not goes_past(flow, joint.stream, place):
+            if joint is None or any(begins_asking(flow, joint.stream, joint.region, site) for site in sites):
+                continue
+            if not mixes_earlier(flow, joint) and not goes_past(flow, joint.stream, place):
                 before = [add for add in found if add in joint.region.inner and adds_to_another_row(flow, add, joint)]
                 found[place] = leave_out(flow, joint, before)
                 for add in before:

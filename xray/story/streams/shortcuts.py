@@ -20,6 +20,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
+from xray.story.passages.channels import find_channels
 from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import ONES, is_linear, is_scale, strip_plain, works_on_weights
 from xray.story.recognition.norms import INVERTING, Norm, find_norm
@@ -146,8 +147,17 @@ def before_mask(flow: Flow, here: int) -> int | None:
     if (step.op not in TIMES and not fills) or len(given) != 2:
         return None
     rows = [maker for record, maker in given if record.shape == shape]
-    masks = [one for one in given if one[0].shape[1:] == (*shape[1:-1], 1) != shape[1:]]
+    laid = [(*shape[1:-1], 1)] + [(1, *shape[2:])] * (len(rows) == 1 and has_channels_first(flow, rows[0]))
+    masks = [one for one in given if one[0].shape != shape and one[0].shape[1:] in laid]
     return rows[0] if len(rows) == 1 == len(masks) and is_mask(flow, *masks[0]) else None
+
+
+def has_channels_first(flow: Flow, rows: int | None) -> bool:
+    """Whether the second axis of rows, normed or not, is that of channels: so of one thing at least that a sum adds."""
+    norm = find_norm(flow, rows)
+    before = rows if norm is None else norm.origin
+    parts = () if before is None else (before, *(flow.makers[before] if flow.op(before) in SUMS else ()))
+    return any(part is not None and find_channels(flow, part) == 1 for part in parts)
 
 
 def is_mask(flow: Flow, record: TensorRecord, maker: int | None) -> bool:

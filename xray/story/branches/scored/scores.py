@@ -24,7 +24,6 @@ from xray.story.branches.scored.visible import (
     count_causal_blocks,
     count_kept_scores,
     count_written,
-    hides_from_some,
 )
 from xray.story.recognition.addends import is_of_bools
 from xray.story.recognition.diagonals import read_diagonals
@@ -42,7 +41,7 @@ class Scores:
     `bias` says what is added for positions, "none" where nothing is; `causal` whether the future is hidden; `window`
     how many places each query sees at most; `cap` the number that no score can pass. Where `is_masked`, a mask joins
     them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
-    that some places are hidden from some others in another way than by time, `within_a_kind` that how far apart two
+    that some places are or may be hidden in another way than by time, `within_a_kind` that how far apart two
     are counts if both are of one kind, and else their kinds alone. `each_side` is how many places of a window lie on
     each side of the one that looks, where that is followed weight by weight.
     """
@@ -105,8 +104,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
         blocks,
-        bool(own)
-        or (hides_from_some(sees_both) if sees_both is not None else causal is False and hides_by_a_rule(joining)),
+        bool(own) or (causal is False and may_hide(sees_both, masks)),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
     )
 
@@ -127,10 +125,12 @@ def read_columns(flow: Flow, site: Site, is_biased: bool) -> Scores:
     return Scores(None if is_biased else "none", causal, window, cap, is_masked=True, each_side=each_side)
 
 
-def hides_by_a_rule(joining: Sequence[Operand]) -> bool:
-    """Whether a mask was recorded that hides some cells, and neither the future nor padding alone (Mllama's tiles)."""
-    facts = (one.record.mask for one in joining)
-    return any(one is not None and one.kind == "custom" and one.hidden_share > 0 for one in facts)
+def may_hide(squares: Values | None, masks: Sequence[Operand]) -> bool:
+    """Whether some cell is hidden, as those of padding are, or a mask joins the scores of which that is not known."""
+    if squares is not None and not np.isnan(squares).any():
+        return bool((squares <= LOW).any())
+    facts = [one.record.mask for one in masks]
+    return any(one is None or one.hidden_share > 0 for one in facts)
 
 
 def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -> Scores:

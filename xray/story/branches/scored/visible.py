@@ -87,12 +87,6 @@ def count_written(flow: Flow, maker: int | None) -> int | None:
     return len(spans) if hidden <= LOW and are_whole and flow.output(maker).shape[-2:] == (ends[-1], ends[-1]) else None
 
 
-def hides_from_some(squares: Values) -> bool:
-    """Whether what some places see is hidden from others of the same sequence: no padding, which nobody sees."""
-    hidden, asks = squares <= LOW, (squares > LOW).any(axis=-1, keepdims=True)  # a row of padding may see nothing
-    return bool(((hidden & asks).any(axis=-2) & (squares > LOW).any(axis=-2)).any())
-
-
 def find_choice(flow: Flow, site: Site) -> Choice | None:
     """What finds the keys that a mask shows: those with the highest of other scores, products of rows (an indexer).
 
