@@ -7,7 +7,6 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
-from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts, FeedForward
 from xray.story.branches.feed_forward import describe_feed_forward, is_bend, name_activation, steps_behind, with_held
 from xray.story.experts.choice import (
@@ -26,7 +25,7 @@ from xray.story.experts.neighbours import find_mixed_behind, mixes_back
 from xray.story.experts.routing import counts_along, read_capacity, read_routing, read_slots
 from xray.story.experts.sets import find_picked, list_sets
 from xray.story.experts.skipped import list_emptied, may_choose_none
-from xray.story.recognition.between import Region, list_reading_data, projections_in, width_out
+from xray.story.recognition.between import Region, list_reading_data, projections_in, weights_of, width_out
 
 MOST_OF_ONE = 3
 """Gate, up and down: a block with more layers holds those of several experts."""
@@ -61,7 +60,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     is_dropped = capacity is None and any(counts_along(flow, node, experts) for node in routing)
     is_dropped |= slots is None and deals_otherwise(flow, own, places, chosen, handing_on, capacity)
     is_unknown = is_dropped or may_choose_none(flow, chosen_at, experts)
-    blocks = {name_weights(flow.steps[node]) for node in list_backs(flow, own)}
+    blocks = {frozenset(weights_of(flow, [node])) for node in list_backs(flow, own)}
     found = None if is_dropped and not is_stacked and len(blocks) < experts else found  # others may do something else
     return Experts(
         experts=experts,
@@ -191,7 +190,7 @@ def has_weights_of_several(flow: Flow, nodes: Collection[int], places: int) -> b
     the one expert which was chosen, perhaps.
     """
     layers = projections_in(flow, nodes)
-    names = {node: name_weights(flow.steps[node]) for node in layers}
+    names = {node: frozenset(weights_of(flow, [node])) for node in layers}
     groups = group_by_parent(flow, layers)
     if any(find_stack(flow, node) for node in layers):
         return True

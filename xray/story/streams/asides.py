@@ -77,10 +77,11 @@ def list_carried_readers(flow: Flow, place: int, besides: Collection[str] = ()) 
 
 
 def goes_past(flow: Flow, stream: int | None, add: int) -> bool:
-    """Whether a sum adds to the normed rows of a branch, and the stream goes on past it to what is no sum (Mega)."""
+    """Whether a sum adds to the normed rows of a branch, and the stream goes on past it, and to no other sum (Mega)."""
     norm = find_norm(flow, stream)
     readers = () if norm is None or norm.origin is None else flow.leaf_readers(norm.origin)
-    return any(one > add and flow.op(one) not in SUMS for one in readers)
+    past = [flow.op(one) for one in readers if one > add]
+    return bool(past) and SUMS.isdisjoint(past)
 
 
 def is_part(flow: Flow, add: int, number: int, region: Region) -> bool:
