@@ -159,9 +159,11 @@ def is_named_picture(name: str) -> bool:
 def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     """What rows are made of, by the name of its argument, that steps put in the place of others (Fuyu, NeoMME).
 
-    Not where these others went into them: then they are changed, and still there.
+    Not where these others went into them: then they are changed, and still there. Nor where they are no rows of a
+    table, but a tensor that is empty until then (SAINT).
     """
-    written = [(node, one, made) for node in nodes if flow.op(node) in PLACING for one, made in [*flow.given(node)][1:]]
+    placing = [node for node in nodes if flow.op(node) in PLACING and puts_over_rows(flow, node, nodes)]
+    written = [(node, one, made) for node in placing for one, made in [*flow.given(node)][1:]]
     makers = [made for node, one, made in written if one.is_float and not is_made_of(flow, made, flow.makers[node][0])]
     behind = flow.behind(*makers, within=lambda here: here in nodes and flow.op(here) not in LOOKUPS)
     taken = [one for here in behind for one, made in flow.taken(here) if made is None and one.role != "parameter"]
@@ -171,6 +173,14 @@ def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     (name,) = names
     sounds = any(word in name for word in SOUNDING) and not any(word in name for word in MADE)
     return "image" if is_named_picture(name) else "audio" if sounds else "vectors"
+
+
+def puts_over_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether what steps write into, the last of them this one, is made of rows that were looked up."""
+    held: int | None = node
+    while held is not None and flow.op(held) in PLACING:
+        held = flow.carried_from(flow.makers[held][0])
+    return held is not None and any(flow.op(one) in LOOKUPS for one in flow.behind(held, within=nodes.__contains__))
 
 
 def is_made_of(flow: Flow, made: int | None, other: int | None) -> bool:
