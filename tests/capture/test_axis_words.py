@@ -339,3 +339,21 @@ def test_scores_of_words_are_as_many_as_words_and_not_each_bent(is_bent, count, 
     found = axes_of(Kinds(is_bent=is_bent, count=count), torch.zeros(2, 5, dtype=torch.long))
 
     assert found["classify"] == [("batch", "seq_len", word)]
+
+
+class Coded(Kinds):
+    """Words beside which codes come in, looked up in a smaller table, and a score for every code at the end."""
+
+    def __init__(self, count):
+        super().__init__(is_bent=False, count=count)
+        self.codes = nn.Embedding(7, 16)
+
+    def forward(self, ids):
+        return super().forward(ids[:, :3]) + self.classify(self.codes(ids[:, :3]))
+
+
+@pytest.mark.parametrize(("count", "word"), [(7, ""), (23, "vocab")])
+def test_scores_of_the_codes_of_a_smaller_table_are_none_of_words(count, word):
+    found = axes_of(Coded(count), torch.zeros(2, 5, dtype=torch.long))
+
+    assert {axes[-1] for axes in found["classify"]} == {word}

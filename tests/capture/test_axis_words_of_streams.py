@@ -229,6 +229,54 @@ def test_rows_that_are_looked_at_have_not_the_word_of_those_that_look_unless_the
     assert made["lead"][0][1] == ("seq_len" if is_added else "")
 
 
+class Posed(nn.Module):
+    """Joints of each frame look at each other, then frames of a film do (PoseFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(2, 8)
+        self.near, self.far = (nn.MultiheadAttention(size, 2, batch_first=True) for size in (8, 56))
+
+    def forward(self, poses):
+        x = self.lead(poses.flatten(0, 1))
+        x = (x + self.near(x, x, x)[0]).view(2, 5, 56)
+        return x + self.far(x, x, x)[0]
+
+
+def test_a_word_stands_for_one_size_where_rows_look_at_each_other_along_two_axes_of_what_comes_in():
+    trace = xray.trace(Posed().eval(), torch.rand(2, 5, 7, 2))
+    sizes = {
+        size
+        for step in trace.steps
+        for record in (*step.inputs, *step.outputs)
+        for word, size in zip(record.axes, record.shape, strict=True)
+        if word == "seq_len"
+    }
+
+    assert sizes == {7}
+
+
+class Translates(nn.Module):
+    """Words that look at others; both came in under names that say nothing of them."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.attend = nn.Embedding(11, 8), nn.MultiheadAttention(8, 2, batch_first=True)
+
+    def forward(self, ids, others):
+        asked = self.words(others)
+        return self.attend(self.words(ids), asked, asked, need_weights=True)[0]
+
+
+@pytest.mark.parametrize(("many", "word"), [(7, ""), (5, "seq_len")])
+def test_a_word_does_not_stand_for_two_sizes_in_one_tensor(many, word):
+    ids = torch.zeros(2, 5, dtype=torch.long), torch.zeros(2, many, dtype=torch.long)
+    steps = xray.trace(Translates().eval(), *ids).steps
+    scores = [record.axes for step in steps for record in step.outputs if record.shape[-2:] == (5, many)]
+
+    assert {axes[-2:] for axes in scores} == {(word, word)}
+
+
 class Remembers(nn.Module):
     """Attention of words to a memory and to themselves, by axes that lie first; a mask is given (Transformer-XL)."""
 

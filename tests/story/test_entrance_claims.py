@@ -115,7 +115,8 @@ IMAGE = (2, 3, 20, 20)
             "An image becomes vectors.",
             "CONVOLUTION 2×2, 3 APART, STEP 2",
         ),
-        ((2, 1, 5, 40), lambda: nn.Conv2d(1, WIDTH, (5, 3)), cut, "What goes in.", "INPUT"),
+        ((2, 1, 5, 40), lambda: nn.Conv2d(1, WIDTH, (5, 3)), cut, "A map becomes vectors.", "MAP"),
+        ((2, 4, 20, 20), lambda: nn.Conv2d(4, WIDTH, 4, 4), cut, "A map becomes vectors, one for each patch.", "MAP"),
         ((2, 7, 5, 3), lambda: nn.Conv1d(3, WIDTH, 1), gather, "What goes in.", "INPUT"),
         ((2, OTHER, 17), lambda: nn.Conv1d(OTHER, WIDTH, 3), cut, "Vectors come in.", "VECTORS"),
         ((2, 1, 17), lambda: nn.Conv1d(1, WIDTH, 3), cut, "A signal becomes vectors.", "SIGNAL"),
@@ -125,6 +126,31 @@ def test_what_a_convolution_reads_is_named_by_what_is_known_of_it(shape, found, 
     anatomy, chart = read(lambda: Entered(found(), enter=enter), torch.rand(shape))
 
     assert describe_entrance(anatomy.towers[-1]) == told
+    assert label in labels_of(chart)
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "label", "called"),
+    [
+        ("audio", "A signal becomes vectors.", "SIGNAL", "audio"),
+        ("x", "A map becomes vectors, one for each patch.", "MAP", "stack"),
+        ("image", "An image becomes vectors, one for each patch.", "IMAGE", "vision"),
+    ],
+)
+def test_a_map_of_one_channel_is_what_the_argument_is_called_that_comes_in(name, told, label, called):
+    """Clips of sound come in with an axis more, and are laid out as maps before they are cut (ImageBind)."""
+
+    class Clips(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own = Entered(nn.Conv2d(1, WIDTH, 4, 4), enter=cut)
+
+        def forward(self, given):
+            return self.own(given[name].flatten(0, 1))
+
+    anatomy, chart = read(Clips, {name: torch.rand(2, 1, 1, 20, 20)})
+
+    assert (anatomy.towers[-1].name, describe_entrance(anatomy.towers[-1])) == (called, told)
     assert label in labels_of(chart)
 
 

@@ -213,6 +213,34 @@ def test_rows_to_which_those_of_an_image_are_added_are_not_replaced(by_mask):
     assert "take the place" not in describe_entrance(tower)
 
 
+class Beside(Patched):
+    """Words behind which those of an image stand, written into rows of their own that are empty before (SAINT)."""
+
+    def put_in(self, ids, x, rows):
+        held = torch.empty(2, 3, WIDTH)
+        for place in range(3):
+            held[:, place] = rows[place]
+        return torch.cat((x, held), 1)
+
+
+class InTurn(Patched):
+    """Rows of an image and words that are both written into rows which are 0 before."""
+
+    def put_in(self, ids, x, rows):
+        held = torch.zeros_like(x)
+        held[ids != SIGN] = x[ids != SIGN]
+        held[ids == SIGN] = rows
+        return held
+
+
+@pytest.mark.parametrize("model", [Beside, InTurn])
+def test_rows_that_are_written_into_others_than_words_take_the_place_of_none(model):
+    (tower,) = anatomy(record_patches(model())).towers
+
+    assert (tower.reads, tower.among) == ("ids", None)
+    assert "take the place" not in describe_entrance(tower)
+
+
 def test_words_among_which_a_learned_row_is_put_stand_alone():
     (tower,) = anatomy(xray.trace(Marks(trained=True), torch.arange(4, 14).view(2, 5))).towers
 

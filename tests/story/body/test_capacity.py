@@ -21,11 +21,12 @@ class Limited(nn.Module):
 
     It is counted along an `axis`: that of places, or that of experts, which says nothing of these. Or flags are
     `misread` as the numbers of experts (NLLB-MoE): the first takes each place once for every one that was not chosen.
+    Or each takes the first `cut` of the places that chose it, of whichever sequence (makeMoE).
     """
 
-    def __init__(self, *, most=None, axis=-2, misread=False, weighed=True):
+    def __init__(self, *, most=None, axis=-2, misread=False, weighed=True, cut=None):
         super().__init__()
-        self.misread, self.weighed = misread, weighed
+        self.misread, self.weighed, self.cut = misread, weighed, cut
         self.norm, self.router, self.most, self.axis = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, EXPERTS), most, axis
         self.experts = nn.ModuleList(
             nn.Sequential(nn.Linear(WIDTH, 9), nn.ReLU(), nn.Linear(9, WIDTH)) for _ in range(EXPERTS)
@@ -42,6 +43,7 @@ class Limited(nn.Module):
         for number, expert in enumerate(self.experts):
             flags = chosen.flatten(0, 1)
             (places,) = torch.where(flags[:, number] > 0)
+            places = places[: self.cut]
             if self.misread:
                 places, _ = torch.where(functional.one_hot(flags, EXPERTS)[..., number] > 0)
                 if not len(places):
@@ -72,11 +74,13 @@ def test_experts_without_such_a_limit_tell_none(options):
     assert "at most" not in told
 
 
-def test_how_many_are_chosen_is_not_told_where_an_expert_takes_more_rows_than_there_are_places():
-    found, told = read(misread=True)
+@pytest.mark.parametrize("options", [{"misread": True}, {"cut": 2}], ids=["more rows than places", "first rows alone"])
+def test_how_many_are_chosen_and_that_places_go_alone_is_not_told_where_experts_take_other_rows(options):
+    found, told = read(**options)
 
     assert (found.experts, found.chosen) == (EXPERTS, None)
     assert "to 1 of" not in told
+    assert describe_chosen(found) == "Places go through experts."
 
 
 class Slotted(nn.Module):
@@ -118,8 +122,8 @@ def test_places_go_through_as_many_as_were_chosen_at_most_where_experts_have_row
     assert (
         "to at most 2 of 4. An expert takes 3 places of a sequence at most; it leaves out those beyond." in told
     ) == (counted)
-    most = "through at most 2 of 4 experts." if counted else "alone, through experts."
-    assert describe_chosen(found) == f"Each place {most}"
+    most = "Each place through at most 2 of 4 experts." if counted else "Places go through experts."
+    assert describe_chosen(found) == most
     assert name_active(anatomy) == f"used for each place{', at most' * counted}"
 
 

@@ -11,7 +11,7 @@ from xray.story.anatomy.branches import FeedForward
 def test_a_u_net_is_one_tower():
     (tower,) = anatomy(kept("UNet2DConditionModel")[0]).towers
 
-    assert tower.reads == "image"
+    assert tower.reads == "map"
     assert {(one.heads, one.d_k) for one in tower.branches if isinstance(one, Attention)} == {(8, 4), (8, 8)}
 
 

@@ -4,10 +4,12 @@ import pytest
 import torch
 from handwritten import Attention, Layer
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.story.anatomy.attentions import FORMER_ROWS
 from xray.story.anatomy.attentions import Attention as Attended
+from xray.story.anatomy.branches import Unknown
 from xray.story.sentences.of_parts import LED_IN
 from xray.story.sheet.columns import read_columns
 
@@ -321,3 +323,58 @@ def test_a_row_that_the_stream_did_not_begin_with_is_not_said_to_be_as_before():
     (node,) = next(one.bridge.nodes for one in column.frames if one.bridge is not None)
     assert (node.label, node.told) == (f"END TO END: {PLACES} + 1", ())
     assert not any(one.earlier for one in column.frames)
+
+
+class Meets(nn.Module):
+    """Attention to other rows, or to the same ones, and a feed-forward."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.beside, self.second = (nn.LayerNorm(12) for _ in range(3))
+        self.query, self.key, self.value, self.out = (nn.Linear(12, 12) for _ in range(4))
+        self.up, self.down = nn.Linear(12, 31), nn.Linear(31, 12)
+
+    def forward(self, x, others=None):
+        y = self.first(x)
+        z = y if others is None else self.beside(others)
+        pairs = ((self.query, y), (self.key, z), (self.value, z))
+        query, key, value = (make(one).unflatten(-1, (2, 6)).transpose(1, 2) for make, one in pairs)
+        found = (query @ key.mT / 6**0.5).softmax(-1) @ value
+        x = x + self.out(found.transpose(1, 2).flatten(2))
+        return x + self.down(functional.gelu(self.up(self.second(x))))
+
+
+class Tracks(nn.Module):
+    """Learned tracks beside points; then the tracks look at the points, at each other, and points at them (CoTracker).
+
+    Over `frames` each track looks at itself before that; else all rows of a frame look at each other.
+    """
+
+    def __init__(self, frames):
+        super().__init__()
+        self.lead, self.head, self.frames = nn.Linear(7, 12), nn.Linear(12, 3), frames
+        self.near, self.there, self.own, self.back = (nn.ModuleList(Meets() for _ in range(2)) for _ in range(4))
+        self.rows = nn.Parameter(torch.rand(1, 4, 12))
+
+    def turn(self, x):
+        return x.unflatten(0, (2, -1)).transpose(1, 2).flatten(0, 1) if self.frames > 1 else x
+
+    def forward(self, points):
+        x = torch.cat([self.lead(points), self.rows.expand(len(points), -1, -1)], 1)
+        for near, there, own, back in zip(self.near, self.there, self.own, self.back, strict=True):
+            x = self.turn(near(self.turn(x)))
+            seen, tracks = x[:, :6], x[:, 6:]
+            tracks = own(there(tracks, seen))
+            x = torch.cat([back(seen, tracks), tracks], 1)
+        return self.head(x[:, :6])
+
+
+@pytest.mark.parametrize(("frames", "sources"), [(1, ["self", FORMER_ROWS, "self"] * 2), (5, ["self"])])
+def test_no_part_of_a_stream_that_looks_at_another_part_looks_at_itself(frames, sources):
+    """Where several such attentions stand in one branch, it is not told what that is."""
+    torch.manual_seed(0)
+    trace = xray.trace(Tracks(frames).eval(), torch.rand(2 * frames, 6, 7))
+    branches = [one for tower in xray.anatomy(trace).towers for one in tower.branches]
+
+    assert [one.source for one in branches if isinstance(one, Attended)] == sources
+    assert any(isinstance(one, Unknown) for one in branches) == (frames > 1)

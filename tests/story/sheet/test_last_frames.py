@@ -94,3 +94,43 @@ def test_where_all_layers_are_in_frames_none_has_a_mark():
 
     assert len(layers) == 2
     assert marks == [[], []]
+
+
+class Looks(nn.Module):
+    """Attention and a feed-forward, each of what a norm gives and added to that."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.attend = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.up, self.down = nn.Linear(width, 3 * width), nn.Linear(3 * width, width)
+
+    def forward(self, x):
+        x = self.first(x)
+        x = self.second(x + self.attend(x, x, x)[0])
+        return x + self.down(torch.relu(self.up(x)))
+
+
+class Table(nn.Module):
+    """Columns of each row look at each other, then whole rows do, and so on by turns (SAINT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.head = nn.Embedding(11, WIDTH), nn.Linear(WIDTH, 3)
+        self.columns, self.rows = (nn.ModuleList(Looks(wide) for _ in range(2)) for wide in (WIDTH, 5 * WIDTH))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for columns, rows in zip(self.columns, self.rows, strict=True):
+            x = rows(columns(x).reshape(1, 6, -1)).reshape(6, 5, WIDTH)
+        return self.head(x[:, 0])
+
+
+def test_what_is_not_drawn_again_has_no_shape_where_that_which_is_drawn_ends_with_another_than_its_own():
+    torch.manual_seed(0)
+    boxes = compose_poster(xray.trace(Table(), torch.arange(30).reshape(6, 5) % 11), text_width).boxes
+    lines = [["".join(run.text for run in line) for line in box.lines] for box in boxes]
+    told = [line for line in lines if line and ("AS DRAWN BEFORE" in line[0] or "boxes as at" in line[0])]
+
+    assert ["FEED-FORWARD  d_ff 180; boxes as at 3"] in told
+    assert [line for line in told if "DRAWN BEFORE" in line[0]] == [["LAYER 3, AS DRAWN BEFORE"]]

@@ -296,7 +296,7 @@ class AttentionNamer:
         Rows that are none of the ids of that name, though such are looked up, are of something else, of an image say,
         be they as many. So are others than the first rows that are given where no ids are looked up (BLIP-2's queries),
         and what is not as long as the ids of that name, as a memory and the words behind it (Transformer-XL). Where
-        places of ids look at each other along several axes, it is the last of these (the rows of an alignment).
+        what is given is looked at along several of its axes, it is the last of these (the rows of an alignment).
         """
         found: dict[int, str] = {}
         rows: dict[int, None] = {}
@@ -320,8 +320,9 @@ class AttentionNamer:
             named.setdefault(found[group], {group})
         others = {one for one in rows if one not in named[found[one]]}
         for first, record in self.given:
-            axes = [self.groups.find(first + axis) for axis in range(len(record.shape))] if record.role == "ids" else []
-            others |= {*[axis for axis in axes if axis in self.compared][:-1]}
+            axes = [self.groups.find(first + axis) for axis in range(len(record.shape))]
+            earlier = {*[axis for axis in axes if axis in self.compared][:-1]}
+            others |= earlier if record.role == "ids" else earlier - of_ids
         lengths = {word: {sizes[one] for one in of_ids if found[one] == word} for word in found.values()}
         return {
             one: word

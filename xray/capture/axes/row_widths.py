@@ -57,7 +57,7 @@ class WidthNamer:
         words = [step for step in words if not is_lookup_of_places(flow, flow.places[step.id])]
         tables_of_words = [flow.places[step.id] for step in words]
         words = [step for step in words if not is_beside_words(flow, flow.places[step.id], tables_of_words)]
-        vocabularies = {count_rows(step) for step in words} - {0}
+        vocabulary = max((count_rows(step) for step in words), default=0)  # not the codes of one codebook (Fish Speech)
         ends = [step for step in layers if outs[step.id] in streams]
         ends = [step for step in ends if not is_factor(flow, flow.places[step.id])]
         back, ways = {ins[step.id] for step in ends}, {(ins[step.id], outs[step.id]) for step in ends}
@@ -70,8 +70,8 @@ class WidthNamer:
             is_cut = bool(groups.parts(outs[step.id]))  # scores of words are not cut into heads, as keys are
             is_bent = any(reader.op.startswith("sigmoid") for reader in self.find_readers(step))  # nor each bent
             is_other = is_cut or is_bent or is_wide or self.is_read(step)
-            scores = step.settings.get("out_features") in vocabularies and not is_other
-            if scores or (vocabularies and step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS):
+            scores = step.settings.get("out_features") == vocabulary and not is_other
+            if vocabulary and (scores or step.path.rsplit(".", 1)[-1] in HEADS_OF_WORDS):
                 groups.name(outs[step.id], "vocab")
             elif is_wide and not gates_rows_beside(flow, place) and not is_factor(flow, place):
                 groups.name(outs[step.id], "d_ff")

@@ -127,13 +127,22 @@ class Namer:
         return make_fact(Step, {**step.__dict__, "inputs": ins, "outputs": outs})
 
     def write_side(self, firsts: list[int], records: tuple[TensorRecord, ...]) -> tuple[TensorRecord, ...]:
-        words = [
-            tuple([self.groups.word(first + axis) for axis in range(len(record.shape))])
-            for first, record in zip(firsts, records, strict=True)
-        ]
+        words = [self.list_words(first, len(record.shape)) for first, record in zip(firsts, records, strict=True)]
         if all(axes == record.axes for axes, record in zip(words, records, strict=True)):
             return records
         return tuple(
             make_fact(TensorRecord, {**record.__dict__, "axes": axes})
             for axes, record in zip(words, records, strict=True)
         )
+
+    def list_words(self, first: int, rank: int) -> tuple[str, ...]:
+        """The words of the axes of a tensor, but none that would stand for two sizes in it, be it within a product."""
+        words = [self.groups.word(first + axis) for axis in range(rank)]
+        if len({*words}) == len(words) and not any("*" in word for word in words):
+            return tuple(words)
+        sizes: dict[str, set[int]] = {}
+        for axis, word in enumerate(words, first):
+            for part in self.groups.parts(axis) if "*" in word else (axis,):
+                sizes.setdefault(self.groups.word(part), set()).add(self.groups.size(part))
+        twice = {word for word, found in sizes.items() if word and len(found) > 1}
+        return tuple("" if twice.intersection(word.split("*")) else word for word in words)

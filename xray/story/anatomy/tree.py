@@ -7,8 +7,11 @@ from xray.story.anatomy.attentions import Attention, DeformableAttention, NormKi
 from xray.story.anatomy.beside_layers import Boxes, Bridge, EntrancePart, Span
 from xray.story.anatomy.branches import Branch, Convolution
 
-Reads = Literal["ids", "image", "video", "audio", "vectors", "noise"]
-"""What a tower begins with; "vectors" are numbers that the caller hands it, "noise" is drawn by chance inside."""
+Reads = Literal["ids", "image", "map", "video", "audio", "vectors", "noise"]
+"""What a tower begins with: a "map" has a height and a width and may be an image.
+
+"vectors" are numbers that the caller hands it, "noise" is drawn by chance inside.
+"""
 NormPlace = Literal["before", "after", "both", "none"]
 """Where a norm stands, seen from the branch."""
 

@@ -57,6 +57,8 @@ from xray.story.branches.rows import (
     count_of_first,
     count_shifted,
     cuts_across_places,
+    cuts_apart,
+    is_made_anew,
     looks_at_another_row,
     loses_order,
     name_far_apart,
@@ -334,7 +336,8 @@ def name_source(
 ) -> str | None:
     """Whether keys and values come from the stream itself, be it pooled since, or from which tower's end.
 
-    What linear layers make beside the stream, of numbers that it was made of too, is none of its own (TimeXer).
+    What linear layers make beside the stream, of numbers that it was made of too, is none of its own (TimeXer). Nor are
+    other rows of the tensor that it was cut off (CoTracker).
     """
     query, key, value = sides
     if key.is_own and value.is_own and is_laid_on_others(flow, key.nodes & value.nodes, region):
@@ -345,6 +348,8 @@ def name_source(
         return "self"
     other = value if key.is_own else key
     starts = (*(() if key.is_own else (site.key.origin,)), *other.nodes)
+    if cuts_apart(flow, region.start, flow.behind(*starts, most=NEAR)):
+        return FORMER_ROWS
     for place in flow.behind(*starts, most=FAR):
         if place in towers:
             return FORMER_ROWS if towers[place] == "self" and is_made_anew(flow, region.start, place) else towers[place]
@@ -392,8 +397,3 @@ def are_keys_alone(flow: Flow, site: Site, sides: tuple[Side, Side], towers: Map
     ways = [[*flow.behind(side.origin, most=FAR)] for side in (site.key, site.value)]
     led = [any(towers.get(place, "self") != "self" for place in way) for way in ways]
     return led == [True, False] and len(ways[1]) < FAR
-
-
-def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:
-    """Whether a layer stands on every way from a step to where a stream goes on, with other rows (GroupViT)."""
-    return place not in flow.behind(start, ends=lambda here: here == place or is_linear(flow, here))

@@ -54,6 +54,19 @@ def looks_at_another_row(flow: Flow, query: Side, key: Side, value: Side, region
     return bool((offered & said) - asked)
 
 
+def cuts_apart(flow: Flow, start: int | None, others: Iterable[int]) -> bool:
+    """Whether a step picks rows of a tensor of which one of the others picks other rows."""
+    if start is None or flow.op(start) not in PICKS:
+        return False
+    alike = [one for one in others if flow.op(one) in PICKS and flow.makers[one] == flow.makers[start]]
+    return any(flow.steps[one].settings != flow.steps[start].settings for one in alike)
+
+
+def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:
+    """Whether a layer stands on every way from a step to where a stream goes on, with other rows (GroupViT)."""
+    return place not in flow.behind(start, ends=lambda here: here == place or is_linear(flow, here))
+
+
 def count_shifted(flow: Flow, sides: Sequence[Side]) -> tuple[int, int] | None:
     """How many numbers, of how many, are of the place before in rows that queries, keys and values are made of.
 

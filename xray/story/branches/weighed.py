@@ -42,9 +42,12 @@ def weighs_no_values(flow: Flow, sites: Sequence[Site], region: Region) -> bool:
 
     So weights are multiplied by an inverse of weights (Nyström), and slots that rows were gathered into by the scores
     are spread over the rows again by the same ones (Soft MoE): neither are values that places look up. Nor does the
-    first one tell what a branch is where another one mixes what it found (SepViT's windows).
+    first one tell what a branch is where another one mixes what is made of it (SepViT's windows, CoTracker's tracks
+    that look at points and are looked at by these).
     """
-    is_mixed = any(flow.carried_from(find_values(flow, site)) == sites[0].weighted_sum for site in sites[1:])
+    found = sites[0].weighted_sum
+    values = [find_values(flow, site) for site in sites[1:]]
+    is_mixed = any(found in flow.behind(value, within=region.inner.__contains__) for value in values)
     return is_mixed or any(
         is_of_weights(flow, site, sites, region) or spreads_gathered(flow, site, sites) for site in sites
     )

@@ -301,12 +301,15 @@ def label_kept_rows(flow: Flow, own: Collection[int], kept: Collection[int]) -> 
     return {node: "+ A ROW LOOKED UP BEFORE" for node, before in begun.items() if before & looked_up}
 
 
-def chart_left_out(flow: Flow, layers: str, end: int, told: str) -> Chart:
-    """The mark of layers that no frame has here, with what the last gives: the stream goes through these too."""
+def chart_left_out(flow: Flow, layers: str, end: int, told: str, after: int) -> Chart:
+    """The mark of layers that no frame has here, with what the last gives: the stream goes through these too.
+
+    It has no shape where the next sum, `after`, has another: rows are laid out anew on the way (SAINT).
+    """
     label = f"LAYER{'S' * (not layers.isdecimal())} {layers}, {told}"
-    return chart_alone(
-        Node(f"{LEFT_OUT}{end}", label, 0, MIDDLE, steps_at(flow, end), flow.output(end), surface="ghost")
-    )
+    made = flow.output(end)
+    record = made if made.shape == flow.output(after).shape else None
+    return chart_alone(Node(f"{LEFT_OUT}{end}", label, 0, MIDDLE, steps_at(flow, end), record, surface="ghost"))
 
 
 def chart_put_beside(flow: Flow, rows: RowsBeside, layer: int, ends: Mapping[int, int]) -> Chart | None:

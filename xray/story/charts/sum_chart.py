@@ -235,20 +235,22 @@ def chart_closed(flow: Flow, staging: Staging, whole: Chart, like: str = "") -> 
     """A stage that is opened in another frame: its name, its own sizes, and what leaves it, of its `whole` chart.
 
     It says at which station one stands with the same boxes that is open, where there is such a one: in words, `like`.
+    It has no shape where what ends with a norm gives it another one than its sum has (SAINT).
     """
     add, label = staging.joints[-1].add, name_parted(flow, staging, name_stage(staging))
     end = add if staging.rejoined is None else staging.rejoined.join
     many = len(list_convolutions(flow, staging))
     words_of = [describe_sizes(branch, is_alone=many == 1) for branch in staging.stage.branches]
     words_of += [like]
-    biases = list_biases(flow, whole)
+    biases, last = list_biases(flow, whole), whole.node(whole.heads[-1]).record
+    made = flow.output(end)
     node = Node(
         "closed",
         label,
         0,
         BROAD,
         steps_at(flow, *dict.fromkeys((end, add, *(place for _, places in biases for place in places)))),
-        flow.output(end),
+        made if last is None or last.shape == made.shape else None,
         "; ".join(one for one in words_of if one),
         outline="boundary",
         told=tuple(said for said in [describe_past(label_past(flow, staging)), *(told for told, _ in biases)] if said),

@@ -39,6 +39,7 @@ from xray.text import show_controls
 INPUTS = {
     "ids": "TOKEN IDS",
     "image": "IMAGE",
+    "map": "MAP",
     "video": "VIDEO",
     "audio": "SIGNAL",
     "vectors": "VECTORS",
@@ -289,7 +290,7 @@ def quote_input(one_pass: Pass) -> tuple[str, ...]:
 def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tuple[Step, TensorRecord, int] | None:
     """What a tower reads, of a kind or first, and which step reads it: of several lookups that in the largest table."""
     reads = kind or towering.tower.reads
-    wanted = {"ids": LOOKUPS, "image": FINDINGS, "video": FINDINGS, "audio": FINDINGS}.get(reads or "")
+    wanted = {"ids": LOOKUPS, **dict.fromkeys(("image", "map", "video", "audio"), FINDINGS)}.get(reads or "")
     if wanted is FINDINGS and all(flow.op(node) not in FINDINGS for node in towering.entrance):
         wanted = None  # patches may be cut by moves alone
     found: list[tuple[Step, TensorRecord, int]] = []
@@ -308,7 +309,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             given = flow.steps[node], record, node
             if maker is not None and reads is None and flow.op(maker) == "one_hot":
                 given = flow.steps[maker], flow.steps[maker].inputs[0], node
-            is_picture = reads in ("image", "video")
+            is_picture = reads in ("image", "map", "video")
             outside = step_out(flow, towering.entrance, node, as_given=is_picture) if wanted is FINDINGS else given
             found.append(outside)
             break

@@ -31,8 +31,9 @@ from xray.story.recognition.values.value_shapes import number
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
 PICTURED = frozenset({"height", "width"})
 SOUNDING = ("audio", "sound", "feature", "mel", "spec", "wave", "speech")
-PICTURING = ("pixel", "patch", "image")
+PICTURING = ("pixel", "patch", "image", "img", "picture", "photo")
 """What the name of an argument holds by which sound comes in, and by which pictures do."""
+COLOURS = 3
 FILMING = ("video", "clip", "frames")
 """What the name of an argument holds by which films come in."""
 MADE = ("embed", "feat", "hidden")
@@ -80,9 +81,10 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         if axes < MAP == len(read) and read[1] > 1:
             return None  # maps of several channels, laid out of rows of numbers (Decision Transformer's frames)
         name = name_argument(flow, source)
-        if axes >= MAP and not is_sound(source):
-            is_laid = len(read) >= MAP and may_be_picture(source)  # several sets of points, say, are no maps
-            return "image" if is_named_picture(name) or is_laid else None
+        if axes >= MAP and not is_sound(source, name):
+            is_laid = len(read) >= MAP  # several sets of points, say, are no maps
+            is_image = is_named_picture(name) or (is_laid and read[1] == COLOURS)
+            return "image" if is_image else "map" if is_laid else None
         return "audio" if axes >= MAP or may_be_sound(source, name) else "vectors"
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
@@ -107,18 +109,19 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
 def name_laid_out(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> Reads | None:
     """What comes in that moves cut into patches (ViTs whose patches are laid out in rows), or lay side by side (PiT).
 
-    With a height and a width it is an image; cut along a third axis too, a film, where its argument is called so.
+    With a height and a width it is an image or a map; cut along a third axis too, a film, where it is called so.
     """
     for node in sorted(nodes):
         cut = find_patches(flow, node) if flow.op(node) in LAYING else None
         is_laid = cut is not None or (flow.op(node) == "unfold" and lays_neighbours(flow, node))
         source = source_of(flow, node, stops) if is_laid else None
-        if source is None or is_sound(source):
+        name = "" if source is None else name_argument(flow, source)
+        if source is None or is_sound(source, name):
             continue
         if len(source.shape) == MAP:
-            return "image"
+            return "image" if is_named_picture(name) or COLOURS in source.shape[1:] else "map"
         is_deep = cut is not None and len(cut.sizes) == len(source.shape[2:]) == len(("time", "height", "width"))
-        if is_deep and any(word in name_argument(flow, source) for word in FILMING):
+        if is_deep and any(word in name for word in FILMING):
             return "video"
     return None
 
@@ -159,9 +162,11 @@ def is_named_picture(name: str) -> bool:
 def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     """What rows are made of, by the name of its argument, that steps put in the place of others (Fuyu, NeoMME).
 
-    Not where these others went into them: then they are changed, and still there.
+    Not where these others went into them: then they are changed, and still there. Nor where they are no rows of a
+    table, but a tensor that is empty until then (SAINT).
     """
-    written = [(node, one, made) for node in nodes if flow.op(node) in PLACING for one, made in [*flow.given(node)][1:]]
+    placing = [node for node in nodes if flow.op(node) in PLACING and puts_over_rows(flow, node, nodes)]
+    written = [(node, one, made) for node in placing for one, made in [*flow.given(node)][1:]]
     makers = [made for node, one, made in written if one.is_float and not is_made_of(flow, made, flow.makers[node][0])]
     behind = flow.behind(*makers, within=lambda here: here in nodes and flow.op(here) not in LOOKUPS)
     taken = [one for here in behind for one, made in flow.taken(here) if made is None and one.role != "parameter"]
@@ -171,6 +176,14 @@ def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     (name,) = names
     sounds = any(word in name for word in SOUNDING) and not any(word in name for word in MADE)
     return "image" if is_named_picture(name) else "audio" if sounds else "vectors"
+
+
+def puts_over_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether what steps write into, the last of them this one, is made of rows that were looked up."""
+    held: int | None = node
+    while held is not None and flow.op(held) in PLACING:
+        held = flow.carried_from(flow.makers[held][0])
+    return held is not None and any(flow.op(one) in LOOKUPS for one in flow.behind(held, within=nodes.__contains__))
 
 
 def is_made_of(flow: Flow, made: int | None, other: int | None) -> bool:
@@ -189,11 +202,6 @@ def may_be_sound(source: TensorRecord, name: str) -> bool:
     return is_called and not any(word in name for word in CODED)
 
 
-def may_be_picture(source: TensorRecord) -> bool:
-    """Whether maps may be pictures: not one map that is no square, as electrodes by time are, or a spectrum is."""
-    return len(source.shape) != MAP or source.shape[1] != 1 or source.shape[2] == source.shape[3]
-
-
 def is_deep(flow: Flow, finder: int) -> bool:
     """Whether a convolution moves along three axes."""
     return len(flow.output(finder).shape) == len(("batch", "channels", "depth", "height", "width"))
@@ -204,11 +212,10 @@ def is_video(source: TensorRecord) -> bool:
     return "frames" in source.axes and set(source.axes) >= PICTURED
 
 
-def is_sound(source: TensorRecord) -> bool:
-    """Whether a picture is one of sound: by its axes, or its only channel and what it is called."""
-    return bool(SOUND & set(source.axes)) or (
-        source.shape[1] == 1 and any(word in source.name.lower() for word in SOUNDING)
-    )
+def is_sound(source: TensorRecord, name: str) -> bool:
+    """Whether a map is one of sound: by its axes, or its only channel and what it is called, as an argument too."""
+    called = any(word in one for word in SOUNDING for one in (source.name.lower(), name))
+    return bool(SOUND & set(source.axes)) or (source.shape[1] == 1 and called)
 
 
 def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | None:

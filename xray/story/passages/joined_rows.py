@@ -65,7 +65,8 @@ def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[lis
     """The moves behind which several rows stand side by side in one, the last first, and what they do, or nothing.
 
     All numbers of the rows are still there (patch mergers, pixel shuffles, frames of sound that are stacked), which the
-    moves prove that put each part of each axis where it stands.
+    moves prove that put each part of each axis where it stands. Not of one number each: what a convolution makes with
+    one channel may be one row (PoseFormer's mean of frames).
     """
     way: list[int] = []
     record = read
@@ -81,11 +82,11 @@ def read_merging(flow: Flow, read: TensorRecord, maker: int | None) -> tuple[lis
         return way, ""
     own, laid = before.pop(axis), after[-1]
     of_batch = before[0] if axis and record.axes[:1] == ("batch",) else []
-    if not {*own} < {*laid} or not {*of_batch}.isdisjoint(laid):
+    if not own or not {*own} < {*laid} or not {*of_batch}.isdisjoint(laid):
         return way, ""
     told = label_lines(record, before, after) if axis == 1 else ""
     told = told or describe_joining(flow, way, prod(part.size for part in laid if part not in own))
-    is_parted = bool(own) and laid[: len(own)] == own
+    is_parted = laid[: len(own)] == own
     return way, told.replace(BESIDE, f"{BESIDE}, CHANNEL BY CHANNEL") if is_parted else told
 
 

@@ -86,7 +86,8 @@ def describe_image(tower: Tower) -> str:
     is_deep = part is not None and len(part.kernel) == OF_VIDEO and tower.reads == "video"
     deep = part.kernel[0] if part is not None and is_deep else 1
     patches = "" if part is None else f", one for each patch{f' of {deep} pictures' * (deep > 1)}"
-    what = {"image": "An image becomes", "video": "The pictures of a video become"}.get(tower.reads or "")
+    begun = {"image": "An image becomes", "map": "A map becomes", "video": "The pictures of a video become"}
+    what = begun.get(tower.reads or "")
     return f"{what} vectors{patches}." if what else ""
 
 

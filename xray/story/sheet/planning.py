@@ -206,7 +206,7 @@ def add_left_out(
     left = range(first, layer)
     known = sum(one in drawn for one in left)
     told = "AS DRAWN BEFORE" if known == len(left) else "NOT DRAWN HERE" if known else "NOT DRAWN"
-    mark = chart_left_out(flow, spell_layers(left), end, told)
+    mark = chart_left_out(flow, spell_layers(left), end, told, towering.layers[layer][0].joints[0].add)
     return mark if bridge is None else stack_charts(mark, bridge)
 
 

@@ -174,12 +174,10 @@ def describe_chosen(branch: Branch) -> str:
     few += " or none" * bool(branch.chosen_or_none)
     if branch.capacity and not branch.neighbours:
         return f"Each place through at most {few}."  # it depends on how many before it an expert has taken
-    around = "those just before it" if branch.looks_back else "places next to it"
-    return (
-        f"Each place through {few}, then mixed with {around}."
-        if branch.neighbours
-        else f"Each place alone, through {few}."
-    )
+    if branch.neighbours:
+        around = "those just before it" if branch.looks_back else "places next to it"
+        return f"Each place through {few}, then mixed with {around}."
+    return f"Each place alone, through {few}." if count else "Places go through experts."  # some may go through none
 
 
 def describe_gathered(branch: Branch) -> str:
