@@ -211,3 +211,27 @@ def test_a_lone_code_is_picked_of_what_another_stack_gives():
     assert [(edge.source, edge.target) for edge in chart.edges] == [
         (one.key, other.key) for one, other in pairwise(chart.nodes)
     ]
+
+
+class Bent(Once):
+    """A stack on the rows of the nearest codes, beside a bend of those that are told by them, moved before both."""
+
+    def forward(self, x):
+        x = self.lay(x)
+        for layer in self.first:
+            x = layer(x)
+        rows = self.down[0](x).flatten(0, 1)
+        told = nn.functional.embedding(torch.cdist(rows, self.books[0]).argmin(-1), self.books[0])
+        x = self.up[0]((told + rows.tanh()).unflatten(0, x.shape[:2]))
+        for layer in self.then:
+            x = layer(x)
+        return x
+
+
+def test_what_reads_the_moved_rows_that_are_compared_reads_none_of_the_codes():
+    torch.manual_seed(0)
+    (reading,) = read_passes(xray.trace(Bent(narrow=True), torch.rand(2, 3, 7)))
+    chart = chart_entrance(reading.flow, reading.towers[1])
+    labels = {node.key: node.label for node in chart.nodes}
+
+    assert [labels[edge.source] for edge in chart.edges if labels[edge.target] == "TANH"] == ["LINEAR"]

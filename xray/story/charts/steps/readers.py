@@ -17,8 +17,12 @@ PICKS = frozenset({"argmin", "argmax"})
 
 
 def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
-    """For each step the drawn step that stands for it, if one does."""
-    return {inner: node for node, group in notable.items() for inner in group}
+    """For each step the drawn step that stands for it, if one does.
+
+    None does for one that moves what it stands beside: whoever else reads it does not read what the box gives (TiTok).
+    """
+    held = ((node, inner, flow.carried_from(inner)) for node, group in notable.items() for inner in group)
+    return {inner: node for node, inner, moved in held if inner == node or moved in notable[node]}
 
 
 def readers_of(
