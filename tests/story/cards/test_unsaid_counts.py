@@ -143,7 +143,9 @@ class Anomaly(nn.Module):
         return x, found
 
 
-def test_what_is_drawn_where_it_is_handed_out_is_not_counted_as_in_no_box():
-    counts = count_in(Anomaly(), torch.rand(2, 5, 7))
+def test_what_layers_hand_out_of_themselves_is_counted_and_told_in_each_alike():
+    (column,) = read_columns(xray.trace(Anomaly().eval(), torch.rand(2, 5, 7)))
 
-    assert counts == {"linear": 1, "mul": 1, "sigmoid": 1, "pow": 1}
+    assert column.towering.taps == ()
+    assert dict(list_unsaid([column])) == {"self-attention": dict.fromkeys(("linear", "mul", "sigmoid", "pow"), LAYERS)}
+    assert [frame.more for frame in column.frames] == [(0,) * LAYERS]
