@@ -1,5 +1,6 @@
 """What stands in no box is counted in all layers that do it, and in no other."""
 
+import pytest
 import torch
 from torch import nn
 from torch.nn import functional
@@ -51,10 +52,12 @@ def count_in(model, *given):
     return {op: sum(ops[op] for _, ops in found) for op in {op for _, ops in found for op in ops}}
 
 
-def test_the_way_beside_some_layers_is_not_counted_in_those_that_have_none():
+@pytest.mark.parametrize("names", ["12345678", "abcdefgh"])
+def test_the_way_beside_some_layers_is_counted_in_those_that_have_one(names):
     sizes = [(8, 16, 1), (16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1)]
-    stem = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
-    model = nn.Sequential(stem, *(Block(*one) for one in sizes))
+    model = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    for name, one in zip(names, sizes, strict=True):
+        model.add_module(f"block{name}", Block(*one))
 
     assert count_in(model, torch.rand(1, 3, 64, 64))["mul"] == 3
 

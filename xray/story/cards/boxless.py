@@ -36,6 +36,7 @@ from xray.story.streams.joints import Joint
 WHERE_DRAWN = " where drawn"
 Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 """Steps that stand in no box, with the part that they belong to and their pass."""
+Kind = tuple[str, str, int]
 
 
 def count_unsaid(columns: Sequence[Column], unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
@@ -93,11 +94,11 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
     opened = {id(panel.staging) for _, panel in panels}
     held = {id(one): (phase, one) for phase in phases for one in phase.towering.stagings}
     drawn = list_drawn(columns)
-    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[set[tuple[str, str, int]]]] = {}
+    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[set[Kind]]] = {}
     for phase, one in (found for key, found in held.items() if key not in opened):
         flow, told = phase.reading.flow, list_stood_for(phase)
-        left = {node: own for node, own in name_likes(flow, one).items() if node not in told}
-        likes = {own for node, own in left.items() if flow.steps[node].id not in drawn[id(flow)]}
+        left = [(flow.steps[node].id, own) for node, own in name_likes(flow, one).items() if node not in told]
+        likes = set[Kind]().union(*(own for step, own in left if step not in drawn[id(flow)]))
         alike.setdefault(outline_stage(phase, one), []).append(likes)
     shown = {outline_stage(phase, panel.staging) for phase, panel in panels}
     runs: dict[tuple[int, str, int], Counter[str]] = {}
@@ -106,12 +107,12 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
         flow, own = phase.reading.flow, outline_stage(phase, panel.staging)
         others = [one for one in alike if one == own or (one[1:] == own[1:] and one not in shown)]
         stood, kinds = [(one[0], likes) for one in others for likes in alike[one]], name_likes(flow, panel.staging)
-        for node, kind in kinds.items():
+        for node, like in kinds.items():
             key = (id(flow), own[0], node)
-            times = Counter([own[0], *(name for name, likes in stood if kind in likes)])
+            times = Counter([own[0], *(name for name, likes in stood if not likes.isdisjoint(like))])
             runs[key] = max(times, runs.get(key, times), key=Counter.total)
         for _, likes in stood:
-            likes.difference_update(kinds.values())
+            likes.difference_update(*kinds.values())
         met.update(others)
     names = [(name, Counter(chain(*ops))) for name, *_, ops in shown]
     return runs, frozenset(
@@ -121,13 +122,18 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
     )
 
 
-def name_likes(flow: Flow, staging: Staging) -> dict[int, tuple[str, str, int]]:
-    """Each step of a stage by its path without numbers, its operation, and the how manieth of these it is there."""
-    found, seen = dict[int, tuple[str, str, int]](), Counter[tuple[str, str]]()
+def name_likes(flow: Flow, staging: Staging) -> dict[int, set[Kind]]:
+    """Each step of a stage by its path without numbers, its operation, and the how manieth of these it is there.
+
+    And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`.
+    """
+    block = f"{flow.steps[staging.joints[-1].add].path.rpartition('.')[0]}."
+    found, seen = dict[int, set[Kind]](), Counter[tuple[str, str]]()
     for node in sorted({*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))):
-        kind = re.sub(r"\d+", "", flow.steps[node].path), flow.op(node)
-        found[node] = (*kind, seen[kind])
-        seen[kind] += 1
+        paths = {flow.steps[node].path, flow.steps[node].path.removeprefix(block)}
+        kinds = {(re.sub(r"\d+", "", path), flow.op(node)) for path in paths}
+        found[node] = {(*kind, seen[kind]) for kind in kinds}
+        seen.update(kinds)
     return found
 
 
