@@ -211,3 +211,39 @@ def test_a_lone_code_is_picked_of_what_another_stack_gives():
     assert [(edge.source, edge.target) for edge in chart.edges] == [
         (one.key, other.key) for one, other in pairwise(chart.nodes)
     ]
+
+
+class Bent(Once):
+    """A stack on the rows of the nearest codes, beside a bend of those that are told by them, moved before both.
+
+    Codes may be compared by direction alone, and the bend be of rows of the length 1.
+    """
+
+    in_direction = False
+
+    def forward(self, x):
+        x = self.lay(x)
+        for layer in self.first:
+            x = layer(x)
+        rows, book = self.down[0](x).flatten(0, 1), self.books[0]
+        if self.in_direction:
+            rows = nn.functional.normalize(rows, dim=-1)
+            codes = (rows @ nn.functional.normalize(book, dim=-1).T).argmax(-1)
+        else:
+            codes = torch.cdist(rows, book).argmin(-1)
+        x = self.up[0]((nn.functional.embedding(codes, book) + rows.tanh()).unflatten(0, x.shape[:2]))
+        for layer in self.then:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize("in_direction", [False, True])
+def test_what_reads_the_rows_that_are_compared_reads_none_of_the_codes(in_direction):
+    torch.manual_seed(0)
+    model = Bent(narrow=True)
+    model.in_direction = in_direction
+    (reading,) = read_passes(xray.trace(model, torch.rand(2, 3, 7)))
+    chart = chart_entrance(reading.flow, reading.towers[1])
+    labels = {node.key: node.label for node in chart.nodes}
+
+    assert [labels[edge.source] for edge in chart.edges if labels[edge.target] == "TANH"] == ["LINEAR"]

@@ -116,8 +116,18 @@ def test_what_leaves_before_the_last_layer_is_told(make, told):
     assert list_told(record(make)) == told
 
 
-@pytest.mark.parametrize(("make", "told"), [(HandsOut, " but the last"), (Taps, " but the last"), (HandsOutLast, "")])
-def test_every_layer_may_do_so_or_every_one_but_the_last(make, told):
+class NormedToo(NormsLast):
+    """What the last norm gives leaves too, and goes through a head."""
+
+    def give(self, made, taken, rows):
+        return self.head(made), (*taken, made)
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [(HandsOut, " before the last"), (Taps, " before the last"), (NormedToo, " before the last"), (HandsOutLast, "")],
+)
+def test_every_layer_may_do_so_or_every_one_before_the_last(make, told):
     too = " too" * bool(told)
     assert list_told(record(make, 3)) == [f"Behind every layer{told} something is handed out{too}."]
 

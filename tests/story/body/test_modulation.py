@@ -15,12 +15,14 @@ from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.body.reading import read_pass
+from xray.story.cards.boxless import count_unsaid, find_unsaid
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.facts.totals import count_params
 from xray.story.passages.modulation import find_beside_gate, list_modulation
 from xray.story.poster import compose_poster
 from xray.story.sentences.of_norms import describe_adaptive, describe_bare_norms
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.shares import list_shares
 
 
@@ -271,6 +273,9 @@ def test_layers_are_told_to_have_a_part_of_a_condition_only_where_it_is_of_one_s
     (column,) = read_columns(xray.trace(ScaledByTurns(4), torch.rand(2, 7, 12), torch.rand(2, 5)))
 
     assert "72 parameters × 2 layers" in [node.extra for node in column.condition.nodes]
+    unsaid = find_unsaid([column])
+    assert [(one.path, one.params) for one in list_unboxed([column], unsaid)] == [("times.1", 72), ("times.3", 72)]
+    assert dict(count_unsaid([column], unsaid))["elsewhere"]["linear"] == 2
 
 
 def test_places_that_the_model_holds_are_told_and_drawn():

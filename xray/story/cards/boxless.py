@@ -36,6 +36,7 @@ from xray.story.streams.joints import Joint
 WHERE_DRAWN = " where drawn"
 Unsaid = Sequence[tuple[str, Flow, Sequence[int]]]
 """Steps that stand in no box, with the part that they belong to and their pass."""
+Kind = tuple[str, str, int]
 
 
 def count_unsaid(columns: Sequence[Column], unsaid: Unsaid) -> tuple[tuple[str, Counter[str]], ...]:
@@ -82,9 +83,9 @@ def is_laid_beside(flow: Flow, softmax: int) -> bool:
 def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Counter[str]], frozenset[str]]:
     """How many stages of which name do what each step of an opened one does: itself, and those not opened like it.
 
-    Steps are told by their pass and the name of the stage. A stage that is not opened counts with the first of its
-    tower that does the same, of its name where such a one is opened, and else of another (attention without windows).
-    What stands beside the way of its rows counts with those that do the same there (RT-DETR's first places).
+    Steps are told by their pass and the name of the stage. A stage that is not opened counts with those of its tower
+    that do the same, of its name where such a one is opened, and else of another (attention without windows), each step
+    in no box with the first like it: not all have what stands beside the way of the rows (ResNet's convolution).
     What runs within stages of two towers counts for that which has more. The names are those of stages that are not
     opened, and do more than one of that name that is.
     """
@@ -92,26 +93,48 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
     panels = [(phase, panel) for phase in phases for frame in phase.frames for panel in frame.panels if panel.is_open]
     opened = {id(panel.staging) for _, panel in panels}
     held = {id(one): (phase, one) for phase in phases for one in phase.towering.stagings}
-    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[frozenset[str]]] = {}
+    drawn = list_drawn(columns)
+    alike: dict[tuple[str, int, int, tuple[tuple[str, ...], ...]], list[set[Kind]]] = {}
     for phase, one in (found for key, found in held.items() if key not in opened):
-        ops = frozenset(map(phase.reading.flow.op, list_beside(one)))
-        alike.setdefault(outline_stage(phase, one), []).append(ops)
+        flow, told = phase.reading.flow, list_stood_for(phase)
+        left = [(flow.steps[node].id, own) for node, own in name_likes(flow, one).items() if node not in told]
+        likes = set[Kind]().union(*(own for step, own in left if step not in drawn[id(flow)]))
+        alike.setdefault(outline_stage(phase, one), []).append(likes)
     shown = {outline_stage(phase, panel.staging) for phase, panel in panels}
     runs: dict[tuple[int, str, int], Counter[str]] = {}
+    met = set[object]()
     for phase, panel in panels:
-        staging = panel.staging
-        own = outline_stage(phase, staging)
+        flow, own = phase.reading.flow, outline_stage(phase, panel.staging)
         others = [one for one in alike if one == own or (one[1:] == own[1:] and one not in shown)]
-        stood = [(one[0], ops) for one in others for ops in alike.pop(one)]
-        beside, flow = list_beside(staging), phase.reading.flow
-        for node in {*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints)):
-            like = [name for name, ops in stood if node not in beside or flow.op(node) in ops]
-            key, times = (id(flow), own[0], node), Counter([own[0], *like])
+        stood, kinds = [(one[0], likes) for one in others for likes in alike[one]], name_likes(flow, panel.staging)
+        for node, like in kinds.items():
+            key = (id(flow), own[0], node)
+            times = Counter([own[0], *(name for name, likes in stood if not likes.isdisjoint(like))])
             runs[key] = max(times, runs.get(key, times), key=Counter.total)
-    drawn = [(name, Counter(chain(*ops))) for name, *_, ops in shown]
+        for _, likes in stood:
+            likes.difference_update(*kinds.values())
+        met.update(others)
+    names = [(name, Counter(chain(*ops))) for name, *_, ops in shown]
     return runs, frozenset(
-        name for name, *_, ops in alike if not any(one == name and Counter(chain(*ops)) <= more for one, more in drawn)
+        name
+        for name, *_, ops in alike.keys() - met
+        if not any(one == name and Counter(chain(*ops)) <= more for one, more in names)
     )
+
+
+def name_likes(flow: Flow, staging: Staging) -> dict[int, set[Kind]]:
+    """Each step of a stage by its path without numbers, its operation, and the how manieth of these it is there.
+
+    And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`.
+    """
+    block = f"{flow.steps[staging.joints[-1].add].path.rpartition('.')[0]}."
+    found, seen = dict[int, set[Kind]](), Counter[tuple[str, str]]()
+    for node in sorted({*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))):
+        paths = {flow.steps[node].path, flow.steps[node].path.removeprefix(block)}
+        kinds = {(re.sub(r"\d+", "", path), flow.op(node)) for path in paths}
+        found[node] = {(*kind, seen[kind]) for kind in kinds}
+        seen.update(kinds)
+    return found
 
 
 def outline_stage(phase: Column, staging: Staging) -> tuple[str, int, int, tuple[tuple[str, ...], ...]]:
@@ -254,11 +277,13 @@ def list_rest(phases: Sequence[Column], added: Collection[int]) -> list[tuple[st
     flow = phases[0].reading.flow
     stagings = [staging for phase in phases for staging in phase.towering.stagings]
     opened = {id(one.staging) for phase in phases for frame in phase.frames for one in frame.panels if one.is_open}
-    within: dict[int, Staging] = {}
+    within: dict[int, Staging | None] = {}
     for staging in sorted(stagings, key=lambda one: -len(span_stage(one))):
         within |= dict.fromkeys(span_stage(staging), staging)
     for staging in sorted(stagings, key=lambda one: id(one) in opened):
         within |= dict.fromkeys(staging.nodes, staging)
+    conditions = (phase.towering.condition for phase in phases)
+    within |= dict.fromkeys((node for one in conditions if one is not None for node in one.unlike), None)
     held = ({*list_behind(flow, one), *one.past} for one in stagings)  # by the boxes of their sums
     apart = {*added}.union(*held, *map(list_stood_for, phases))
     found: dict[str, set[int]] = {}
@@ -277,8 +302,8 @@ def span_stage(staging: Staging) -> range:
 
 def list_stood_for(phase: Column) -> set[int]:
     """The steps around layers of which the boxes of one bridge, condition or correction tell for all."""
-    towering = phase.towering
-    found = set() if towering.condition is None else {*towering.condition.nodes}
+    towering, condition = phase.towering, phase.towering.condition
+    found = set[int]() if condition is None else {*(condition.nodes - condition.unlike)}
     found = found.union(*(one.nodes | one.aside for one in towering.bridges), *(one.nodes for one in towering.taps))
     return found.union(*(one.steps | one.places for one in towering.corrections))
 

@@ -59,12 +59,13 @@ def list_aside_of(flow: Flow, nodes: Collection[int], drawn: Collection[str]) ->
     """Those of some steps that no data reaches, and that work numbers out by linear layers, or weigh them by a softmax.
 
     With all that becomes of these among them, and none of those that are drawn: a second attention that places alone
-    make joins the stream's own (ConViT). What works on parameters alone makes weights, of which a box tells. What works
-    with weights that a box has of another layer is told of there.
+    make joins the stream's own (ConViT). So does what reads it out of what the model holds, where it was put (Oasis).
+    What works on parameters alone makes weights, of which a box tells. What works with weights that a box has of
+    another layer is told of there.
     """
-    data, shown = list_reading_data(flow), list_shown(flow, drawn)
-    apart = {node for node in nodes if flow.is_leaf(node) and node not in data and not works_on_weights(flow, node)}
-    begun = [node for node in apart if is_linear(flow, node) or flow.op(node) in SOFTMAXES]
+    data, numbers, shown = list_reading_data(flow), list_of_numbers(flow), list_shown(flow, drawn)
+    apart = {node for node in nodes if flow.is_leaf(node) and node not in numbers and not works_on_weights(flow, node)}
+    begun = [node for node in apart - data if is_linear(flow, node) or flow.op(node) in SOFTMAXES]
     begun = [node for node in begun if flow.steps[node].id not in drawn and flow.steps[node].path not in shown]
     made = {*begun, *flow.ahead(*begun, within=apart.__contains__)} & apart
     return [node for node in sorted(made) if flow.steps[node].id not in drawn and works_out(flow, node)]

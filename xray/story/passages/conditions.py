@@ -33,6 +33,7 @@ class Conditioning:
     `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
     what it does to sublayers. Each of so many `layers` works out by itself, and in the same shapes, what the steps in
     `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are for the last norm.
+    Nor does one for what leads to learned layers of other shapes, in layers that are `unlike` the first.
     """
 
     nodes: frozenset[int]
@@ -44,6 +45,7 @@ class Conditioning:
     alone: frozenset[int] = frozenset()
     layers: int = 0
     boxless: frozenset[int] = frozenset()
+    unlike: frozenset[int] = frozenset()
 
 
 def find_conditioning(
@@ -88,6 +90,9 @@ def find_conditioning(
     places = {place for place, _ in found}
     done = {way for one in by_layer for place, way in one.items() if place in places}
     first |= set(gates[:1])
+    alike = [share for share, shape in zip(shares, shapes, strict=True) if shape == shapes[0]]
+    unlike = frozenset[int]().union(*shares).difference(*alike)
+    learned = [node for node in unlike if flow.steps[node].params and flow.is_leaf(node)]
     worked = frozenset[int]().union(*shares, *(nodes for place, nodes in found if place in gates))
     return Conditioning(
         own,
@@ -98,6 +103,7 @@ def find_conditioning(
         alone=alone if shapes.count(shapes[0]) > 1 else frozenset(),
         layers=shapes.count(shapes[0]),
         boxless=own - worked if worked else frozenset(),
+        unlike=unlike.intersection(flow.behind(*learned)) if alone else frozenset(),
     )
 
 

@@ -27,7 +27,7 @@ def describe_tapped(anatomy: Anatomy) -> str:
     tapped = [tower for tower in anatomy.towers if tower.tapped]
     whole = [tower for tower in tapped if {*range(tower.layers - 1)} <= {*tower.tapped} and tower.layers > 2]
     told = []
-    for is_last, but, too in ((True, "", ""), (False, " but the last", " too")):
+    for is_last, but, too in ((True, "", ""), (False, " before the last", " too")):
         every = [tower.name for tower in whole if (tower.layers - 1 in tower.tapped) == is_last]
         named = "" if len(anatomy.towers) == 1 else f" of the {join_words(every)} tower{'s' * (len(every) > 1)}"
         told += [f"Behind every layer{but}{named} something is handed out{too}."] if every else []

@@ -29,11 +29,20 @@ def list_taps(flow: Flow, given: Sequence[Collection[int]], taken: Collection[in
 
     `given` are the steps that each layer ends with, its sum and the norms behind it, `taken` those of all towers.
     Nothing but the rows of that layer may go into it: what brings several together is another thing. The block that
-    hands out holds the last layer too, and is no layer that was called by itself.
+    hands out holds the last layer too, and is no layer that was called by itself. What runs in the block of a later
+    layer is that layer's own (Anomaly Transformer).
     """
     taps = (follow_out(flow, number, ends, taken) for number, ends in enumerate(given[:-1]))
     whole = [] if not given else [*flow.parents(max(given[-1]))][-1:]
-    return tuple(tap for tap in taps if tap is not None and [*flow.parents(tap.end)][-1:] == whole != [])
+    found = [tap for tap in taps if tap is not None and [*flow.parents(tap.end)][-1:] == whole != []]
+    return tuple(tap for tap in found if not runs_in_later(flow, tap, given))
+
+
+def runs_in_later(flow: Flow, tap: Tap, given: Sequence[Collection[int]]) -> bool:
+    """Whether what hands out runs in a block of a later layer, or of several such."""
+    ends = {max(one) for one in given[tap.layer + 1 :]}
+    blocks = (range(one, flow.ends[one]) for one in flow.parents(tap.end) if one > max(given[tap.layer]))
+    return any(not ends.isdisjoint(block) for block in blocks)
 
 
 def leaves_last(flow: Flow, given: Collection[int], taken: Collection[int]) -> bool:

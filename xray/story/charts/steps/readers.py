@@ -17,8 +17,22 @@ PICKS = frozenset({"argmin", "argmax"})
 
 
 def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
-    """For each step the drawn step that stands for it, if one does."""
-    return {inner: node for node, group in notable.items() for inner in group}
+    """For each step the drawn step that stands for it, if one does.
+
+    None does for one that moves what it stands beside, nor for numbers where the drawn step gives ids: whoever else
+    reads these does not read what the box gives (TiTok).
+    """
+    kinds = {node: flow.output(node).is_float for node in notable if flow.steps[node].outputs}
+    held = ((node, inner) for node, group in notable.items() for inner in group)
+    return {
+        inner: node
+        for node, inner in held
+        if inner == node
+        or (
+            flow.carried_from(inner) in notable[node]
+            and (kinds.get(node, True) or not flow.steps[inner].outputs or not flow.output(inner).is_float)
+        )
+    }
 
 
 def readers_of(

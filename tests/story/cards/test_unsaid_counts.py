@@ -1,0 +1,154 @@
+"""What stands in no box is counted in all layers that do it, and in no other."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from unsaid import list_unsaid
+
+import xray
+from xray.story.sheet.columns import read_columns
+
+WIDE, LAYERS = 12, 4
+
+
+class Frozen(nn.Module):
+    """A batch norm that does not learn, written out of what it holds (DETR's backbone)."""
+
+    def __init__(self, size):
+        super().__init__()
+        for name in ("weight", "bias", "mean", "var"):
+            self.register_buffer(name, torch.rand(size))
+
+    def forward(self, x):
+        weight, bias, mean, var = (
+            getattr(self, name).reshape(1, -1, 1, 1) for name in ("weight", "bias", "mean", "var")
+        )
+        scale = weight * (var + 1e-5).rsqrt()
+        return x * scale + (bias - mean * scale)
+
+
+class Block(nn.Module):
+    """Three convolutions, and one beside them where there are more channels than came in (ResNet)."""
+
+    def __init__(self, size, wide, stride):
+        super().__init__()
+        sizes = [(size, wide // 2, 1, 1, 0), (wide // 2, wide // 2, 3, stride, 1), (wide // 2, wide, 1, 1, 0)]
+        self.convs = nn.ModuleList(nn.Conv2d(*one, bias=False) for one in sizes)
+        self.norms = nn.ModuleList(Frozen(one[1]) for one in sizes)
+        side = (nn.Conv2d(size, wide, 1, stride, bias=False), Frozen(wide))
+        self.downsample = nn.Sequential(*side) if size != wide else nn.Identity()
+
+    def forward(self, x):
+        seen = x
+        for conv, norm in zip(self.convs, self.norms, strict=True):
+            seen = norm(conv(functional.relu(seen)))
+        return functional.relu(seen + self.downsample(x))
+
+
+def count_in(model, *given):
+    """How often each operation is said to stand in no box, of all parts."""
+    found = list_unsaid(read_columns(xray.trace(model.eval(), *given)))
+    return {op: sum(ops[op] for _, ops in found) for op in {op for _, ops in found for op in ops}}
+
+
+@pytest.mark.parametrize("names", ["12345678", "abcdefgh"])
+def test_the_way_beside_some_layers_is_counted_in_those_that_have_one(names):
+    sizes = [(8, 16, 1), (16, 16, 1), (16, 16, 1), (16, 32, 2), (32, 32, 1), (32, 32, 1), (32, 64, 2), (64, 64, 1)]
+    model = nn.Sequential(nn.Conv2d(3, 8, 7, 2, 3, bias=False), nn.ReLU(), nn.MaxPool2d(3, 2, 1))
+    for name, one in zip(names, sizes, strict=True):
+        model.add_module(f"block{name}", Block(*one))
+
+    assert count_in(model, torch.rand(1, 3, 64, 64))["mul"] == 3
+
+
+class Waves(nn.Module):
+    """The turn of each place by learned lengths of waves: worked out once, and read where it is held then (Oasis)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lengths, self.is_held = nn.Parameter(torch.rand(WIDE // 2)), False
+        self.register_buffer("held", torch.zeros(40, WIDE))
+
+    def forward(self, x):
+        count = x.shape[-2]
+        if not self.is_held:
+            turns = torch.einsum("i,j->ij", torch.arange(count).float(), self.lengths).repeat(1, 2)
+            self.held[:count], self.is_held = turns.detach(), True
+        else:
+            turns = self.held[:count].detach()
+        left, right = x.chunk(2, -1)
+        return x * turns.cos() + torch.cat([-right, left], -1) * turns.sin()
+
+
+class Turned(nn.Module):
+    """A layer of which queries and keys are turned by waves."""
+
+    def __init__(self, waves):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDE), nn.Linear(WIDE, 3 * WIDE), nn.Linear(WIDE, WIDE)
+        self.think = nn.Sequential(nn.LayerNorm(WIDE), nn.Linear(WIDE, 50), nn.GELU(), nn.Linear(50, WIDE))
+        self.waves = [waves]
+
+    def forward(self, x):
+        q, k, v = (part.unsqueeze(1) for part in self.qkv(self.norm(x)).chunk(3, -1))
+        seen = functional.scaled_dot_product_attention(self.waves[0](q), self.waves[0](k), v)
+        x = x + self.out(seen.squeeze(1))
+        return x + self.think(x)
+
+
+class Oasis(nn.Module):
+    """Layers that share their waves."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.waves = nn.Linear(7, WIDE), Waves()
+        self.layers = nn.Sequential(*(Turned(self.waves) for _ in range(3)))
+
+    def forward(self, x):
+        return self.layers(self.enter(x))
+
+
+def test_waves_that_are_held_are_counted_in_all_layers_that_read_them():
+    counts = count_in(Oasis(), torch.rand(2, 5, 7))
+
+    assert (counts["einsum"], counts["cos"], counts["sin"]) == (1, 6, 6)
+
+
+class Spread(nn.Module):
+    """An attention, and how far each place looks: told beside what it gives (Anomaly Transformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDE), nn.Linear(WIDE, 3 * WIDE), nn.Linear(WIDE, WIDE)
+        self.think = nn.Sequential(nn.LayerNorm(WIDE), nn.Linear(WIDE, 50), nn.GELU(), nn.Linear(50, WIDE))
+        self.far = nn.Linear(WIDE, 1)
+
+    def forward(self, x):
+        q, k, v = (part.unsqueeze(1) for part in self.qkv(self.norm(x)).chunk(3, -1))
+        spread = torch.sigmoid(self.far(x) * 5).pow(3)
+        x = x + self.out(functional.scaled_dot_product_attention(q, k, v).squeeze(1))
+        return x + self.think(x), spread
+
+
+class Anomaly(nn.Module):
+    """Layers that each hand out how far their places look."""
+
+    def __init__(self):
+        super().__init__()
+        self.enter, self.layers = nn.Linear(7, WIDE), nn.ModuleList(Spread() for _ in range(LAYERS))
+
+    def forward(self, x):
+        x, found = self.enter(x), []
+        for layer in self.layers:
+            x, spread = layer(x)
+            found.append(spread)
+        return x, found
+
+
+def test_what_layers_hand_out_of_themselves_is_counted_and_told_in_each_alike():
+    (column,) = read_columns(xray.trace(Anomaly().eval(), torch.rand(2, 5, 7)))
+
+    assert column.towering.taps == ()
+    assert dict(list_unsaid([column])) == {"self-attention": dict.fromkeys(("linear", "mul", "sigmoid", "pow"), LAYERS)}
+    assert [frame.more for frame in column.frames] == [(0,) * LAYERS]
