@@ -207,7 +207,7 @@ def ibert(c):
     # norms are written out (quant_modules:461); no module says which linear layer has which weights
     layers = group(c.num_hidden_layers, c.hidden_size, post("layer", by_hand(c)), post("layer", plain(c)))
     parts = f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", "norm"
-    return encoder_only(c, groups=(replace(layers, shared=Silent(False)),), final=None, parts=parts)
+    return encoder_only(c, groups=(replace(layers, shared=False),), final=None, parts=parts)
 
 
 @family("NystromformerForMaskedLM", "nystromformer:160, 244", named=True, **TWO)

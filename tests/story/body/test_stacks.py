@@ -218,7 +218,7 @@ def test_a_few_convolutions_behind_attention_are_named_as_not_drawn():
 
     assert [one.layers for one in found.towers] == [3]
     assert found.head is None
-    assert {"last", "begin", "sound"} <= {one.path for one in found.untold}
+    assert {"last", "begin", "sound.0", "sound.1", "sound.2"} <= {one.path for one in found.untold}
 
 
 def test_a_sum_of_what_two_stages_made_hides_neither():

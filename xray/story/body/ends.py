@@ -331,19 +331,27 @@ def list_untold(
     known = {*boxed}
     flows = list[Flow]()
     for flow, nodes in told:
-        modules = {place for place, step in enumerate(flow.steps) if step.params and flow.is_leaf(place)}
+        around = {block for node in nodes for block in flow.parents(node)}
+        strange = {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
         worked |= gather_weights(flow, range(len(flow.steps)))
-        known |= weights_of(flow, nodes, modules.union(apart.get(id(flow), ()))).keys()
+        known |= weights_of(flow, nodes, strange.union(apart.get(id(flow), ()))).keys()
         flows.append(flow)
-    holding = by_module(known)
-    found: dict[str, int] = {}
+    holding, found = by_module(known), dict[str, int]()
+    ran = {step.path for flow in flows for step in flow.steps if step.module}
     for name, count in worked.items():
         if name not in known:
-            path = next((one for one in reversed(list_above(name)) if one not in holding), name.partition("[")[0])
+            others = [one for one in list_above(name) if one in ran and one not in holding]
+            path = others[-1] if others else name.partition("[")[0]
             found[path] = found.get(path, 0) + count
-    ran = {path: [flow for flow in flows if path in list_calls(flow)] for path in found}
-    lost = {path for path, some in ran.items() if some and all(is_led_nowhere(flow, path) for flow in some)}
+    calls = {path: [flow for flow in flows if path in list_calls(flow)] for path in found}
+    lost = {path for path, some in calls.items() if some and all(is_led_nowhere(flow, path) for flow in some)}
     return tuple(Untold(path, count, path in lost) for path, count in found.items())
+
+
+def is_of_others(flow: Flow, place: int, around: Collection[int]) -> bool:
+    """Whether a step is a module with parameters, or stands in a module that is not among some: it lends nothing."""
+    module = next((one for one in flow.parents(place) if flow.steps[one].module), None)
+    return bool(flow.steps[place].params) or module not in (None, *around)
 
 
 def is_led_nowhere(flow: Flow, path: str) -> bool:

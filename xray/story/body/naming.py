@@ -5,6 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.remembering import once
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Group, Stage, Tower
@@ -27,7 +28,7 @@ MOST_BEHIND = 400
 def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     """The same towers, named, and by their names in the attentions that look at them."""
     names: list[str] = []
-    crossing = [number for number, one in enumerate(towers) if asks_alone(towers, number)]
+    crossing = [number for number, one in enumerate(towers) if asks_alone(flow, towers, number)]
     memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
     crossing = [number for number in crossing if not is_asked_on(towers, number, crossing)]
     pairs = list_pairs(flow, towers)
@@ -46,15 +47,24 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     ]
 
 
-def asks_alone(towers: Sequence[Towering], number: int) -> bool:
+@once
+def goes_on(flow: Flow) -> bool:
+    """Whether a pass reads what an earlier one made."""
+    given = (record.source for step in flow.steps for record in step.inputs if record.source is not None)
+    return any(source not in flow.places for source in given)
+
+
+def asks_alone(flow: Flow, towers: Sequence[Towering], number: int) -> bool:
     """Whether a tower looks at others and none of these looks back.
 
-    One that hides no future and asks rows which no tower made may as well encode these (Perceiver). So does one of
-    words that all see each other, and ask what is no text (BLIP, which tells whether a text fits an image).
+    One that hides no future and asks rows which no tower made may as well encode these (Perceiver), but for those of
+    another pass, where one place alone may ask, as an answer goes on. So does one of words that all see each other, and
+    ask what is no text (BLIP, which tells whether a text fits an image).
     """
     tower = towers[number].tower
     asked = {towers[other].tower.reads for other in list_asked(tower)}
-    if not asked and not tower.causal:
+    sees_all = tower.causal is False or (tower.causal is None and not goes_on(flow))
+    if not asked and sees_all:
         return False
     if tower.causal is False and tower.reads == "ids" and asked.isdisjoint({"ids", None}):
         return False

@@ -12,6 +12,8 @@ from xray.story.recognition.norms import find_norm
 MOST_OF_A_BOX = 10
 """So many numbers tell a place in a picture, a box, or its middle and four corners."""
 CHOICES = frozenset({"topk", "argmax"})
+MIXING = frozenset({"addcmul", "lerp", "sub"})
+"""What mixes a stream and what a branch made of it, by shares."""
 
 
 def find_branch(flow: Flow, stream: int | None, end: int, entry: TensorRecord | None = None) -> Region | None:
@@ -77,11 +79,11 @@ def list_carried_readers(flow: Flow, place: int, besides: Collection[str] = ()) 
 
 
 def goes_past(flow: Flow, stream: int | None, add: int) -> bool:
-    """Whether a sum adds to the normed rows of a branch, and the stream goes on past it, and to no other sum (Mega)."""
+    """Whether a sum adds to a branch's normed rows, and the stream goes on past it into a mixture and no sum (Mega)."""
     norm = find_norm(flow, stream)
     readers = () if norm is None or norm.origin is None else flow.leaf_readers(norm.origin)
-    past = [flow.op(one) for one in readers if one > add]
-    return bool(past) and SUMS.isdisjoint(past)
+    past = {flow.op(one) for one in readers if one > add}
+    return not past.isdisjoint(MIXING) and SUMS.isdisjoint(past)
 
 
 def is_part(flow: Flow, add: int, number: int, region: Region) -> bool:
