@@ -22,7 +22,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.flow.remembering import once
-from xray.ir.flow.weights import by_module, gather_weights, list_above, list_shared
+from xray.ir.flow.weights import by_module, gather_weights, list_above, list_shared, read_weights
 from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
@@ -259,14 +259,14 @@ def is_of_last(flow: Flow, towers: Sequence[Towering], head: int) -> bool:
 
 
 def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
-    """Whether a head was recorded to multiply by a whole table that ids are looked up in (Perceiver)."""
-    tables = {
-        name_weights(step)
-        for node, step in enumerate(flow.steps)
-        if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs) and not looks_up_places(flow, node)
-    }
+    """Whether a head was recorded to multiply by a whole table that ids are looked up in, and no other is as large."""
+    tables: dict[str, int] = {}
+    for node, step in enumerate(flow.steps):
+        if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs) and not looks_up_places(flow, node):
+            tables |= read_weights(flow, node)
     weights = gather_weights(flow, flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS))
-    return None if weights.keys().isdisjoint(tables) else True
+    used = [tables[name] for name in tables.keys() & weights.keys()]
+    return True if any([*tables.values()].count(size) == 1 for size in used) else None
 
 
 def count_active(

@@ -4,7 +4,17 @@ from collections.abc import Collection, Iterable, Iterator
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SHAPING, SIDE_BY_SIDE, SPLITS, SUMS
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    FINDINGS,
+    PRODUCTS,
+    REPEATS,
+    SCALINGS,
+    SHAPING,
+    SIDE_BY_SIDE,
+    SPLITS,
+    SUMS,
+)
 from xray.ir.flow.remembering import once
 from xray.ir.flow.weights import gather_weights, read_weights
 from xray.ir.records import TensorRecord
@@ -17,6 +27,8 @@ from xray.story.wording import plural
 MOVES = CARRYING | REPEATS
 CUTS = SPLITS | frozenset({"index", "unbind", "narrow", "select"})
 """They take a part of a tensor, or several."""
+APART = SIDE_BY_SIDE | PRODUCTS
+"""What makes rows of learned ones has a box of its own."""
 
 
 def steps_with_block(flow: Flow, *places: int) -> tuple[Step, ...]:
@@ -60,7 +72,7 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
         given = list(flow.given(place))
         if flow.steps[place].params:  # of what a module works on no more than a layer lays out itself
             given = [one for one in given if one[1] in leaves and is_linear(flow, place)]
-        elif flow.op(place) not in SUMS:  # what is added up has boxes of its own
+        else:
             found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
         found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
@@ -73,7 +85,10 @@ def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator
     def makes(one: int) -> bool:
         return start < one and one not in known and works_on_weights(flow, one) and not flow.steps[one].params
 
+    is_weight = is_linear(flow, place) or flow.op(place) in FINDINGS
     made = list(flow.behind(*filter(lambda one: one is not None and makes(one), flow.makers[place]), within=makes))
+    if not is_weight and (flow.op(place) not in SUMS | SCALINGS or not APART.isdisjoint(map(flow.op, made))):
+        return
     yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()
 
 

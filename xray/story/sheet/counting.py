@@ -39,10 +39,11 @@ class Lodgers:
         )
 
     def held_by(self, weights: Collection[str]) -> dict[str, int]:
-        """Those that belong to whoever works with some parameters."""
+        """Those that belong to whoever works with some parameters, and holds none of these already."""
         own = {*weights}
+        known = own.union(*map(list_above, own))
         fits = {id(home): bool(home) and home <= own for home in self.homes.values()}
-        return {name: n for name, n in self.parts.items() if fits[id(self.homes[name])]}
+        return {name: n for name, n in self.parts.items() if fits[id(self.homes[name])] and name not in known}
 
 
 @once
