@@ -10,8 +10,7 @@ from torch.nn import functional
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.attention.ways.lanes import Part
-from xray.story.attention.ways.part_names import tell_scaling
+from xray.story.attention.ways.lanes import Part, tell_scaling
 from xray.story.poster import compose_poster
 
 WIDTH, HEADS, WORDS, PLACES = 15, 3, 31, 7

@@ -149,3 +149,32 @@ class Translator(nn.Module):
 def test_an_encoder_of_another_text_may_see_all_of_it(asks_source, told):
     ids = torch.arange(BATCH * LENGTH).view(BATCH, LENGTH) % 11
     assert raise_kinds(Translator(asks_source), source=ids, target=ids) == told
+
+
+class SameWithSame(nn.Module):
+    """Attention of places whose numbers are alike, as ESM C's: of words to words, and of padding to padding."""
+
+    def __init__(self, compare):
+        super().__init__()
+        self.make, self.compare = nn.Linear(WIDTH, 3 * WIDTH), compare
+
+    def forward(self, rows, attention_mask):
+        query, key, value = self.make(rows).chunk(3, -1)
+        seen = self.compare(attention_mask[:, :, None], attention_mask[:, None, :])
+        scores = (query @ key.mT * WIDTH**-0.5).masked_fill(~seen, float("-inf"))
+        return rows + scores.softmax(-1) @ value
+
+
+@pytest.mark.parametrize(
+    ("compare", "kinds"),
+    [
+        (torch.eq, []),
+        (lambda one, other: ~(one ^ other), []),
+        (lambda one, other: (one == one) & (other == other), ["unreached"]),
+        (lambda one, other: (one | ~one) & (other | ~other), ["unreached"]),
+    ],
+)
+def test_a_mask_compared_with_itself_is_lost_only_where_mixed_ones_give_the_same_too(compare, kinds):
+    mask = torch.ones(BATCH, LENGTH, dtype=torch.bool)
+
+    assert raise_kinds(SameWithSame(compare), rows=ROWS, attention_mask=mask) == kinds

@@ -2,11 +2,14 @@
 
 import pytest
 import torch
+from printed import words_of
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 PLACES, OUT = 7, 37
@@ -189,3 +192,60 @@ def test_rows_laid_once_before_all_layers_are_not_laid_in_each():
 
     assert len(frame.group.layers) == 3
     assert "AXES SWAPPED" not in [node.label for panel in frame.panels for node in panel.chart.nodes]
+
+
+class OfEachPlace(nn.Module):
+    """A linear layer of its own for each of two halves of the places, laid end to end (Moshi's depth transformer)."""
+
+    def __init__(self, wide, out, *, shared=False):
+        super().__init__()
+        first = nn.Linear(wide, out)
+        self.layers = nn.ModuleList([first, first if shared else nn.Linear(wide, out)])
+
+    def forward(self, x):
+        return torch.cat([layer(rows) for layer, rows in zip(self.layers, x.split(4, 1), strict=True)], 1)
+
+
+@pytest.mark.parametrize(
+    ("linear", "made"),
+    [
+        (nn.Linear, "ONE LINEAR FOR Q, K, V"),
+        (OfEachPlace, "LINEAR LAYERS FOR Q, K, V"),
+        (lambda wide, out: OfEachPlace(wide, out, shared=True), "LINEAR FOR Q, K, V"),
+    ],
+)
+def test_layers_laid_end_to_end_are_not_told_as_one(linear, made):
+    model = nn.Sequential(nn.Linear(5, WIDTH), *(Attention(linear) for _ in range(2))).eval()
+    trace = xray.trace(model, torch.rand(BATCH, PLACES, 5))
+    labels = {
+        node.label
+        for column in read_columns(trace)
+        for frame in column.frames
+        for panel in frame.panels
+        for node in panel.chart.nodes
+    }
+    told = words_of(compose_poster(trace, text_width))
+
+    assert {label for label in labels if "FOR Q, K, V" in label} == {made}
+    assert ("One linear layer makes Q, K and V at once" in told) == (linear is nn.Linear)
+
+
+class ByItsRoot(nn.Module):
+    """An RMS norm whose learned numbers are divided by the root before they meet the rows (Moshi's)."""
+
+    def __init__(self, shifts):
+        super().__init__()
+        self.alpha, self.beta = nn.Parameter(torch.rand(1, 1, WIDTH)), nn.Parameter(torch.rand(WIDTH)) if shifts else 0
+
+    def forward(self, x):
+        rows = x * (self.alpha * torch.rsqrt(1e-8 + x.pow(2).mean(2, keepdim=True)))
+        return rows + self.beta if isinstance(self.beta, nn.Parameter) else rows
+
+
+@pytest.mark.parametrize(("shifts", "made"), [(False, "SCALE"), (True, "SCALE AND SHIFT")])
+def test_what_is_added_under_a_root_shifts_no_rows(shifts, made):
+    parts = [Attention(nn.Linear), Attention(nn.Linear)]
+    for part in parts:
+        part.norm = ByItsRoot(shifts)
+
+    assert {node.label for node in read_nodes(*parts)} & {"SCALE", "SCALE AND SHIFT", "SHIFT"} == {made}

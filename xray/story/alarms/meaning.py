@@ -170,14 +170,20 @@ def find_weak(flow: Flow, site: Site, mask: Mask, zeros: Values, ones: Values, t
 
 
 def find_lost(flow: Flow, site: Site, mask: Mask, tainted: set[int]) -> Alarm | None:
-    """A mask that something overwrites on its way: the step from which on its values make no difference."""
-    benches = [bench_with(flow, mask, all_of(mask, value), tainted) for value in (0.0, 1.0)]
+    """A mask that something overwrites on its way: the step from which on its values make no difference.
+
+    Masks of 0 and of 1 do not prove it: one that is compared with itself differs where values are mixed (ESM C).
+    """
+    evens = np.broadcast_to(np.arange(mask.shape[-1]) % 2.0, mask.shape)
+    halves = np.broadcast_to(np.arange(mask.shape[-1]) * 2 // mask.shape[-1] * 1.0, mask.shape)
+    tried = (all_of(mask, 0.0), all_of(mask, 1.0), evens, 1.0 - evens, halves, 1.0 - halves)
+    benches = [bench_with(flow, mask, values, tainted) for values in tried]
     for bench in benches:
         bench.add_to_scores(site)
     for place in sorted(tainted & set(benches[0].known)):
         found = [bench.known.get(place) for bench in benches]
         same = [one for one in found if one is not None and not np.isnan(one).any()]
-        if len(same) == 2 and np.array_equal(same[0], same[1]):
+        if len(same) == len(tried) and all(np.array_equal(same[0], one) for one in same):
             step = flow.steps[place]
             text = (
                 f"{mask.label} ends at {step.path}, which makes the same of every mask: the scores "

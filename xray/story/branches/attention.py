@@ -89,7 +89,7 @@ from xray.story.branches.weighed import are_twins, count_apart, name_earlier_sco
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
-from xray.story.recognition.between import Region, follow_turned, is_linear
+from xray.story.recognition.between import Region, follow_turned, is_linear, joins_linears
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import (
     find_learned_turns,
@@ -148,7 +148,7 @@ def describe_attention(
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
     layers = {tuple(side.last for side in read_sides(flow, one, region)) for one in sites if one not in twins}
-    fused = name_fusion(flow, query, key, value) if len(layers) == 1 else None
+    fused = name_fusion(flow, query, key, value) if len(layers) == 1 and not joins_linears(flow, key.nodes) else None
     kept_apart = read_kept_apart(flow, site, query)
     causal = scores.causal if reach is None else reach.ahead == 0
     if loses_order(flow, query.nodes | key.nodes | value.nodes, causal=causal):

@@ -31,7 +31,7 @@ from xray.story.attention.chart import chart_attention
 from xray.story.attention.curved import name_curved_steps, tell_mask
 from xray.story.attention.sampled import chart_sampling
 from xray.story.attention.ways.lanes import list_opening
-from xray.story.attention.ways.part_names import AND_MORE, ONE_LINEAR, PLACES_MIXED
+from xray.story.attention.ways.part_names import AND_MORE, LINEAR_FOR, PLACES_MIXED
 from xray.story.body.links import list_added_behind
 from xray.story.body.scale import find_scale, find_tanh_gate, name_scale, name_tanh_gate
 from xray.story.body.stages import Branching, Staging, find_ending
@@ -132,7 +132,7 @@ def tell_linear_of_both(flow: Flow, staging: Staging, found: Branching, chart: C
     made = {step.id for step in both}
     nodes = (
         replace(node, label=f"{node.label}{AND_MORE}")
-        if node.label.startswith(ONE_LINEAR) and any(step.id in made for step in node.steps)
+        if node.label.startswith(LINEAR_FOR) and any(step.id in made for step in node.steps)
         else node
         for node in chart.nodes
     )

@@ -181,6 +181,12 @@ def is_shift(flow: Flow, place: int) -> bool:
     return shifts == [step.outputs[0].shape[-1:]]
 
 
+def joins_linears(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether a step puts end to end, or side by side, what several linear layers of a way make (Moshi's depth)."""
+    joins = [{flow.carried_from(one) for one in flow.makers[node]} for node in nodes if flow.op(node) in SIDE_BY_SIDE]
+    return any(sum(one is not None and one in nodes and is_linear(flow, one) for one in made) > 1 for made in joins)
+
+
 def strip_plain(flow: Flow, place: int | None) -> int | None:
     """The step whose numbers are only moved, renamed, dropped or scaled until here, shifted before that at most."""
     is_scaled = False

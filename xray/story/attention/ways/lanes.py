@@ -6,7 +6,7 @@ from math import prod
 from typing import get_args
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SHAPING, TURNS
+from xray.ir.flow.operation_kinds import PRODUCTS, SCALINGS, SHAPING, SUMS, TURNS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
@@ -273,3 +273,19 @@ def list_weights(flow: Flow, nodes: frozenset[int]) -> frozenset[int]:
         if given and all(record.role == "parameter" or maker in found for record, maker in given):
             found.add(node)
     return frozenset(found)
+
+
+def tell_scaling(flow: Flow, part: Part) -> str:
+    """Whether a part scales rows, shifts them, or both, or mixes them (Sinkhorn); empty where it does none of these."""
+    done = {flow.op(node) for node in part.nodes if flow.op(node) not in SUMS or shifts_rows(flow, part, node)}
+    if done & PRODUCTS:
+        return "PRODUCT"
+    return " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
+
+
+def shifts_rows(flow: Flow, part: Part, node: int) -> bool:
+    """Whether a sum shifts a part's rows: not one of a norm's root (Moshi), nor 1 and the factors of other rows."""
+    if prod(flow.output(node).shape) != prod(part.record.shape):
+        return False
+    times = [one for one in flow.leaf_readers(node) if one in part.nodes and flow.op(one) in SCALINGS]
+    return len(flow.steps[node].inputs) > 1 or all(len(flow.steps[one].inputs) == 1 for one in times)

@@ -9,8 +9,6 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     COPIES,
     FINDINGS,
-    PRODUCTS,
-    SCALINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
     SUMS,
@@ -20,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
-from xray.story.attention.ways.lanes import OF_HEADS, Part, count_rows_of_heads, takes_rows_of_heads
+from xray.story.attention.ways.lanes import OF_HEADS, Part, count_rows_of_heads, takes_rows_of_heads, tell_scaling
 from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads, works_on
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
@@ -40,7 +38,7 @@ from xray.story.recognition.turning import is_rotary
 
 PLACES_MIXED = "PLACES MIXED"
 CUT_SMALLER = "CUT SMALLER"
-ONE_LINEAR, AND_MORE = "ONE LINEAR FOR", " AND MORE"
+LINEAR_FOR, AND_MORE = ("ONE LINEAR FOR", "LINEAR FOR", "LINEAR LAYERS FOR"), " AND MORE"
 
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
@@ -163,7 +161,9 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         is_up = part.number > 0 and widens(flow, linears[-1])
         if narrow:
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
-        return f"UP TO {letters}" if is_up else f"{ONE_LINEAR} {letters}"
+        layers = {flow.steps[node].path for node in linears}
+        made = LINEAR_FOR[(len(linears) > 1) + (len(layers) > 1)]  # one of each place, end to end (Moshi's depth)
+        return f"UP TO {letters}" if is_up else f"{made} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
     if part.kind == "join" and not of:
@@ -258,14 +258,6 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = {1: of, 2: f" HALF OF {letters}"}.get(parts, f" A PART OF {letters}")
         return f"REPEAT{what} ×{times}" if times > 1 else f"REPEAT{what}"
     return words.get(part.kind, part.kind.upper()) + of
-
-
-def tell_scaling(flow: Flow, part: Part) -> str:
-    """Whether a part scales rows, shifts them, or both, or mixes them (Sinkhorn); empty where it does none of these."""
-    done = {flow.op(node) for node in part.nodes}
-    if done & PRODUCTS:
-        return "PRODUCT"
-    return " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
 
 
 def ends_with_own_sum(flow: Flow, part: Part) -> bool:

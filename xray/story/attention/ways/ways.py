@@ -18,7 +18,7 @@ from xray.story.attention.ways.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.attention.ways.part_names import ONE_LINEAR, keeps_rows, label_part, leads_to_linear, name_part, narrows
+from xray.story.attention.ways.part_names import LINEAR_FOR, keeps_rows, label_part, leads_to_linear, name_part, narrows
 from xray.story.body.stages import Branching
 from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
 from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
@@ -183,9 +183,9 @@ def draw_shared(
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
-            elif label.startswith(ONE_LINEAR) and (lone := find_lone(part, letters, sides, behind)):
+            elif label.startswith(LINEAR_FOR) and (lone := find_lone(part, letters, sides, behind)):
                 key, label = name_part(flow, part, lone), f"LINEAR {lone.upper()}"
-            elif label.startswith(ONE_LINEAR) and behind.issuperset(letters):
+            elif label.startswith(LINEAR_FOR) and behind.issuperset(letters):
                 label = f"LINEAR BEFORE {', '.join(letters.upper())}"
             elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
                 label = label_norm_before(flow, part, label)
