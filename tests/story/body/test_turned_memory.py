@@ -1,7 +1,6 @@
 """Keys of another tower's memory that are turned by places which were made long before (CroCo)."""
 
 import torch
-from handwritten import Attention
 from story.entrances import make_layers
 from torch import nn
 from torch.nn import functional
@@ -26,7 +25,11 @@ def turn(rows, places):
     return torch.cat(turned, -1)
 
 
-class Crossing(Attention):
+class Crossing(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
     def forward(self, x, memory, places):
         q, k, v = (
             lead(one).view(*one.shape[:2], HEADS, -1).transpose(1, 2)
@@ -43,7 +46,7 @@ class Crossed(nn.Module):
         self.first, self.second = nn.Linear(7, WIDTH), nn.Embedding(19, WIDTH)
         self.encoder, self.decoder = make_layers(WIDTH, 2), make_layers(WIDTH, 2)
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2))
-        self.crossing = nn.ModuleList(Crossing(WIDTH, HEADS) for _ in range(2))
+        self.crossing = nn.ModuleList(Crossing() for _ in range(2))
 
     def forward(self, seen, ids):
         grid = [torch.cartesian_prod(torch.arange(SIDE), torch.arange(SIDE)) for _ in range(2)]

@@ -111,7 +111,7 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
         here = todo.pop()
         if here in nodes or (allowed is not None and here not in allowed):
             continue
-        if allowed is None and here not in data and prod(flow.output(here).shape) and not weights_of(flow, [here]):
+        if allowed is None and here not in data and 0 not in flow.output(here).shape and not weights_of(flow, [here]):
             continue
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
