@@ -8,6 +8,7 @@ from torch import nn
 import xray
 from xray.story.body.reading import read_passes
 from xray.story.entrance.entrance_chart import chart_entrance
+from xray.story.entrance.inputs import name_input
 from xray.story.sentences.of_ends import describe_entrance
 
 PLACES = 7
@@ -245,3 +246,31 @@ def test_a_stack_is_led_to_from_the_rows_that_a_mask_lets_through():
     towering = (reading := read_passes(xray.trace(Picked().eval(), torch.rand(2, PLACES, 5), mask))[0]).towers[0]
     chart = chart_entrance(reading.flow, towering)
     assert chart.node(chart.head).label == "ROWS THAT A MASK LETS THROUGH"
+
+
+def move(found, came):
+    return found[1](found[0](came).mT).mT
+
+
+def test_ids_that_are_looked_up_before_a_convolution_are_no_signal():
+    found = (nn.Embedding(31, WIDTH), nn.Conv1d(WIDTH, WIDTH, 3, padding=1))
+    trace = xray.trace(Entered(*found, enter=move), torch.arange(2 * PLACES).view(2, PLACES))
+    flow = read_passes(trace)[0].flow
+    finders = [place for place in range(len(flow.steps)) if flow.is_leaf(place) and flow.op(place) == "conv1d"]
+
+    assert name_input(flow, finders, finders, []) == "ids"
+
+
+def put(found, came):
+    rows = torch.zeros(*came.shape, OTHER + 1)
+    rows[:, 0, 0] = 1
+    rows[:, 1:, 1:] = nn.functional.one_hot(came, OTHER)[:, :-1].float()
+    return torch.tanh(found[0](rows))
+
+
+def test_what_something_is_written_into_is_not_what_comes_in():
+    ids = torch.arange(2 * PLACES).view(2, PLACES) % OTHER
+    _, chart = read(lambda: Entered(nn.Linear(OTHER + 1, WIDTH), enter=put), ids)
+
+    assert "ZEROS" not in labels_of(chart)
+    assert [(node.label, node.record.shape) for node in chart.nodes][:1] == [("IDS", (2, PLACES))]

@@ -12,9 +12,11 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     LOOKUPS,
+    PLACING,
     REPEATS,
     SIDE_BY_SIDE,
     TURNS,
+    WRITES,
 )
 from xray.ir.flow.weights import list_weights
 from xray.ir.kinds import PADDINGS
@@ -300,6 +302,8 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         for record, maker in flow.taken(node):
             if record.role == "parameter" or not record.shape:
                 continue
+            if flow.op(node) in WRITES | PLACING and name_own(flow, maker):
+                continue  # others are written into it
             if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node) or holds_sines(flow, node)):
                 continue
             if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
@@ -307,8 +311,9 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             if reads == "vectors" and is_held_inside(flow, record, node):
                 continue
             given = flow.steps[node], record, node
-            if maker is not None and reads is None and flow.op(maker) == "one_hot":
-                given = flow.steps[maker], flow.steps[maker].inputs[0], node
+            made = flow.carried_from(maker)
+            if made is not None and reads is None and flow.op(made) == "one_hot":
+                given = flow.steps[made], flow.steps[made].inputs[0], node
             is_picture = reads in ("image", "map", "video")
             outside = step_out(flow, towering.entrance, node, as_given=is_picture) if wanted is FINDINGS else given
             found.append(outside)

@@ -72,6 +72,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         source = source_of(flow, min(finders), stops)
         if source is None:
             return "noise" if is_drawn(flow, flow.makers[min(finders)][0]) else None
+        if source.role == "ids":  # looked up before a convolution moves along them
+            return "ids"
         read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before
         axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)
         if is_video(source):

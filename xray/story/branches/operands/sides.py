@@ -18,7 +18,16 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Latent, NormKind
-from xray.story.recognition.between import Region, is_linear, is_scale, projections_in, read_sizes, width_out
+from xray.story.recognition.between import (
+    Region,
+    is_linear,
+    is_scale,
+    list_reading_data,
+    projections_in,
+    read_sizes,
+    weights_of,
+    width_out,
+)
 from xray.story.recognition.earlier_keys import find_earlier
 from xray.story.recognition.norms import Norm, find_norm, name_norm
 from xray.story.recognition.statistics import is_of_weights
@@ -94,12 +103,15 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
             own |= {here} if is_linear(flow, here) or not own.isdisjoint(flow.makers[here]) else set()
         return Side(end, frozenset(own), tuple(projections_in(flow, own)), is_own, earlier=earlier)
     allowed = region.inner if is_own else None
+    data = list_reading_data(flow)  # the places by which keys are turned may be made by many steps, long before
     nodes: set[int] = set()
     others = None
     todo = [start]
     while todo:
         here = todo.pop()
         if here in nodes or (allowed is not None and here not in allowed):
+            continue
+        if allowed is None and here not in data and 0 not in flow.output(here).shape and not weights_of(flow, [here]):
             continue
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
