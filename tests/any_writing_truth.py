@@ -93,7 +93,7 @@ def list_attention_lies(how: Writing, branch: Attention, *, crossing: bool, read
         "kernel": branch.kernel,
         "causal": is_causal,
         "cap": 30.0 if how.extra == "cap" and how.product != "sdpa" else None,
-        "partial": is_partial,
+        "partial": (True, False) if is_self and how.cache == "whole" else is_partial,  # room that is not filled yet
         "unscaled": how.scale == "none",
         "shifted": ((how.width // 2, how.width),) if is_shifted else None,
         "places_by_rows": how.extra in ("rows", "skewed") and not crossing,
