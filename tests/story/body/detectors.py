@@ -175,7 +175,7 @@ def rf_detr(c):
     queries = tower(c, "decoder", None, False, rows, (asks,), "layer", own_numbers=True)
     found = left_out("model.backbone.backbone.layernorm", "model.backbone.projector")
     chosen = ("enc_output", "enc_output_norm", "enc_out_class_embed", "enc_out_bbox_embed")
-    found += left_out(*(f"model.{name}.0" for name in chosen), "model.reference_point_embed.weight")
+    found += left_out(*(f"model.{name}.0" for name in chosen))
     stages = tuple(int(name.removeprefix("stage")) - 1 for name in net.out_features)
     links = (memory("encoder", "decoder", *stages),)
     return network(*scaled(network(image)).towers, queries, links=links, untold=found)

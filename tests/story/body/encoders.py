@@ -203,7 +203,7 @@ def funnel(c):
     halving = group((2,), c.d_model, post("layer", looks_both_ways(c, **sizes, longer_keys=True)), think)
     groups = (before, halving, group((3,), c.d_model, pooled, think), behind)
     found = encoder_only(c, groups=groups, final=None, parts=("norm",), causal=Silent(False))
-    bridges = (Bridge(2, 2, c.d_model, c.d_model),)
+    bridges = (Bridge(2, 2, c.d_model, c.d_model), Bridge(4, None, c.d_model, c.d_model))  # rows spread out: line 627
     return replace(found, towers=(replace(found.towers[0], bridges=bridges),))
 
 

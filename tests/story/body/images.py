@@ -197,7 +197,7 @@ def bit(c):
     ends = [sum(c.depths[: stage + 1]) for stage in range(len(c.depths))]
     stage = pre("group", Convolution((3, 3), 1))
     groups = [
-        replace(one, shared=Silent(False) if one.count > 1 else None)
+        replace(one, shared=False if one.count > 1 else None)
         for one in shortened(c.hidden_sizes, c.depths, stage, "norm", "relu", "convolution")
     ]
     found = sees_images(c, groups=groups, parts=entrance(f"convolution {c.embedding_size}"), final="group", causal=None)

@@ -246,8 +246,8 @@ def lightglue(c):
     # added; keys of the second attention are those of the other image
     sizes = {"heads": c.num_attention_heads, "d_k": c.descriptor_dim // c.num_attention_heads}
     think = plain(c, d_ff=2 * c.descriptor_dim, activation="gelu")
-    own = within(looks_both_ways(c, **sizes, positions="rotary"), think)
-    other = within(looks_both_ways(c, **sizes, source=ANOTHER_ROW), think)
+    own = within(looks_both_ways(c, **sizes, positions="rotary", partial=True), think)
+    other = within(looks_both_ways(c, **sizes, source=ANOTHER_ROW, partial=True), think)
     stages = (replace(own, parallel=False), replace(other, parallel=False))
     layers = (group(c.num_hidden_layers, c.descriptor_dim, *stages),)
     # how sure each key point is, a linear layer tells between the layers: those that are sure go on no further

@@ -135,7 +135,7 @@ def mllama(c):
     image = tower(see, "vision", "image", False, parts, (local,), "layer")
     over = group(see.num_global_layers, see.hidden_size, *whole)
     tiles = tower(see, "encoder", None, False, entrance(tables), (over,), None)
-    ask = looks_both_ways(read, source="encoder", qk_norm=True)
+    ask = looks_both_ways(read, source="encoder", qk_norm=True, partial=True)
     asks = (replace(pre("rms", one), scale="tanh") for one in (ask, gated(read)))
     groups = (
         group((0, 2), read.hidden_size, pre("rms", attention(read)), pre("rms", gated(read))),

@@ -43,9 +43,9 @@ UNUSED = {
     "dinov2": {"dinov2.embeddings.mask_token"},  # modeling_dinov2.py:135, with masked places alone
     "dinov2_with_registers": {"dinov2_with_registers.embeddings.mask_token"},
     "dinov3_vit": {"embeddings.mask_token"},
-    "wav2vec2": {"Wav2Vec2Model.masked_spec_embed"},  # modeling_wav2vec2.py:1245, with masked places alone
-    "hubert": {"HubertModel.masked_spec_embed"},
-    "sew_d": {"SEWDModel.masked_spec_embed"},
+    "wav2vec2": {"masked_spec_embed"},  # modeling_wav2vec2.py:1245, with masked places alone
+    "hubert": {"masked_spec_embed"},
+    "sew_d": {"masked_spec_embed"},
     "data2vec_audio": {"data2vec_audio.masked_spec_embed"},
     "speecht5": {"speecht5.encoder.prenet.masked_spec_embed"},
     "wavlm": {"wavlm.masked_spec_embed"},

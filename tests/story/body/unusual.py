@@ -90,7 +90,7 @@ def x_clip(c):
             Link("compared", "stack", "decoder"),
         ),
         head=Head("none"),
-        untold=left_out("prompts_visual_layernorm", "prompts_visual_projection"),
+        untold=left_out("prompts_visual_layernorm"),
     )
 
 

@@ -315,7 +315,7 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
                 told |= region.inner | (region.beside if one is towers[-1] else frozenset())
     for meeting in meetings.values():
         told.update(list(flow.behind(meeting, within=lambda place: place not in told)))
-    return list_untold([(flow, told)])
+    return tuple(one for one in list_untold([(flow, told)]) if one.path in list_calls(flow))
 
 
 def list_untold(
@@ -329,9 +329,10 @@ def list_untold(
     """
     worked: dict[str, int] = {}
     known = {*boxed}
-    flows = list[Flow]()
+    flows, halved = list[Flow](), set[str]()
     for flow, nodes in told:
         around = {block for node in nodes for block in flow.parents(node)}
+        halved.update(flow.steps[block].path for block in around)
         strange = {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
         worked |= gather_weights(flow, range(len(flow.steps)))
         known |= weights_of(flow, nodes, strange.union(apart.get(id(flow), ()))).keys()
@@ -340,7 +341,7 @@ def list_untold(
     ran = {step.path for flow in flows for step in flow.steps if step.module}
     for name, count in worked.items():
         if name not in known:
-            others = [one for one in list_above(name) if one in ran and one not in holding]
+            others = [one for one in list_above(name) if one in ran - halved and one not in holding]
             path = others[-1] if others else name.partition("[")[0]
             found[path] = found.get(path, 0) + count
     calls = {path: [flow for flow in flows if path in list_calls(flow)] for path in found}
@@ -351,7 +352,8 @@ def list_untold(
 def is_of_others(flow: Flow, place: int, around: Collection[int]) -> bool:
     """Whether a step is a module with parameters, or stands in a module that is not among some: it lends nothing."""
     module = next((one for one in flow.parents(place) if flow.steps[one].module), None)
-    return bool(flow.steps[place].params) or module not in (None, *around)
+    is_strange = bool(flow.steps[place].params) or module not in (None, *around)
+    return is_strange and PARAMETRIZED not in flow.steps[place].path
 
 
 def is_led_nowhere(flow: Flow, path: str) -> bool:

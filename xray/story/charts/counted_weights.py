@@ -70,11 +70,12 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
     for place in (one for one in sorted(leaves) if flow.op(one) not in MOVES):
         found.update(read_weights(flow, place))
         given = list(flow.given(place))
-        if flow.steps[place].params:  # of what a module works on no more than a layer lays out itself
-            given = [one for one in given if one[1] in leaves and is_linear(flow, place)]
+        if flow.steps[place].params:  # of what a module works on no more than rows that are laid out for it alone
+            given = [one for one in given if one[1] in leaves and leaves.issuperset(flow.leaf_readers(one[1] or 0))]
         else:
             found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
-        found.update(part for record, maker in given for part in list_moved(flow, record, maker))
+        if not flow.steps[place].params or is_linear(flow, place):
+            found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
 
 

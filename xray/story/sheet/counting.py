@@ -85,8 +85,10 @@ def count_frames(
     worked = {name: n for name, n in worked.items() if left.keys().isdisjoint((name, *list_above(name)))}
     lodgers = Lodgers.among({**idle, **left}, worked)
 
+    lent = list_lent(flow, towering)
+
     def weigh(nodes: Collection[int]) -> dict[str, int]:
-        weights = weights_of(flow, nodes, every)
+        weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
         return weights | lodgers.held_by(weights)
 
     found = []
@@ -109,6 +111,16 @@ def count_frames(
             )
         )
     return tuple(found)
+
+
+def list_lent(flow: Flow, towering: Towering) -> set[str]:
+    """The parameters that steps of several layers are given, and no module there holds: DeBERTa's relative places."""
+    times = Counter[str]()
+    for layer in towering.layers:
+        steps = [flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node)]
+        given = {record.weight for step in steps for record in step.inputs if record.weight is not None}
+        times.update(given.difference(*(step.weights for step in steps)))
+    return {name for name, count in times.items() if count > 1}
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:
