@@ -156,19 +156,6 @@ def reads_resized(flow: Flow, place: int, places: Collection[int]) -> bool:
     )
 
 
-def count_own(flow: Flow, block: int) -> int:
-    """The parameters of a block that are in no module inside it, one inside another counted with that."""
-    held = [one for one in range(block + 1, flow.ends[block]) if flow.steps[one].params]
-    inside = {flow.steps[one].path: flow.steps[one].params for one in held if find_module(flow, one) == block}
-    outer = (path for path in inside if not any(path.startswith(f"{other}.") for other in inside))
-    return flow.steps[block].params - sum(inside[path] for path in outer)
-
-
-def find_module(flow: Flow, place: int) -> int | None:
-    """The module that a step stands in, be it inside functions that the module calls."""
-    return next((one for one in flow.parents(place) if flow.steps[one].module), None)
-
-
 def before_zeroed(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[TensorRecord, int | None]:
     """A tensor as it was before steps set parts of it to 0, and the step that made it then."""
     while maker is not None and flow.op(maker) == "zero_" and (cut := flow.makers[maker][0]) is not None:
