@@ -50,15 +50,18 @@ def gather_weights(flow: Flow, places: Iterable[int]) -> dict[str, int]:
 
 
 @once
+def list_worked(flow: Flow) -> Mapping[str, int]:
+    """The parameters that any step of a pass works with."""
+    return gather_weights(flow, range(len(flow.steps)))
+
+
 def list_unworked(flow: Flow) -> dict[str, int]:
     """The parameters that no step works with, and that one was given, or its module holds, which makes nothing."""
-    places = range(len(flow.steps))
-    worked = gather_weights(flow, places)
     found: dict[str, int] = {}
-    for place in places:
-        if flow.is_leaf(place) and makes_nothing(flow.steps[place]):
-            found.update(list_weights(flow.steps[place]))
-    return {name: count for name, count in found.items() if name not in worked}
+    for place, step in enumerate(flow.steps):
+        if flow.is_leaf(place) and makes_nothing(step):
+            found.update(list_weights(step))
+    return {name: count for name, count in found.items() if name not in list_worked(flow)}
 
 
 @once

@@ -22,7 +22,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.flow.remembering import once
-from xray.ir.flow.weights import by_module, gather_weights, list_above, list_shared, read_weights
+from xray.ir.flow.weights import by_module, gather_weights, list_above, list_shared, list_worked, read_weights
 from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts, Unknown
 from xray.story.anatomy.tree import Head, Untold
@@ -334,7 +334,7 @@ def list_untold(
         around = {block for node in nodes for block in flow.parents(node)}
         halved.update(flow.steps[block].path for block in around)
         strange = {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
-        worked |= gather_weights(flow, range(len(flow.steps)))
+        worked |= list_worked(flow)
         known |= weights_of(flow, nodes, strange.union(apart.get(id(flow), ()))).keys()
         flows.append(flow)
     holding, found = by_module(known), dict[str, int]()

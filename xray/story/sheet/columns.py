@@ -28,7 +28,7 @@ from xray.story.exits.met_maps import chart_met_maps
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
 from xray.story.sheet.behind_towers import chart_leaving, list_last_meetings, read_met_maps
 from xray.story.sheet.canvas.look import Look
-from xray.story.sheet.counting import count_frames, find_idle
+from xray.story.sheet.counting import count_frames, find_unworked
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.planning import Frame, plan_frames
 from xray.story.sheet.words import Words, find_words
@@ -357,7 +357,7 @@ def make_column(
     return Column(
         reading,
         towering,
-        count_frames(reading, towering, frames, find_idle(trace)),
+        count_frames(reading, towering, frames, find_unworked(trace)),
         entrance,
         leaving,
         look,

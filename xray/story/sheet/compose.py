@@ -41,7 +41,7 @@ from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.counting import count_frames, find_idle
+from xray.story.sheet.counting import count_frames, find_unworked
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
@@ -67,7 +67,7 @@ def compose_sheet(
         return None
     canvas = Canvas(measure)
     whole = replace(anatomy(trace), untold=drop_unused(trace, list_untold(list_told(columns))))
-    idle, left = find_idle(trace), whole.untold
+    idle, left = find_unworked(trace), whole.untold
     counted = [count_frames(one.reading, one.towering, one.frames, idle, left) for one in columns]
     columns = [replace(column, frames=frames) for column, frames in zip(columns, counted, strict=True)]
     columns = tell_boxless(columns)

@@ -7,7 +7,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.remembering import once
-from xray.ir.flow.weights import by_module, gather_weights, list_above, list_unworked
+from xray.ir.flow.weights import by_module, list_above, list_unworked, list_worked
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Untold
 from xray.story.body.reading import Reading
@@ -47,11 +47,11 @@ class Lodgers:
 
 
 @once
-def find_idle(trace: Trace) -> dict[str, int]:
+def find_unworked(trace: Trace) -> dict[str, int]:
     """What no step works with: what took no part, what was given no rows, and rows of which others were taken."""
     worked, parts, tables = dict[str, int](), dict(find_unused(trace) or {}), dict[str, int]()
     for one in trace.passes:
-        worked |= gather_weights(read_flow(one), range(len(one.steps)))
+        worked |= list_worked(read_flow(one))
         empty = list_unworked(read_flow(one))
         parts |= {name: n for name, n in empty.items() if parts.keys().isdisjoint((name, *list_above(name)))}
         given = (record for step in one.steps for record in step.inputs if record.weight is not None)
@@ -81,11 +81,10 @@ def count_frames(
     every = apart.union(*(one.entrance.union(*(staging.nodes for staging in one.stagings)) for one in towers))
     every |= {place for place, step in enumerate(flow.steps) if step.params}
     left = {one.path: one.params for one in undrawn}
-    worked = gather_weights(flow, range(len(flow.steps)))
-    worked = {name: n for name, n in worked.items() if left.keys().isdisjoint((name, *list_above(name)))}
+    worked = {name for name in list_worked(flow) if left.keys().isdisjoint((name, *list_above(name)))}
     lodgers = Lodgers.among({**idle, **left}, worked)
 
-    lent = list_lent(flow, towering)
+    lent = list_given_to_several(flow, towering)
 
     def weigh(nodes: Collection[int]) -> dict[str, int]:
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
@@ -113,7 +112,7 @@ def count_frames(
     return tuple(found)
 
 
-def list_lent(flow: Flow, towering: Towering) -> set[str]:
+def list_given_to_several(flow: Flow, towering: Towering) -> set[str]:
     """The parameters that steps of several layers are given, and no module there holds: DeBERTa's relative places."""
     times = Counter[str]()
     for layer in towering.layers:

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 
 from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
-from xray.ir.flow.weights import gather_weights, list_above, read_weights
+from xray.ir.flow.weights import gather_weights, list_above, list_worked, read_weights
 from xray.ir.trace import Trace
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
@@ -17,7 +17,7 @@ from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import is_linear, list_reading_data, weights_of, with_weights
 from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import Lodgers, find_idle
+from xray.story.sheet.counting import Lodgers, find_unworked
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts, reads_weights
 
@@ -53,8 +53,8 @@ def list_shares(
     its module; the largest of the rest are named. What is `undrawn`, or stands inside of that, is no part's.
     """
     found: list[tuple[str, str, dict[str, int]]] = []
-    seen, idle = set[str](), find_idle(trace)
-    worked = {name for one in trace.passes for name in gather_weights(read_flow(one), range(len(one.steps)))}
+    seen, idle = set[str](), find_unworked(trace)
+    worked = {name for one in trace.passes for name in list_worked(read_flow(one))}
     lodgers = Lodgers.among(idle, worked)
     several = sum(column.is_first for column in columns) > 1
     staged: dict[int, set[int]] = {}
