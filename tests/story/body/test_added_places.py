@@ -1,9 +1,12 @@
 """Places that an attention adds to its queries and keys itself are how it knows where its places are."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart
 from story.charts.test_combined_keys import LENGTH, AsksWithOwn, Detects, Refines
+from story.sentences.makers import FALSE, SAMPLED, make_anatomy
 from torch import nn
 
 import xray
@@ -25,6 +28,12 @@ def test_an_attention_that_adds_learned_places_to_queries_and_keys_knows_places_
 
     assert found == ["added"]
     assert told == "Places are added to queries and keys in all attentions."
+
+
+def test_of_points_that_are_sampled_without_keys_nothing_is_said():
+    whole = make_anatomy(replace(FALSE, positions="added"), SAMPLED)
+
+    assert describe_added(whole) == "Places are added to queries and keys in attention with keys."
 
 
 @pytest.mark.parametrize("look", [None, AsksWithOwn], ids=["before linear layers", "behind them"])

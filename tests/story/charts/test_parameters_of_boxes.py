@@ -2,11 +2,14 @@
 
 import pytest
 import torch
+from handwritten import Attention
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from story.charts.entrance_operations import chart_of, rows
 from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 
@@ -337,3 +340,40 @@ def test_layers_of_weights_that_a_function_is_given_are_each_counted():
 
     told = [node.extra for node in chart.nodes if node.label == "LINEAR"]
     assert told == [f"{count} parameters" for count in (72, 64, 64, 64, 72, 72)]
+
+
+class WrittenNorm(nn.Module):
+    """A norm of roots of mean squares, written out."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(16))
+
+    def forward(self, x):
+        return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6))
+
+
+class LearnedStream(nn.Module):
+    """Learned rows that layers norm before they ask what came in (the resampler of Idefics 2)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(5, 16))
+        self.norms = nn.ModuleList(WrittenNorm() for _ in range(2))
+        self.looks = nn.ModuleList(Attention(16, 2) for _ in range(2))
+        self.head = nn.Linear(16, 3)
+
+    def forward(self, x):
+        rows = self.rows[None].expand(len(x), -1, -1)
+        for norm, look in zip(self.norms, self.looks, strict=True):
+            rows = rows + look(norm(rows), x)
+        return self.head(rows)
+
+
+def test_learned_rows_that_are_the_stream_count_where_it_begins():
+    layout = compose_poster(xray.trace(LearnedStream().eval(), torch.randn(2, 9, 16)), text_width)
+    told = ["".join(run.text for run in box.lines[0]) for box in layout.boxes if box.filled]
+
+    assert "5 LEARNED ROWS  80 parameters" in told
+    assert "RMS NORM  16 parameters" in told
+    assert not [one for one in told if "96 parameters" in one]

@@ -103,7 +103,7 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
     if len(pieces) < 2:
-        return None
+        return pieces if is_one_block(flow, stagings, holders) else None
     if not all(map(does_mix_places, pieces)):
         parts = [branch.part for one in stagings for branch in one.stage.branches]
         if not are_of_one_class(flow, pieces, holders) or find_period(parts) is not None:
@@ -122,6 +122,16 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         is_stage = is_stage and (any(len(one) > 1 for one in inner) or len(set(kinds)) < len(kinds))
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
+
+
+def is_one_block(flow: Flow, stagings: Layer, holders: Mapping[int, list[int]]) -> bool:
+    """Whether one block of a list adds up all stages itself, which are no pattern that comes again (PARSeq's one)."""
+    own = {tuple(holders[id(one)]) for one in stagings}
+    held = next(iter(own))
+    is_listed = (
+        len(own) == 1 and bool(held) and flow.steps[held[-1]].id.partition("#")[0].rpartition(".")[2].isdecimal()
+    )
+    return is_listed and find_period([name_coarse(one.stage) for one in stagings]) is None
 
 
 def count_maps(flow: Flow, piece: Layer) -> int:

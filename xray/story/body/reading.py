@@ -17,6 +17,7 @@ from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.branches import Recurrence
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.naming import UNNAMED, name_towers, tell_beginnings
+from xray.story.body.numbered import name_list
 from xray.story.body.towers import Towering, list_results, read_tower
 from xray.story.passages.bridges import end_of
 from xray.story.passages.norm_factors import list_from_one
@@ -81,6 +82,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = tell_tapped(flow, towers)
     is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
     is_unread = is_unread or any(add_up_apart(flow, one) or holds_sums_alike(flow, one, towers) for one in towers)
+    is_unread = is_unread or are_told_unlike(flow, towers)
     return Reading(flow, () if is_unread else tuple(towers), sites)
 
 
@@ -231,6 +233,23 @@ def holds_sums_alike(flow: Flow, one: Towering, towers: Sequence[Towering]) -> b
     taken = frozenset[int]().union(*(other.sums for other in towers))
     inside = ({*filter(partial(adds_up, flow), joint.region.inner)} - taken for joint in list_joints(one))
     return any([name_in_lists(flow, add) in theirs for add in held].count(True) > 1 for held in inside)
+
+
+def are_told_unlike(flow: Flow, towers: Sequence[Towering]) -> bool:
+    """Whether two runs of blocks of one list do the same, and not the same sums of them are a tower's.
+
+    So the towers part at least one of them as the model does not (MAT's decoder, whose first block begins another
+    stream; a block of xLSTM's before all layers).
+    """
+    told = {joint.add for one in towers for joint in list_joints(one)}
+    found: dict[object, set[tuple[bool, ...]]] = {}
+    for node, step in enumerate(flow.steps):
+        name = name_list(flow, node)
+        if name and not flow.is_leaf(node):
+            inner = [one for one in range(node, flow.ends[node]) if flow.is_leaf(one)]
+            kind = (name, step.module, tuple(map(flow.op, inner)))
+            found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
+    return any(len(ways) > 1 for ways in found.values())
 
 
 def name_in_lists(flow: Flow, node: int) -> str:

@@ -170,8 +170,9 @@ def name_learned(count: int) -> str:
 
 def chart_rows(flow: Flow, start: int, source: int) -> Chart:
     """The learned rows that a stream begins as, which a step takes where they are held."""
-    made, params = flow.output(start), flow.steps[source].params
+    made = flow.output(start)
     count, table = count_learned(flow, start), learned_source(flow, made, start)
+    params = flow.steps[source].params or count * made.shape[-1]
     held = table.shape[0] if table is not None and table.shape[1:] == made.shape[-1:] else count
     label = f"{count:,} OF {held:,} LEARNED ROWS" if held > count else name_learned(count)
     told = plural(params, "parameter") if params else ""

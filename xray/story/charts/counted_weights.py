@@ -96,6 +96,8 @@ def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator
 def list_moved(flow: Flow, record: TensorRecord, maker: int | None) -> Iterator[tuple[str, int]]:
     """The parameters that a tensor is made of by steps that do no more than move numbers; biases may be end to end."""
     record, maker = before_zeroed(flow, record, maker)
+    if maker is not None and begins_stream(flow, maker):
+        return
     part, least, is_whole = "", prod(record.shape), False
     while maker is not None and (flow.op(maker) in MOVES or joins_biases(flow, maker)):
         given, step = list(flow.given(maker)), flow.steps[maker]
@@ -114,6 +116,13 @@ def list_moved(flow: Flow, record: TensorRecord, maker: int | None) -> Iterator[
             return
         record, maker = given[0]
         least = min(least, prod(record.shape))
+
+
+def begins_stream(flow: Flow, rows: int) -> bool:
+    """Whether to some rows is added what was made of them: they are a stream of their own (the rows of Idefics 2)."""
+    added = [one for one in flow.leaf_readers(rows) if flow.op(one) in SUMS]
+    others = (maker for one in added for maker in flow.makers[one] if maker is not None and maker != rows)
+    return any(rows in flow.behind(one, within=rows.__le__) for one in others)
 
 
 def joins_biases(flow: Flow, maker: int) -> bool:

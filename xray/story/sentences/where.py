@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
-from xray.story.anatomy.attentions import Attention
+from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.anatomy.branches import Branch, Recurrence, Unknown
 from xray.story.anatomy.tree import Anatomy
 
@@ -19,7 +19,8 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
     """Empty where something holds of all attentions, None where of none, else in which: " in cross-attention".
 
     They are named where all attentions of one tower are meant, or all of one kind, be it in one tower, and no others.
-    Nothing is said of attention that is part of no layer, and what is not known may be one of which it does not hold.
+    Nothing is said of attention that is part of no layer, and what is not known may be one of which it does not hold;
+    nor is it of points that are sampled, which have no keys.
     """
     own, others = set[Spot](), set[Spot]((tower, None) for tower in list_unknown(anatomy))
     for spot, branch in list_spots(anatomy):
@@ -29,7 +30,9 @@ def tell_where(anatomy: Anatomy, holds: Callable[[Attention], object]) -> str | 
     states = {tower.name for tower in anatomy.towers if any(map(has_queries, tower.branches))}
     if not others:
         layers = " in layers" if anatomy.attends_elsewhere else ""
-        return f" in softmax attention{layers.replace('in', 'of')}" if states else layers
+        has_points = any(isinstance(branch, DeformableAttention) for branch in branches(anatomy))
+        kind = "softmax attention" if states else "attention with keys" if has_points else ""
+        return f" in {kind}{layers.replace('in', 'of')}" if kind else layers
     place = name_place(own, others)
     if place and "cross" not in place and not states.isdisjoint(tower for tower, _ in own):
         of_tower = "attention" not in place  # a state is no cross-attention, and self-attention of a kind
