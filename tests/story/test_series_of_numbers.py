@@ -55,6 +55,27 @@ def test_a_block_that_makes_rows_of_another_width_on_both_ways_is_no_layer(norm)
     assert told == ["LINEAR", "LINEAR", "ReLU", "LINEAR", "ADDED UP"]
 
 
+class TwoForecasts(Forecasts):
+    """The same with a second block, which makes shares of what may come (TimesFM 2.5)."""
+
+    def __init__(self):
+        super().__init__(21)
+        self.shares = TwoWays(WIDTH, 33)
+        self.first_only, self.last = self.last, nn.Identity()
+
+    def forward(self, series):
+        x = super().forward(series)
+        return self.first_only(x), self.shares(x)
+
+
+def test_two_such_blocks_are_no_layers():
+    trace = xray.trace(TwoForecasts().eval(), torch.rand(2, PIECE * PIECES))
+
+    assert [(tower.layers, tower.d_model) for tower in xray.anatomy(trace).towers] == [(3, WIDTH)]
+    (column,) = read_columns(trace)
+    assert [node.label for node in column.exit.nodes].count("ADDED UP") == 2
+
+
 def test_what_comes_in_is_led_to_all_that_read_it_and_to_what_asks_where_numbers_stand():
     (column,) = read_columns(record(21))
     chart = column.entrance

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from math import prod
 
 from xray.ir.flow.attention_sites import Site
@@ -111,19 +112,20 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
 
 
 def leave_projected_end(flow: Flow, chain: Chain) -> Chain:
-    """A chain without a last sum that makes rows of another width by linear layers alone, on both ways (Chronos-Bolt).
+    """A chain without last sums that make rows of another width by linear layers alone, on both ways (Chronos-Bolt).
 
-    It makes of the stream what is handed out, where the stream comes by the sums before it as it is; but for the first,
-    which may make the rows that it begins with in the same way.
+    They make of the stream what is handed out, each for itself (two of them in TimesFM 2.5), where the stream comes by
+    the sums before as it is; but for the first, which may make the rows that it begins with in the same way.
     """
-    last = chain.joints[-1]
-    if len(chain.joints) < 3 or chain.skips or any(joint.past for joint in chain.joints[1:-1]):
+    ends = [*takewhile(lambda joint: joint.stream == chain.joints[-1].stream, reversed(chain.joints))]
+    before = chain.joints[: -len(ends)]
+    if len(before) < 2 or chain.skips or any(joint.past for joint in before[1:]):
         return chain
-    ways = (last.past, last.region.inner)
+    ways = [way for joint in ends for way in (joint.past, joint.region.inner)]
     by_rows = all(any(is_linear(flow, node) for node in way) for way in ways)
     others = any(flow.op(node) in FINDINGS or is_product(flow, node) for way in ways for node in way)
-    is_as_wide = flow.output(last.add).shape[-1] == flow.output(chain.joints[-2].add).shape[-1]
-    return chain if is_as_wide or others or not by_rows else replace(chain, joints=chain.joints[:-1])
+    is_as_wide = any(flow.output(joint.add).shape[-1] == flow.output(before[-1].add).shape[-1] for joint in ends)
+    return chain if is_as_wide or others or not by_rows else replace(chain, joints=before)
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:
