@@ -2,8 +2,11 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from story.entrances import OTHER, SIGN, WIDTH, Words, labels_of, make_layers, read
 from torch import nn
+
+import xray
 
 
 class Shelved(nn.Module):
@@ -241,3 +244,29 @@ def test_a_table_of_as_many_rows_as_ids_came_in_is_no_table_of_places_and_sines_
     assert [part.part for part in anatomy.towers[0].entrance] == ["words", "table"]
     (given,) = (edge for edge in chart.edges if chart.node(edge.source).label == "TOKEN IDS")
     assert [chart.node(given.target).label] == ["LOOKUP IN 7 ROWS"]
+
+
+class KindBetween(nn.Module):
+    """Rows of a first tower, brought to another width, get the row of a kind before a second one (BridgeTower)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.kinds, self.narrower = nn.Embedding(31, 20), nn.Embedding(2, 12), nn.Linear(20, 12)
+        self.first = nn.ModuleList(Layer(20, Attention(20, 2), norm="before") for _ in range(2))
+        self.second = nn.ModuleList(Layer(12, Attention(12, 2), norm="before") for _ in range(2))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.first:
+            x = layer(x)
+        x = self.narrower(x) + self.kinds(torch.zeros(1, dtype=torch.long))
+        for layer in self.second:
+            x = layer(x)
+        return x
+
+
+def test_the_row_of_a_kind_that_no_input_chooses_is_no_word():
+    first, second = xray.anatomy(xray.trace(KindBetween().eval(), torch.randint(0, 31, (2, 7)))).towers
+
+    assert (first.reads, first.vocab) == ("ids", 31)
+    assert (second.reads, second.vocab) == (None, None)

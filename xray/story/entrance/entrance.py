@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
@@ -104,6 +105,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     beside = mixes_with(flow, given, nodes, stops)
     joining = list_tables_beside(flow, given, [*outer, *vectors], nodes)
     looking = joining if others else [] if beside else given
+    led = any(maker in stops for node in nodes for maker in flow.makers[node])
+    looking = [node for node in looking if not led or not is_one_row(flow, node)]
     worded = [node for node in looking if looks_up_ids(flow, node) and not is_of_sequence(flow, node, first, tables)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
@@ -130,7 +133,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     inside = inside.union(*(list_written_bend(flow, node) for node in nodes))
     own = [node for node in sorted(nodes) if node not in inside and flow.op(node) not in LOOKUPS]
     parts += describe_finders(flow, [node for node in finders if node not in inside], outer)
-    joined = word is not None and any(maker in stops for node in nodes for maker in flow.makers[node])
+    joined = word is not None and led
     for node in own:
         if not joined or flow.op(node) not in SIDE_BY_SIDE:  # rows beside those of an image may be marks of its ends
             own_parts = describe_step(flow, node, nodes)
@@ -165,6 +168,11 @@ def is_of_sequence(flow: Flow, node: int, first: int, tables: Collection[int]) -
     found, rows = flow.output(node).shape, flow.output(first).shape
     is_one = sum(name_table(flow, one) == name_table(flow, node) for one in tables) == 1
     return is_one and len(found) == len(("batch", "width")) < len(rows) and found[0] == rows[0]
+
+
+def is_one_row(flow: Flow, node: int) -> bool:
+    """Whether a lookup finds one row, by no number that came in: that of a kind, added to a tower's (BridgeTower)."""
+    return prod(flow.output(node).shape[:-1]) == 1 and node not in list_reading_data(flow)
 
 
 def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:
