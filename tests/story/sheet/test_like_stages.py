@@ -180,3 +180,29 @@ def test_a_feed_forward_that_makes_one_row_of_several_is_opened_beside_another_o
     (merging,) = (one for one in panels if getattr(one.staging.stage.branches[0], "joined", None))
 
     assert merging.is_open
+
+
+class FewerKeys(nn.Module):
+    """One key head for two of queries: repeated by the kernel, or before it (Gemma 4, where heads are wide)."""
+
+    def __init__(self, repeats):
+        super().__init__()
+        self.repeats, self.norm = repeats, nn.LayerNorm(WIDTH)
+        self.query, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.key, self.value = nn.Linear(WIDTH, WIDTH // 2), nn.Linear(WIDTH, WIDTH // 2)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        query = self.query(rows).view(BATCH, -1, 2, WIDTH // 2).transpose(1, 2)
+        key, value = (one(rows).unsqueeze(1) for one in (self.key, self.value))
+        if self.repeats:
+            key, value = (one.expand(-1, 2, -1, -1).reshape(query.shape) for one in (key, value))
+        found = nn.functional.scaled_dot_product_attention(query, key, value, enable_gqa=not self.repeats)
+        return x + self.out(found.transpose(1, 2).reshape(x.shape))
+
+
+def test_what_one_kernel_does_inside_is_not_told_as_what_another_does_before_it():
+    parts = [part for repeats in (False, False, True) for part in (FewerKeys(repeats), FeedForwardPart())]
+    closed = [node.extra for panel in read_panels(*parts) if not panel.is_open for node in panel.chart.nodes]
+
+    assert closed == ["2 heads of 6", "d_ff 17; boxes as at 3"]

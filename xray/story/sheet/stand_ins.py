@@ -51,7 +51,7 @@ class Boxes:
     kind: str
     keys: tuple[str, ...]
     ways: frozenset[tuple[int, int]]
-    said: tuple[tuple[str, str, tuple[str, ...]], ...]
+    said: tuple[tuple[str, str, tuple[str, ...], bool], ...]
     works: frozenset[tuple[str, int]]
     ops: tuple[str, ...] = field(default=(), compare=False)
 
@@ -118,7 +118,10 @@ def describe_boxes(flow: Flow, staging: Staging, chart: Chart) -> Boxes:
     kind = name_stage(replace(staging, stage=replace(staging.stage, branches=tuple(seen))))
     kind += UNKNOWN_NORM * (staging.stage.norm.place is None)
     is_masked = any(node.surface == "mask" for node in chart.nodes)
-    said = tuple((read_label(node), COUNTS.sub("", DROPPED.sub("", node.extra)), node.told) for node in chart.nodes)
+    said = tuple(
+        (read_label(node), COUNTS.sub("", DROPPED.sub("", node.extra)), node.told, node.is_derived)
+        for node in chart.nodes
+    )
     at = {node.key: place for place, node in enumerate(chart.nodes)}
     ways = frozenset((at[edge.source], at[edge.target]) for edge in chart.edges if {edge.source, edge.target} <= {*at})
     return Boxes(
