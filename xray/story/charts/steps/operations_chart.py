@@ -216,6 +216,8 @@ def make_node(
         labels.get(node) or label_bent(flow, node, times, owner),
         find_shortened(flow, node),
     )
+    if end in labels:
+        end = node  # the cut has a box of its own
     if end != node:
         told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
         label, steps = f"{label}{told}", (*steps, *steps_at(flow, end))
