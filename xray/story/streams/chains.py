@@ -49,7 +49,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     joints = {
         add: joint
         for add, joint in joints.items()
-        if not leads_along(flow, joint, joints) and not holds_most(joint, joints)
+        if not leads_along(flow, joint, joints) and not holds_most(flow, joint, joints)
     }
     before: dict[int, int | None] = {}
     for add, joint in joints.items():
@@ -189,9 +189,12 @@ def leads_along(flow: Flow, joint: Joint, joints: Mapping[int, Joint]) -> bool:
     )
 
 
-def holds_most(joint: Joint, joints: Collection[int]) -> bool:
-    """Whether a sum adds what went in to what nearly the whole network made of it: no layer has so much (Swin2SR)."""
-    inside = sum(other in joint.region.inner for other in joints)
+def holds_most(flow: Flow, joint: Joint, joints: Collection[int]) -> bool:
+    """Whether a sum adds what went in to what nearly the whole network made of it: no layer has so much (Swin2SR).
+
+    Sums of one place at a time, two axes each, are no layers.
+    """
+    inside = sum(other in joint.region.inner and len(flow.output(other).shape) > 2 for other in joints)
     return inside > MOST_OF_A_LAYER and inside > len(joints) * 3 / 4
 
 
