@@ -387,25 +387,3 @@ def test_a_tower_of_labels_of_which_each_sequence_has_one_is_none_of_text(has_mo
     assert (tower.name, tower.vocab, tower.reads) == ("stack", None, "vectors" if has_more else None)
     assert "IDS" in labels_of(chart)
     assert "TOKEN IDS" not in labels_of(chart)
-
-
-class CutBehind(Words):
-    """A convolution of the last places on the way of the words, of which the end is cut off by a count."""
-
-    def __init__(self):
-        super().__init__()
-        self.mix = nn.Conv1d(WIDTH, WIDTH, 4, padding=3, groups=WIDTH)
-
-    def forward(self, ids):
-        x = self.mix(self.words(ids).mT)[:, :, :-3].mT
-        for layer in self.layers:
-            x = layer(x)
-        return x
-
-
-def test_a_cut_behind_a_convolution_stands_in_one_box():
-    _, chart = read(CutBehind, torch.arange(14).view(2, 7))
-    cuts = [node for node in chart.nodes if any(step.op == "index" for step in node.steps)]
-
-    assert [node.label for node in cuts] == ["ALL PLACES BUT THE LAST 3"]
-    assert "CONVOLUTION OF THE LAST 4 BY CHANNEL" in labels_of(chart)
