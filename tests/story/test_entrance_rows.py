@@ -5,7 +5,7 @@ from functools import partial
 import pytest
 import torch
 from handwritten import Attention, Layer
-from story.entrances import OTHER, WIDTH, labels_of, make_layers, read
+from story.entrances import OTHER, WIDTH, Words, labels_of, make_layers, read
 from torch import nn
 
 import xray
@@ -335,3 +335,25 @@ def test_it_is_said_that_the_first_of_what_lies_side_by_side_alone_are_read(few,
     (tower,) = read_columns(xray.trace(SomeCodes(few), torch.randint(31, (2, 7, 5))))
 
     assert [one for one in labels_of(tower.entrance) if one.startswith("SIDE BY SIDE")] == [told]
+
+
+class CutBehind(Words):
+    """A convolution of the last places on the way of the words, of which the end is cut off by a count."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Conv1d(WIDTH, WIDTH, 4, padding=3, groups=WIDTH)
+
+    def forward(self, ids):
+        x = self.mix(self.words(ids).mT)[:, :, :-3].mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_cut_behind_a_convolution_stands_in_one_box():
+    _, chart = read(CutBehind, torch.arange(14).view(2, 7))
+    cuts = [node for node in chart.nodes if any(step.op == "index" for step in node.steps)]
+
+    assert [node.label for node in cuts] == ["ALL PLACES BUT THE LAST 3"]
+    assert "CONVOLUTION OF THE LAST 4 BY CHANNEL" in labels_of(chart)

@@ -69,3 +69,30 @@ def test_it_is_said_of_every_stack_where_what_it_gives_goes(layout):
     told = "The stack 2 tower's stream begins with what the stack tower gives. The stack 3 tower's stream begins with"
 
     assert [box for box in layout.boxes if told in text_of(box)]
+
+
+class Memory(nn.Module):
+    """Layers that run once for each piece of the words, each time with rows that the turn before left (RMT)."""
+
+    def __init__(self, detach):
+        super().__init__()
+        self.words, self.memory = nn.Embedding(31, WIDTH), nn.Parameter(torch.rand(2, WIDTH))
+        self.layers, self.norm, self.detach = make_layers(2), nn.LayerNorm(WIDTH), detach
+
+    def forward(self, ids):
+        memory, found = self.memory.expand(len(ids), -1, -1), []
+        for piece in ids.chunk(3, 1):
+            x = torch.cat([memory.detach() if self.detach else memory, self.words(piece)], 1)
+            for layer in self.layers:
+                x = layer(x)
+            x = self.norm(x)
+            memory = x[:, :2]
+            found.append(x[:, 2:])
+        return torch.cat(found, 1) @ self.words.weight.T
+
+
+@pytest.mark.parametrize("detach", [False, True])
+def test_layers_that_read_other_words_each_time_are_a_tower_each_time(detach):
+    towers = xray.anatomy(xray.trace(Memory(detach).eval(), torch.arange(30).view(2, 15))).towers
+
+    assert [tower.layers for tower in towers] == [2, 2, 2]

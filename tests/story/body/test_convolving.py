@@ -153,3 +153,57 @@ def test_a_convolution_along_the_batch_is_not_told_as_one_over_places():
 
     assert told((0, 2, 1))
     assert not told((1, 2, 0))
+
+
+class Convolved(nn.Module):
+    """A convolution of the last places, added to what came in, with `more` behind it."""
+
+    def __init__(self, more):
+        super().__init__()
+        self.mix = nn.Conv1d(CHANNELS, CHANNELS, 3, padding=2, groups=CHANNELS)
+        self.fade, self.recur, self.across = (
+            nn.Linear(CHANNELS, CHANNELS),
+            nn.GRU(CHANNELS, CHANNELS, batch_first=True),
+            nn.Linear(PLACES, PLACES),
+        )
+        self.more = more
+
+    def forward(self, x):
+        return x + self.more(self, self.mix(x.mT)[..., :-2].mT)
+
+
+def turn(model, x):
+    """A state in two parts that is stacked and cut apart at each place (xLSTM)."""
+    state, found = torch.zeros(2, len(x), CHANNELS), []
+    for one in model.fade(x).unbind(1):
+        kept, count = state.unbind(0)
+        state = torch.stack((kept.sigmoid() + one, count + 1))
+        found.append(state[0] / state[1])
+    return torch.stack(found, 1)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        lambda model, x: model.recur(x)[0],
+        lambda model, x: model.fade(x).cumsum(1),
+        lambda model, x: torch.logcumsumexp(model.fade(x), 1),
+        lambda model, x: model.across(x.mT).mT,
+        lambda model, x: torch.fft.irfft(torch.fft.rfft(x, dim=1) * 2, n=PLACES, dim=1),
+        turn,
+    ],
+)
+def test_what_mixes_places_by_more_than_convolutions_is_no_convolution(more):
+    model = nn.Sequential(*(nn.Sequential(Convolved(more), FeedForwardPart()) for _ in range(2)))
+    (tower,) = xray.anatomy(xray.trace(model, torch.rand(2, PLACES, CHANNELS))).towers
+
+    assert not any(isinstance(one, anatomy.Convolution) for one in tower.branches)
+
+
+def test_a_convolution_with_a_gate_behind_it_is_one():
+    model = nn.Sequential(
+        *(nn.Sequential(Convolved(lambda model, x: x * model.fade(x)), FeedForwardPart()) for _ in range(2))
+    )
+    (tower,) = xray.anatomy(xray.trace(model, torch.rand(2, PLACES, CHANNELS))).towers
+
+    assert any(isinstance(one, anatomy.Convolution) for one in tower.branches)

@@ -241,3 +241,29 @@ def test_a_convolution_that_makes_a_signal_longer_is_drawn_between_layers():
     bridges = [node.label for frame in column.frames if frame.bridge is not None for node in frame.bridge.nodes]
 
     assert bridges == ["TRANSPOSED CONVOLUTION 4, STEP 2"]
+
+
+class Series(nn.Module):
+    """One series of numbers, read by a convolution."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut = nn.Conv1d(1, WIDTH, 4, stride=4)
+        self.layers = nn.Sequential(AttentionPart(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+
+    def forward(self, series):
+        return self.layers(self.cut(series[:, None]).mT)
+
+
+class Waves(Series):
+    """The same of sound, by its name."""
+
+    def forward(self, waveform):
+        return super().forward(waveform)
+
+
+@pytest.mark.parametrize(("model", "name"), [(Series, "signal"), (Waves, "audio")])
+def test_a_tower_of_numbers_is_of_sound_only_where_that_is_said(model, name):
+    (tower,) = read(model(), torch.zeros(2, 28)).towers
+
+    assert (tower.name, tower.reads) == (name, "audio")

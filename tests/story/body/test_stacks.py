@@ -307,3 +307,26 @@ def test_one_block_for_stages_of_several_sizes_is_no_layer():
 
     assert tower.layers == 10
     assert [one.before for one in tower.bridges] == [2, 4, 6]
+
+
+class Turning(nn.Module):
+    """A state of two parts that each place changes: one of these is a sum of its own each time (xLSTM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.rows, self.gate = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        state, found = x.new_zeros(2, len(x), WIDTH), []
+        for one in self.rows(self.norm(x)).unbind(1):
+            rows, most = state.unbind(0)
+            state = torch.stack((rows + one, most + functional.logsigmoid(self.gate(rows) + one)))
+            found.append(state[0] * state[1])
+        return x + torch.stack(found, 1)
+
+
+def test_a_layer_with_a_sum_for_each_place_is_one_of_the_stack():
+    layers = (AttentionPart(), FeedForwardPart(), Turning(), FeedForwardPart(), AttentionPart(), FeedForwardPart())
+    (tower,) = read(nn.Sequential(*layers), torch.rand(2, 31, WIDTH)).towers
+
+    assert sum(group.count * len(group.stages) for group in tower.groups) == len(layers)

@@ -270,3 +270,35 @@ def test_keys_times_values_added_up_piece_by_piece_are_linear_attention():
     flow = read_flow(xray.trace(Pieces(), torch.rand(2, 30, 12)).passes[0])
 
     assert describe_recurrence(flow, range(len(flow.steps))).kind == "linear attention"
+
+
+class BegunAnew(nn.Module):
+    """A gated state that begins anew at some places."""
+
+    def __init__(self, *places):
+        super().__init__()
+        self.keep, self.new, self.last = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.places = places
+
+    def forward(self, x):
+        keep, new, state, found = self.keep(x).sigmoid(), self.new(x), torch.zeros_like(x[:, 0]), []
+        for place in range(x.shape[1]):
+            state = torch.zeros_like(state) if place in self.places else state
+            state = keep[:, place] * state + new[:, place]
+            found.append(state)
+        return self.last(torch.stack(found, 1))
+
+
+@pytest.mark.parametrize(
+    ("places", "states", "changes"), [((), "STATE", "changed 14 times"), ((7,), "2 STATES", "each changed 7 times")]
+)
+def test_a_state_that_begins_anew_goes_from_place_to_place(places, states, changes):
+    (state,) = (node for node in chart_of(BegunAnew(*places), torch.rand(2, 14, WIDTH)).nodes if "STATE" in node.label)
+
+    assert (state.label, state.extra) == (f"{states}, HANDED FROM PLACE TO PLACE", changes)
+
+
+def test_how_often_a_state_changes_is_untold_where_it_begins_anew_after_as_many_places_not_always():
+    (state,) = (node for node in chart_of(BegunAnew(4, 8, 12), torch.rand(2, 14, WIDTH)).nodes if "STATE" in node.label)
+
+    assert (state.label, state.extra) == ("STATE, HANDED FROM PLACE TO PLACE", "")

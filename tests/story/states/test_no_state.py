@@ -101,6 +101,35 @@ class AlongAxis(nn.Module):
         return torch.stack(found[1:], self.axis)
 
 
+class Faded(nn.Module):
+    """How well places match, times exp of how much fades between them, by running sums: of all pairs (xLSTM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.ask, self.key, self.value, self.fade = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        so_far = nn.functional.logsigmoid(self.fade(x)).cumsum(dim=1).mean(-1)
+        apart = (so_far[:, :, None] - so_far[:, None]).masked_fill(torch.ones(LENGTH, LENGTH).triu(1) > 0, -torch.inf)
+        return (self.ask(x) @ self.key(x).mT * apart.exp()) @ self.value(x)
+
+
+class Spread(nn.Module):
+    """Gates that fade along the rows of a map, and then along its columns: neither goes over pieces of the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.right = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def fade(self, x, gate, dim):
+        so_far = nn.functional.logsigmoid(gate(x)).cumsum(dim=dim)
+        return so_far.exp() * (x * (-so_far).exp()).cumsum(dim)
+
+    def forward(self, x):
+        rows = x.view(len(x), 1, LENGTH, WIDTH).expand(-1, 3, -1, -1)
+        return self.fade(self.fade(rows, self.down, 1), self.right, 2).sum(1)
+
+
 def read_state(model):
     flow = read_flow(xray.trace(model, torch.rand(2, LENGTH, WIDTH)).passes[0])
     nodes = {node for node in range(1, len(flow.steps)) if flow.is_leaf(node)}
@@ -125,3 +154,11 @@ def test_rows_that_are_worked_on_again_and_again_are_no_state():
 
 def test_what_goes_from_number_to_number_is_no_state_of_places():
     assert [read_state(AlongAxis(axis)) is None for axis in (1, 2)] == [False, True]
+
+
+def test_what_fades_between_each_two_places_is_no_state():
+    assert read_state(Faded()) is None
+
+
+def test_running_sums_along_two_axes_are_no_state_that_pieces_hand_on():
+    assert read_state(Spread()) is None

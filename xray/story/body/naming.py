@@ -12,10 +12,13 @@ from xray.story.anatomy.tree import Group, Stage, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.body.towers import Towering, list_results
 from xray.story.entrance.given import find_input
+from xray.story.entrance.inputs import SOUND, SOUNDING, name_argument
 from xray.story.passages.conditions import name_source
 
 NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
+HEARD = (*SOUNDING, "wav", "input_values")
+"""What the name of an argument holds that takes sound."""
 BOX = "box"
 """The name of an argument holds it that says where on a page each place stands: a tower of its ids is of the layout."""
 WHOSE_IDS = re.compile(r"([a-z]+)_input_ids")
@@ -39,6 +42,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         name = name_tower(one, number in memories, number in crossing)
         name = name_by_ids(flow, one) or name if name == NAMES["ids"] and several else name
         name = name_by_model(flow, one) or name if name == NAMES["ids"] and len(towers) == 1 else name
+        name = "signal" if name == NAMES["audio"] and not is_heard(flow, one) else name
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
     return [
@@ -185,6 +189,12 @@ def name_by_model(flow: Flow, one: Towering) -> str:
     holders = (flow.steps[place] for place in (() if given is None else flow.parents(given[2])))
     said = next((step.settings["input_modalities"] for step in holders if "input_modalities" in step.settings), None)
     return NAMES.get(str(said), "")
+
+
+def is_heard(flow: Flow, one: Towering) -> bool:
+    """Whether a signal that a tower reads is one of sound, by its axes or its name: a series may be of anything."""
+    given = (record for node in one.entrance for record, maker in flow.given(node) if maker is None)
+    return any(SOUND & {*one.axes} or any(word in name_argument(flow, one) for word in HEARD) for one in given)
 
 
 def looks_beside(flow: Flow, one: Towering, other: Towering, name: str) -> bool:

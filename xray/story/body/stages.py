@@ -31,7 +31,7 @@ from xray.story.branches.distinctions import (
     describe_plain,
     describe_projection,
     is_across_channels,
-    multiplies_rows,
+    mixes_more,
 )
 from xray.story.branches.sampled import Sampling, describe_sampling, find_sampling
 from xray.story.branches.sequences import split_sequence
@@ -239,7 +239,7 @@ def read_branch(flow: Flow, region: Region, sites: Sequence[Site], towers: Mappi
         describe_experts(flow, region, nodes)
         or describe_recurrence(flow, nodes)
         or describe_plain(flow, region, nodes)
-        or (None if multiplies_rows(flow, nodes) else describe_convolution(flow, nodes))
+        or (None if mixes_more(flow, nodes) else describe_convolution(flow, nodes))
         or describe_projection(flow, region)
         or describe_place_mixing(flow, region, nodes)
         or describe_mixing(flow, region)

@@ -1,5 +1,6 @@
 """What tells a branch from another kind that looks like it: by what its steps do, beyond which steps there are."""
 
+from collections import Counter
 from collections.abc import Sequence
 from math import prod
 
@@ -48,10 +49,27 @@ from xray.story.recognition.between import (
 from xray.story.recognition.curved_sites import find_curved
 from xray.story.recognition.values.value_shapes import number
 
+ALONG_PLACES = ("lstm", "gru", "rnn", "cum", "logcumsumexp", "fft_")
+"""How operations are called that mix all places of a row, or a state that is changed from place to place."""
+MOST_PICKED = 4
 
-def multiplies_rows(flow: Flow, nodes: frozenset[int]) -> bool:
-    """Whether a branch multiplies rows by rows: more than a convolution, if no known attention (EfficientViT)."""
-    return any(is_product(flow, node) for node in nodes)
+
+def mixes_more(flow: Flow, nodes: frozenset[int]) -> bool:
+    """Whether a branch mixes rows by more than convolutions: by products, along all places, or place after place."""
+    picked = Counter(flow.makers[node][0] for node in nodes if takes_one(flow, node))
+    return max(picked.values(), default=0) > MOST_PICKED or any(
+        is_product(flow, node)
+        or flow.op(node).startswith(ALONG_PLACES)
+        or (flow.op(node) == "unbind" and len(flow.steps[node].outputs) > MOST_PICKED)
+        or (is_linear(flow, node) and flow.op(node) not in FINDINGS and reads_places(flow, node))
+        for node in nodes
+    )
+
+
+def takes_one(flow: Flow, node: int) -> bool:
+    """Whether a step takes one place of an axis, which is gone then."""
+    given = flow.steps[node].inputs[:1]
+    return flow.op(node) in ("index", "select") and len(flow.output(node).shape) < len(given[0].shape)
 
 
 def describe_plain(flow: Flow, region: Region, nodes: frozenset[int]) -> FeedForward | None:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SPLITS, SUMS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, MASKINGS, REPEATS, SCALINGS, SPLITS, SUMS, ZEROS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import Recurrence, StateHeads
@@ -26,6 +26,8 @@ from xray.story.states.operands import (
 from xray.story.states.scans import find_scan
 
 Kind = Literal["state space", "linear attention", "gated"] | None
+TO_PIECES = CARRYING | REPEATS | MASKINGS | {"pad"}
+"""What stands between a running sum within pieces and one over these."""
 
 
 def describe_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
@@ -63,11 +65,9 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
             heads=describe_state_heads(flow, nodes),
             one_piece=[flow.steps[one].inputs[0].shape[-1] for one in changes] == [places] or None,
         )
-    lengths = list_added_lengths(flow, nodes)
-    if lengths and (ops["sum"] or any(is_product(flow, node) for node in nodes)):
-        return Recurrence(
-            "state space" if ops["softplus"] and ops["conv1d"] else None, None, by_pieces=len(lengths) > 1
-        )
+    if sums_pieces(flow, nodes):
+        is_space = ops["softplus"] and ops["conv1d"]
+        return Recurrence("state space" if is_space else None, None, by_pieces=True)
     scan, places = find_scan(flow, nodes), count_places(flow, nodes)
     is_space = scan is not None and name_state(len(scan.whole.shape), ops) == "state space"
     if scan is not None and is_space and places in scan.whole.shape and scan.turns + 1 < places:
@@ -117,14 +117,15 @@ def describe_state_heads(flow: Flow, nodes: Collection[int]) -> StateHeads | Non
     )
 
 
-def list_added_lengths(flow: Flow, nodes: Collection[int]) -> set[int]:
-    """Over how many numbers each running sum goes: places of a piece, and pieces, where rows are cut (Mamba 2).
+def sums_pieces(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether a running sum goes over what a running sum within each piece of the rows came to (Mamba 2).
 
-    What has faded since a place is exp of such a sum; a sum of what exp made is none.
+    What has faded since a piece is exp of such a sum. Running sums over places alone are none: they tell how much of a
+    place is left at each other one, of all pairs at once (xLSTM in parallel).
     """
     sums = [node for node in nodes if flow.op(node) == "cumsum" and leads_to_exp(flow, node, nodes)]
-    found = {(flow.output(node).shape, flow.steps[node].settings.get("dim")) for node in sums}
-    return {shape[axis] for shape, axis in found if len(shape) > 2 and isinstance(axis, int)}
+    within = (flow.carried_from(flow.makers[node][0], TO_PIECES) for node in sums)
+    return any(one in nodes and flow.op(one) == "cumsum" for one in within if one is not None)
 
 
 def leads_to_exp(flow: Flow, node: int, nodes: Collection[int]) -> bool:
@@ -164,9 +165,20 @@ def comes_in(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
 
 
 def goes_by_pieces(flow: Flow, nodes: Collection[int]) -> bool:
-    """Whether a state is changed fewer times than there are places: each time by several of them (Qwen 3.5)."""
-    chain = measure_chain(flow, nodes)
-    return chain is not None and chain[1] + 1 < count_places(flow, nodes)
+    """Whether a state is changed fewer times than there are places: each time by several of them (Qwen 3.5).
+
+    Changes count of a state that begins anew now and then, as they do of one that goes on.
+    """
+    return 0 < count_changing(flow, nodes) < count_places(flow, nodes) - 1
+
+
+def count_changing(flow: Flow, nodes: Collection[int]) -> int:
+    """How many sums change a state: as large as the last of a chain, each adds to a multiple of such numbers."""
+    last = longest_chain(flow, nodes)
+    shape = None if last is None else flow.output(last).shape
+    sums = (one for one in nodes if flow.op(one) in SUMS and flow.output(one).shape == shape)
+    scaled = ([maker for maker in flow.makers[one] if maker is not None and flow.op(maker) in SCALINGS] for one in sums)
+    return sum(any(flow.output(maker).shape == shape for maker in makers) for makers in scaled)
 
 
 def list_changing(flow: Flow, nodes: Collection[int], state: tuple[int, ...]) -> list[int]:
@@ -193,12 +205,6 @@ def count_places(flow: Flow, nodes: Collection[int]) -> int:
 
 def longest_chain(flow: Flow, nodes: Collection[int]) -> int | None:
     """The last of at least `LEAST_TURNS` sums of which each adds to a multiple of the one before it, of the largest."""
-    chain = measure_chain(flow, nodes)
-    return None if chain is None else chain[0]
-
-
-def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
-    """The last of such sums, and how many they are."""
 
     def size_of(count: int, node: int) -> tuple[int, int]:
         return count, prod(flow.output(node).shape)
@@ -222,7 +228,7 @@ def measure_chain(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
         length[node] = count
         if count >= LEAST_TURNS and (best is None or size_of(count, node) >= size_of(length[best], best)):
             best = node
-    return None if best is None else (best, length[best])
+    return best
 
 
 def list_read_whole(flow: Flow, node: int) -> Iterator[int]:

@@ -7,9 +7,9 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import FINDINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import FINDINGS, LOOKUPS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
-from xray.story.recognition.between import does_mix, is_linear, strip_plain
+from xray.story.recognition.between import does_mix, is_linear, list_reading_data, strip_plain
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.cut_streams import part_streams
@@ -50,7 +50,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     joints = {
         add: joint
         for add, joint in joints.items()
-        if not leads_along(flow, joint, joints) and not holds_most(joint, joints)
+        if not leads_along(flow, joint, joints) and not holds_most(flow, joint, joints)
     }
     before: dict[int, int | None] = {}
     for add, joint in joints.items():
@@ -191,9 +191,12 @@ def leads_along(flow: Flow, joint: Joint, joints: Mapping[int, Joint]) -> bool:
     )
 
 
-def holds_most(joint: Joint, joints: Collection[int]) -> bool:
-    """Whether a sum adds what went in to what nearly the whole network made of it: no layer has so much (Swin2SR)."""
-    inside = sum(other in joint.region.inner for other in joints)
+def holds_most(flow: Flow, joint: Joint, joints: Collection[int]) -> bool:
+    """Whether a sum adds what went in to what nearly the whole network made of it: no layer has so much (Swin2SR).
+
+    Sums of one place at a time, two axes each, are no layers.
+    """
+    inside = sum(other in joint.region.inner and len(flow.output(other).shape) > 2 for other in joints)
     return inside > MOST_OF_A_LAYER and inside > len(joints) * 3 / 4
 
 
@@ -265,15 +268,28 @@ def walk_back(flow: Flow, here: int | None, joints: Collection[int]) -> Iterator
 def meets_another(flow: Flow, here: int | None, joints: Collection[int], before: Mapping[int, int | None]) -> bool:
     """Whether rows that a stream goes on with are put end to end with those of a stream that began elsewhere (Flux).
 
-    A sum alone is none: what comes in may go through one (Chronos-2).
+    A sum alone is none: what comes in may go through one (Chronos-2). So with those of which some are looked up, in
+    place of rows that the stream had until then (RMT).
     """
     for node in walk_back(flow, here, joints):
+        if flow.op(node) in SIDE_BY_SIDE and looks_up_anew(flow, node, joints):
+            return True
         rows = [record.shape[:1] + record.shape[2:] for record, _ in flow.given(node)]
         if flow.op(node) in SIDE_BY_SIDE and len(rows[0]) == len(("batch", "width")) and len({*rows}) == 1:
             ends = {end for maker in flow.makers[node] if (end := go_back(flow, maker, joints)[0]) is not None}
             streams = [chain_behind(end, before) for end in ends]
             return len({min(sums) for sums in streams if len(sums) > 1}) > 1
     return False
+
+
+def looks_up_anew(flow: Flow, join: int, joints: Collection[int]) -> bool:
+    """Whether a step puts rows that are looked up, by ids that come in, beside fewer rows than a stream had before."""
+    ways = [[*flow.behind(maker, ends=joints.__contains__)] for maker in flow.makers[join] if maker is not None]
+    old = [way for way in ways if any(one in joints for one in way)]
+    ends = ((flow.output(way[0]).shape, flow.output(one).shape) for way in old for one in way if one in joints)
+    is_fewer = any(rows[1:-1] < had[1:-1] for rows, had in ends if len(rows) == len(had) > 2)
+    new = (one for way in ways if way not in old for one in way)
+    return is_fewer and any(flow.op(one) in LOOKUPS and one in list_reading_data(flow) for one in new)
 
 
 def attends(joint: Joint, sites: Sequence[Site]) -> bool:

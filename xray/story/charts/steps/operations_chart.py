@@ -18,7 +18,7 @@ from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
 from xray.story.branches.convolutions import looks_back
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.scored.caps import name_cap
-from xray.story.branches.states import goes_by_pieces, longest_chain
+from xray.story.branches.states import count_changing, goes_by_pieces, longest_chain
 from xray.story.charts.alike import tell_run
 from xray.story.charts.chart import Chart, Edge, Node, Place, steps_at, uncross
 from xray.story.charts.counted_weights import describe_params
@@ -216,6 +216,8 @@ def make_node(
         labels.get(node) or label_bent(flow, node, times, owner),
         find_shortened(flow, node),
     )
+    if end in labels:
+        end = node  # the cut has a box of its own
     if end != node:
         told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
         label, steps = f"{label}{told}", (*steps, *steps_at(flow, end))
@@ -269,6 +271,8 @@ def make_state(
     """The loops of steps that change so many states as one node; `nodes` are all of its part."""
     steps = steps_at(flow, *dict.fromkeys((node, *group)))
     changes = count_changes(flow, group, states)
+    if changes and changes * states < count_changing(flow, nodes):  # it begins anew between others of other lengths
+        changes, states = None, 1
     told = f"{'each ' if states > 1 else ''}changed {changes} times" if changes else ""
     unit = "PIECE" if goes_by_pieces(flow, nodes) else "PLACE"
     label = f"{f'{states} STATES' if states > 1 else 'STATE'}, HANDED FROM {unit} TO {unit}"
