@@ -85,7 +85,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     axes = dict(zip(flow.output(last.chains[-1].end).axes, flow.output(last.chains[-1].end).shape, strict=False))
-    has_more = kind == "classes" and shape[0] > axes.get("batch", shape[0])  # rows than there are sequences
+    is_of_places = "batch" in axes and flow.output(head).axes[0] in axes.keys() - {"", "batch"}
+    has_more = kind == "classes" and (is_of_places or shape[0] > axes.get("batch", shape[0]))
     is_one = not has_more and not any(hands_out_apart(flow, one, head) for one in heads)
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
 
