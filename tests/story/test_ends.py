@@ -51,6 +51,25 @@ def test_numbers_of_each_place_of_all_sequences_together_are_not_told_as_those_o
     assert [anatomy(one).head.size for one in (kept, lost) if anatomy(one).head is not None] == [4]
 
 
+@pytest.mark.parametrize(
+    ("choose", "is_told"),
+    [
+        (lambda made, rows: made.softmax(-1), True),
+        (lambda made, rows: made @ made.mT, False),
+        (lambda made, rows: torch.stack([made, made.cos()], 1), False),
+        (lambda made, rows: rows.mean(1), False),
+    ],
+)
+def test_numbers_come_out_where_nothing_else_is_made_of_those_of_a_head(choose, is_told):
+    rows = []
+    trace = xray.trace(
+        Ends(out=lambda x: rows.append(x) or x[:, 0], choose=lambda made: choose(made, rows[-1])),
+        torch.tensor(((1, 2, 3), (4, 5, 6))),
+    )
+
+    assert (getattr(anatomy(trace).head, "size", None) == 4) is is_told
+
+
 def test_a_sum_of_two_rows_is_not_told_of_the_first_alone():
     labels = labels_of(out=lambda x: x[:, 0] + x[:, 1])
 
