@@ -218,9 +218,9 @@ def make_node(
     if end != node:
         told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
         label, steps = f"{label}{told}", (*steps, *steps_at(flow, end))
-    if (put := find_changed_in_place(flow, node)) is not None:
-        some, numbers = flow.output(node).shape[-1], flow.output(put).shape[-1]
-        label, end, steps = f"{label} IN {some:,} OF {numbers:,} NUMBERS", put, (*steps, *steps_at(flow, put))
+    if (changed := find_changed_in_place(flow, node)) is not None:
+        end, label = changed[0], f"{label} {changed[1]}"
+        steps = (*steps, *steps_at(flow, end))
     if (real := find_real(flow, node)) != node and node not in labels:
         end, steps = real, (*steps, *steps_at(flow, real))
     if attends(flow, group) and (laid := find_laid(flow, node)) != node:
