@@ -349,9 +349,10 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     factors = [read_factor(flow, node) for node in scales]
     if place is None or len(factors) > 1 or None in factors or flow.steps[place].params:
         return None
+    if any(flow.op(node) in SCALINGS and flow.output(node).is_float for node in flow.behind(place)):  # made on the way
+        return None
     label = "EMBED" if factors in ([], [1]) else f"EMBED {label_scale(flow, scales[0])}"
-    told = describe_params(flow, word)
-    dropped = list_dropouts(flow, end)
+    dropped, told = list_dropouts(flow, end), describe_params(flow, word)
     nodes = (
         Node("words", label, 0, (0.5, 0.5), steps_at(flow, word, *scales), flow.output(word), told),
         Node(
