@@ -85,25 +85,31 @@ def test_what_is_no_half_of_a_size_on_both_sides_is_no_edge(model):
 
 
 class Moved(Finder):
-    """Numbers of other rows are added to the first two of four, where these stand (Conditional DETR)."""
+    """Numbers of other rows are added to some of four, where these stand (Conditional DETR), or to some rows."""
 
-    def __init__(self, *, sides=2):
+    def __init__(self, *, sides=2, rows=5):
         super().__init__()
-        self.points, self.moved = nn.Linear(WIDTH, sides), sides
+        self.points, self.moved, self.rows = nn.Linear(WIDTH, sides), sides, rows
 
     def forward(self, x):
-        points = self.points(x)
+        points = self.points(x[:, : self.rows])
         for layer in self.layers:
             x = layer(x)
         sides = self.sides(x)
-        sides[..., : self.moved] += points
+        if self.rows < 5:
+            sides[:, : self.rows] += points
+        else:
+            sides[..., : self.moved] += points
         return self.kinds(x), sides.sigmoid()
 
 
-@pytest.mark.parametrize(("sides", "told"), [(2, "ADDED UP IN 2 OF 4 NUMBERS"), (4, "ADDED UP")])
-def test_numbers_that_change_where_they_stand_are_told_to_be_some_of_a_row(sides, told):
+@pytest.mark.parametrize(
+    ("sides", "rows", "told"),
+    [(2, 5, "ADDED UP IN 2 OF 4 NUMBERS"), (4, 5, "ADDED UP"), (4, 3, "ADDED UP IN 3 OF 5 ROWS")],
+)
+def test_numbers_that_change_where_they_stand_are_told_to_be_some_of_a_row_or_of_some_rows(sides, rows, told):
     with torch.no_grad():
-        (column,) = read_columns(xray.trace(Moved(sides=sides), torch.zeros(2, 5, WIDTH)))
+        (column,) = read_columns(xray.trace(Moved(sides=sides, rows=rows), torch.zeros(2, 5, WIDTH)))
     (added,) = [node for node in column.exit.nodes if node.label.startswith("ADDED UP")]
 
     assert (added.label, added.record.shape) == (told, (2, 5, 4))

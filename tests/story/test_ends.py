@@ -8,6 +8,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.body.whole import anatomy
 from xray.story.poster import compose_poster
 
 
@@ -21,6 +22,7 @@ from xray.story.poster import compose_poster
         (lambda x: x[:, :1].mean(dim=1), "LINEAR OF THE ONLY ROW"),
         (lambda x: x.mT[..., None].mean(dim=(2, 3)), "LINEAR OF A MEAN OF PLACES"),
         (lambda x: x[:, :1].mT[..., None].mean(dim=(2, 3)), "LINEAR OF THE FIRST ROW"),
+        (lambda x: x[:, :1].cos()[:, 0], "LINEAR OF THE ONLY ROW"),
         (lambda x: x, "LINEAR"),
         (lambda x: x[:, 1:], "LINEAR"),
         (lambda x: x[0], "LINEAR"),
@@ -29,6 +31,43 @@ from xray.story.poster import compose_poster
 )
 def test_a_head_says_which_row_it_reads_only_where_it_reads_one(out, told):
     assert {label for label in labels_of(out=out) if label.startswith("LINEAR OF")} == {told} - {"LINEAR"}
+
+
+@pytest.mark.parametrize(
+    "out", [lambda x: x[0], lambda x: x.select(0, 0), lambda x: x.mean(0), lambda x: x.mT[:, 0], lambda x: x.mT.mean(1)]
+)
+def test_a_sequence_or_one_number_of_each_row_is_no_row_though_sizes_are_the_same(out):
+    ids = [[(row + place) % 12 for place in range(WIDTH)] for row in range(WIDTH)]
+
+    assert not [label for label in labels_of(ids, out=out) if label.startswith("LINEAR OF")]
+
+
+def test_numbers_of_each_place_of_all_sequences_together_are_not_told_as_those_of_one():
+    kept, lost = (
+        xray.trace(Ends(out=out), torch.ones(5, 3, dtype=torch.int))
+        for out in (lambda x: x.mean(1), lambda x: x.mean(0))
+    )
+
+    assert [anatomy(one).head.size for one in (kept, lost) if anatomy(one).head is not None] == [4]
+
+
+@pytest.mark.parametrize(
+    ("choose", "is_told"),
+    [
+        (lambda made, rows: made.softmax(-1), True),
+        (lambda made, rows: made @ made.mT, False),
+        (lambda made, rows: torch.stack([made, made.cos()], 1), False),
+        (lambda made, rows: rows.mean(1), False),
+    ],
+)
+def test_numbers_come_out_where_nothing_else_is_made_of_those_of_a_head(choose, is_told):
+    rows = []
+    trace = xray.trace(
+        Ends(out=lambda x: rows.append(x) or x[:, 0], choose=lambda made: choose(made, rows[-1])),
+        torch.tensor(((1, 2, 3), (4, 5, 6))),
+    )
+
+    assert (getattr(anatomy(trace).head, "size", None) == 4) is is_told
 
 
 def test_a_sum_of_two_rows_is_not_told_of_the_first_alone():

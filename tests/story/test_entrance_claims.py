@@ -17,9 +17,9 @@ PLACES = 7
 class Given(nn.Module):
     """Words, and rows of a table by numbers that are counted out: added, or led in as a learner may do by mistake."""
 
-    def __init__(self, way):
+    def __init__(self, way, many=16):
         super().__init__()
-        self.way, self.words, self.places = way, nn.Embedding(31, WIDTH), nn.Embedding(16, WIDTH)
+        self.way, self.words, self.places = way, nn.Embedding(31, WIDTH), nn.Embedding(many, WIDTH)
         self.register_buffer("table", torch.rand(1, 16, WIDTH))
         self.of_sequences = nn.Parameter(torch.rand(2, 1, WIDTH))
         self.lead = nn.Linear(2 * WIDTH, WIDTH)
@@ -39,6 +39,8 @@ class Given(nn.Module):
             x = x + self.places(torch.arange(len(ids))).unsqueeze(1).expand(-1, PLACES, -1)
         elif self.way == "one for all":
             x = x + self.places(counted // PLACES)
+        elif self.way == "counts of an id":
+            x = x + self.places((ids == 3).cumsum(1))
         elif self.way == "bent words":
             x = x + torch.sin(x)
         elif self.way == "one of a table":
@@ -61,6 +63,7 @@ class Given(nn.Module):
         ("by sequence", False, "TABLE LOOKUP"),
         ("spread by sequence", False, "TABLE LOOKUP"),
         ("one for all", False, "TABLE LOOKUP"),
+        ("counts of an id", False, "TABLE LOOKUP"),
         ("bent words", False, "SIN"),
         ("one of a table", False, "ADDED UP"),
         ("numbers by sequence", False, "+ LEARNED NUMBERS"),
@@ -73,6 +76,12 @@ def test_places_are_added_where_a_sum_makes_places_differ_alone(way, is_said, la
     assert (describe_entrance(anatomy.towers[-1]) == "Ids become vectors. Learned places are added.") is is_said
     assert label in labels_of(chart)
     assert is_said or "PLACES" not in " ".join(labels_of(chart))
+
+
+def test_a_table_of_counts_holds_no_words_though_it_is_the_larger_one():
+    anatomy, _ = read(lambda: Given("counts of an id", 64), torch.arange(2 * PLACES).view(2, PLACES))
+
+    assert anatomy.towers[-1].vocab == 31
 
 
 class Entered(nn.Module):

@@ -39,6 +39,10 @@ def by_distance(scores, ids):
     return functional.mse_loss(scores, functional.one_hot(ids, scores.shape[-1]).float())
 
 
+def by_the_highest(scores, ids):
+    return functional.mse_loss(scores.softmax(-1).amax(-1), torch.ones(ids.shape))
+
+
 def by_words_and_more(scores, ids):
     return by_words(scores, ids) + 0.01 * scores.pow(2).mean()
 
@@ -119,6 +123,13 @@ def test_a_part_of_what_a_pass_gives_is_not_the_loss(compare, size):
     assert text_of(box.lines[0]) == "CROSS-ENTROPY"
     assert text_of(box.lines[1]).split()[0] == size.split()[0]
     assert "A score for every word, compared with the target." in words_of(layout)
+
+
+def test_what_is_compared_are_scores_only_where_the_loss_reads_as_many():
+    layout = compose_poster(xray.trace(Judged(by_the_highest), IDS), text_width)
+
+    assert "Compared with the target." in words_of(layout)
+    assert "A score for every word, compared with the target." not in words_of(layout)
 
 
 @pytest.mark.parametrize("compare", [by_words, by_distance])

@@ -121,6 +121,10 @@ class Chosen(Marks):
         (lambda ids, x, row: torch.where((ids == SIGN).unsqueeze(-1), x, row), "A LEARNED ROW PUT IN"),
         (lambda ids, x, row: torch.where((ids[:, :1] == SIGN).unsqueeze(-1), row, x), "A LEARNED ROW PUT IN"),
         (lambda ids, x, row: x.index_put(((ids[:, :1] == SIGN).expand(2, 5),), row), "A LEARNED ROW PUT IN"),
+        (
+            lambda ids, x, row: row.expand_as(x).clone().index_put((ids == SIGN,), x[ids == SIGN]),
+            "ROWS PUT IN, A LEARNED ROW ELSEWHERE",
+        ),
     ],
 )
 def test_a_learned_row_is_of_a_sign_where_each_place_asks_for_its_own_id(put, told):

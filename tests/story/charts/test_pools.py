@@ -2,13 +2,15 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from story.charts.entrance_operations import chart_of, labels_of, rows
 from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.story.body.reading import read_pass
+from xray.story.body.reading import read_pass, read_passes
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.sentences.of_models import list_sentences
 
 MAP = torch.ones(2, 3, 12, 12)
@@ -219,6 +221,25 @@ def test_a_convolution_that_reads_no_place_behind_its_own_says_so(change, told):
             return self.last(change(self.mix, x))
 
     assert labels_of(Row(), torch.ones(2, 3, 12)) == [told, "CONVOLUTION 1"]
+
+
+@pytest.mark.parametrize("cuts", [True, False])
+def test_the_end_that_a_convolution_before_the_layers_makes_too_much_is_cut_off_in_one_box(cuts):
+    class Mixed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words, self.mix = nn.Embedding(12, 15), nn.Conv1d(15, 15, 3, padding=2)
+            self.layers = nn.Sequential(*(Layer(15, Attention(15, 3), norm="before") for _ in range(2)))
+
+        def forward(self, ids):
+            x = self.mix(self.words(ids).mT)
+            return self.layers((x[..., :-2] if cuts else x).mT)
+
+    reading = read_passes(xray.trace(Mixed(), torch.tensor([[1, 2, 3, 4, 5]] * 2)))[0]
+    box = chart_entrance(reading.flow, reading.towers[0]).nodes[-1]
+
+    told, length = ("CONVOLUTION OF THE LAST 3", 5) if cuts else ("CONVOLUTION 3", 7)
+    assert (box.label, box.record.shape) == (told, (2, 15, length))
 
 
 def step(x, conv, stride, dilation=1):

@@ -263,27 +263,28 @@ def test_rows_put_behind_others_lie_end_to_end():
 class TimesOne(nn.Module):
     """Words times a number that may be one, and waves added (SpeechT5)."""
 
-    def __init__(self, factor):
+    def __init__(self, factor, of_waves=None):
         super().__init__()
-        self.words, self.factor = nn.Embedding(31, WIDTH), factor
+        self.words, self.factor, self.of_waves = nn.Embedding(31, WIDTH), factor, of_waves
         self.register_buffer("waves", torch.rand(64, WIDTH))
         self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, HEADS), norm="before") for _ in range(3))
 
     def forward(self, ids):
         rows = self.waves.index_select(0, ids.new_ones(ids.shape).cumsum(1).view(-1)).view(*ids.shape, -1).detach()
-        x = self.words(ids) * self.factor + rows
+        x = self.words(ids) * self.factor
+        x = x + (rows if self.of_waves is None else rows * self.of_waves)
         for layer in self.layers:
             x = layer(x)
         return x
 
 
-def test_words_times_one_are_words():
+def test_words_are_told_times_what_they_are_multiplied_by_alone():
     labels = []
-    for factor in (1.0, 3.0):
-        (column,) = read_columns(xray.trace(TimesOne(factor).eval(), torch.arange(14).view(2, PLACES)))
-        labels += [node.label for node in column.entrance.nodes if node.key == "words"]
+    for factors in ((1.0,), (3.0,), (1.0, 0.5), (nn.Parameter(torch.rand(WIDTH)),)):
+        (column,) = read_columns(xray.trace(TimesOne(*factors).eval(), torch.arange(14).view(2, PLACES)))
+        labels += [node.label for node in column.entrance.nodes if node.label.startswith(("EMBED", "×"))]
 
-    assert labels == ["EMBED", "EMBED × A FACTOR"]
+    assert labels == ["EMBED", "EMBED × 3", "× LEARNED NUMBERS"]
 
 
 class Summed(nn.Module):

@@ -17,10 +17,12 @@ from xray.ir.flow.operation_kinds import (
     LOOKUPS,
     NORMS,
     SCALINGS,
+    SIDE_BY_SIDE,
     STATISTICS,
     SUMS,
     TURNS,
 )
+from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.flow.weights import by_module, gather_weights, list_above, list_shared, list_worked, read_weights
 from xray.ir.trace import name_weights
@@ -54,7 +56,8 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("none")
     last = towers[-1]
     vocabs = {one.tower.vocab for one in towers if one.tower.vocab is not None}
-    heads = list_heads(flow, last)
+    leading = list_leading_on(flow)
+    heads = [one for one in list_heads(flow, last) if leading is None or one in leading]
     if not heads:
         return Head("none")
     head = heads[-1]
@@ -85,9 +88,18 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
     kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
     axes = dict(zip(flow.output(last.chains[-1].end).axes, flow.output(last.chains[-1].end).shape, strict=False))
-    has_more = kind == "classes" and shape[0] > axes.get("batch", shape[0])  # rows than there are sequences
+    is_of_places = "batch" in axes and flow.output(head).axes[0] in axes.keys() - {"", "batch"}
+    has_more = kind == "classes" and (is_of_places or shape[0] > axes.get("batch", shape[0]))
+    has_more |= kind == "classes" and meets_more(flow, head)
     is_one = not has_more and not any(hands_out_apart(flow, one, head) for one in heads)
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
+
+
+def meets_more(flow: Flow, head: int) -> bool:
+    """Whether what a head makes of a row is put beside what others make, or multiplied by rows: more comes out."""
+    ahead = [one for one in flow.ahead(head) if one != head and flow.is_leaf(one)]
+    beside = any(flow.op(one) in SIDE_BY_SIDE | {"stack"} and len(flow.steps[one].inputs) > 1 for one in ahead)
+    return beside or any(is_product(flow, one) and not is_linear(flow, one) for one in ahead)
 
 
 def list_heads(flow: Flow, last: Towering) -> list[int]:

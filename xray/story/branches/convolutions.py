@@ -196,6 +196,24 @@ def looks_back(flow: Flow, node: int) -> bool:
     return stride == 1 and padding == before and made[0] == length[0] + before and is_cut
 
 
+def find_shortened(flow: Flow, node: int) -> int:
+    """The step that alone reads what a convolution made longer, and cuts off its end; else the convolution (Mimi).
+
+    So one may look back alone: what it made of places behind the last is left out (LFM2).
+    """
+    readers = flow.leaf_readers(node)
+    begun: int | None = node
+    while begun is not None and flow.op(begun) in FINDINGS and is_linear(flow, begun):
+        begun = flow.makers[begun][0]
+    is_back = begun is not None and flow.op(begun) in FINDINGS and looks_back(flow, begun)
+    is_longer = flow.op(node) in TRANSPOSED or (flow.op(node) in FINDINGS and is_back)
+    if not is_longer or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
+        return node
+    before, after = flow.output(node).shape, flow.output(readers[0]).shape
+    is_shorter = len(before) == len(after) and before[:-1] == after[:-1] and after[-1] < before[-1]
+    return readers[0] if is_shorter else node
+
+
 def pass_pointwise(flow: Flow, node: int) -> int:
     """The last of the convolutions behind a step that read it alone, each place by itself (Phi-4 multimodal)."""
     readers = flow.leaf_readers(node)

@@ -65,9 +65,13 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     picking = next((chart for chart, step in lasts if chooses_one(step)), None)
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     picked = None if picking is None else picking.node(picking.head).record
+    head = anatomy.head if is_told else None
+    losses = [node.steps[0] for chart in charts for node in chart.nodes if node.key == "loss" and node.steps]
+    if head and head.size and head.size > 1 and any(head.size not in one.inputs[0].shape for one in losses):
+        head = None  # something else is compared with the target, made of its numbers
     return Leaving(
         tuple(node.steps[0].op for node in nodes),
-        anatomy.head if is_told else None,
+        head,
         any(node.key == "loss" for chart in charts for node in chart.nodes),
         column.towering.tower.vocab,
         any(node.key.startswith("wave") for chart in charts for node in chart.nodes),

@@ -4,6 +4,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, PLACING, REPEATS, SIDE_BY_SIDE, SPLITS, ZEROS
+from xray.story.branches.convolutions import find_shortened
 from xray.story.entrance.entrance import pads_rows
 from xray.story.passages.channels import find_channels
 from xray.story.passages.ordered_rows import find_mask
@@ -150,10 +151,13 @@ def find_begin(flow: Flow, place: int | None) -> int | None:
 def cuts_rows(flow: Flow, node: int) -> bool:
     """Whether a step leaves out rows at an end of each sequence that was worked out of the input (LLaVA).
 
-    One row that is left has a box where others that are cut off are put behind it again (DINOv2 with registers).
+    One row that is left has a box where others that are cut off are put behind it again (DINOv2 with registers). None
+    has the end of what a convolution made longer, whose own box is cut to that.
     """
-    along = find_cut(flow, node)
+    along, maker = find_cut(flow, node), next(iter(flow.makers[node]), None)
     if along is None or prod(flow.output(node).shape) == 0 or node not in list_reading_data(flow):
+        return False
+    if maker is not None and find_shortened(flow, maker) == node:
         return False
     return flow.output(node).shape[along] > 1 or is_joined_again(flow, node)
 
@@ -291,3 +295,26 @@ def label_read_in_part(flow: Flow, node: int) -> str:
     first = range(count)[cut]
     is_only_cut = all(one == slice(None) for one in cuts) and list(first) == list(range(len(first)))
     return f"SIDE BY SIDE, THE FIRST {len(first):,} OF {count:,} READ" if is_only_cut and 0 < len(first) < count else ""
+
+
+def label_cut_into(flow: Flow, node: int) -> str:
+    """What a move is called that cuts each row into several, one behind the other; "" for any other (SEW)."""
+    start = node
+    while flow.op(start) in RESHAPES and (maker := next(iter(flow.makers[start]), None)) is not None:
+        before, after = flow.steps[start].inputs[0].shape, flow.output(node).shape
+        if len(before) == len(after) == len(("batch", "row", "width")) and before[0] == after[0] < prod(after):
+            pieces = after[1] // before[1]
+            return f"EACH ROW CUT INTO {pieces:,}" if pieces > 1 and before[2] == pieces * after[2] else ""
+        start = maker
+    return ""
+
+
+def label_cut_sequences(flow: Flow, node: int) -> str:
+    """What a move is called that cuts each sequence of rows into several; "" for any other (Granite Speech)."""
+    before, after = (
+        (flow.steps[node].inputs[0].shape, flow.output(node).shape) if flow.op(node) in RESHAPES else ((), ())
+    )
+    if len(before) != 3 or len(after) != 3 or before[2] != after[2] or not 1 < after[1] < before[1]:
+        return ""
+    pieces = before[1] // after[1]
+    return f"EACH CUT INTO {pieces:,} PIECES OF {after[1]:,} ROWS" if before[1] == pieces * after[1] else ""

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from math import isclose, sqrt
+from math import isclose, prod, sqrt
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
@@ -285,12 +285,15 @@ def add_scale(flow: Flow, chart: Chart, nodes: Collection[int]) -> Chart:
 
 
 def label_scale(flow: Flow, node: int) -> str:
-    """What a step is called that multiplies all that comes in by one number."""
+    """What a step is called that multiplies all that comes in by one number, or by one for each of a row."""
     if list_of_one_number(flow, node):
         return label_of_one_number(flow, node)
     if is_root(flow, node):
         return f"{'÷' if flow.op(node) in DIVISIONS else '×'} √d_model"
-    factor = read_factor(flow, node)
+    factor, given = read_factor(flow, node), flow.steps[node].inputs
+    several = [one.role for one in given if one.shape != flow.output(node).shape and prod(one.shape) > 1]
+    if several:
+        return "× LEARNED NUMBERS" if several == ["parameter"] else "MULTIPLIED"
     return "× ONE NUMBER" if factor is None else name_times(factor)
 
 
@@ -341,14 +344,15 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     if word not in sides or None in sides or towering.tower.reads != "ids":
         return None
     record, place = given[1 - sides.index(word)]
-    scales = [node for node in sorted(towering.entrance) if word < node < end and is_scale(flow, node)]
-    if place is None or len(scales) > 1 or flow.steps[place].params:
+    way = flow.behind(given[sides.index(word)][1], within=lambda one: one > word)
+    scales = [node for node in way if flow.op(node) in SCALINGS]
+    factors = [read_factor(flow, node) for node in scales]
+    if place is None or len(factors) > 1 or None in factors or flow.steps[place].params:
         return None
-    last = scales[0] if scales else word
-    is_plain = not scales or number(flow.steps[last]) == 1
-    label = "EMBED" if is_plain else f"EMBED {label_scale(flow, last) if is_root(flow, last) else '× A FACTOR'}"
-    told = describe_params(flow, word)
-    dropped = list_dropouts(flow, end)
+    if any(flow.op(node) in SCALINGS and flow.output(node).is_float for node in flow.behind(place)):  # made on the way
+        return None
+    label = "EMBED" if factors in ([], [1]) else f"EMBED {label_scale(flow, scales[0])}"
+    dropped, told = list_dropouts(flow, end), describe_params(flow, word)
     nodes = (
         Node("words", label, 0, (0.5, 0.5), steps_at(flow, word, *scales), flow.output(word), told),
         Node(

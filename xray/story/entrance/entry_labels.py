@@ -21,7 +21,6 @@ from xray.ir.records import TensorRecord
 from xray.story.branches.scored.caps import read_factor
 from xray.story.entrance.columns import label_channel, label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
-    RESHAPES,
     are_places_drawn,
     clears_rows,
     cuts_rows,
@@ -331,8 +330,11 @@ def puts_learned_row(flow: Flow, node: int) -> bool:
 
 
 def label_put_in(flow: Flow, node: int) -> str:
-    """What a step is called that writes a learned row at some places: those of one id, where it asks for that."""
-    is_put = flow.op(node) in PLACING or learned_source(flow, *[*flow.given(node)][1]) is not None
+    """What a step is called that writes a learned row at some places, of one id, if it asks for that, or all others."""
+    first, second = (learned_source(flow, *given) is not None for given in [*flow.given(node)][:2])
+    if flow.op(node) in PLACING and first:
+        return "ROWS PUT IN, A LEARNED ROW ELSEWHERE"
+    is_put = flow.op(node) in PLACING or second
     wanted = ask_id(flow, node) if is_put else None
     return "A LEARNED ROW PUT IN" if wanted is None else f"A LEARNED ROW WHERE THE ID IS {wanted:,}"
 
@@ -375,26 +377,3 @@ def adds_taken_rows(flow: Flow, node: int) -> bool:
     return (
         len(made) == len(flow.steps[node].inputs) and len(sources) == 1 and all(flow.op(one) == "index" for one in made)
     )
-
-
-def label_cut_into(flow: Flow, node: int) -> str:
-    """What a move is called that cuts each row into several, one behind the other; "" for any other (SEW)."""
-    start = node
-    while flow.op(start) in RESHAPES and (maker := next(iter(flow.makers[start]), None)) is not None:
-        before, after = flow.steps[start].inputs[0].shape, flow.output(node).shape
-        if len(before) == len(after) == len(("batch", "row", "width")) and before[0] == after[0] < prod(after):
-            pieces = after[1] // before[1]
-            return f"EACH ROW CUT INTO {pieces:,}" if pieces > 1 and before[2] == pieces * after[2] else ""
-        start = maker
-    return ""
-
-
-def label_cut_sequences(flow: Flow, node: int) -> str:
-    """What a move is called that cuts each sequence of rows into several; "" for any other (Granite Speech)."""
-    before, after = (
-        (flow.steps[node].inputs[0].shape, flow.output(node).shape) if flow.op(node) in RESHAPES else ((), ())
-    )
-    if len(before) != OF_ROWS or len(after) != OF_ROWS or before[2] != after[2] or not 1 < after[1] < before[1]:
-        return ""
-    pieces = before[1] // after[1]
-    return f"EACH CUT INTO {pieces:,} PIECES OF {after[1]:,} ROWS" if before[1] == pieces * after[1] else ""

@@ -133,7 +133,7 @@ def looks_up_places(flow: Flow, node: int) -> bool:
             continue
         seen.add(here)
         if flow.op(here) in COUNTING:
-            return True
+            return not counts_one_id(flow, here)
         given = list(flow.given(here))
         if flow.op(here) in SUMS and any(are_given_ids(flow, *one) for one in given):
             return False
@@ -149,6 +149,12 @@ def looks_up_places(flow: Flow, node: int) -> bool:
         todo += [before for _, before in given if before is not None]
     given_in = {one.shape for one in flow.one_pass.arguments}
     return rows is not None and bool((lengths - given_in) & {(rows,), (1, rows)})
+
+
+def counts_one_id(flow: Flow, counting: int) -> bool:
+    """Whether a step counts how often one id stood so far, as sentences are by their ends: no places."""
+    counted = flow.carried_from(next(iter(flow.makers[counting]), None), CARRYING | {"int", "long"})
+    return counted is not None and flow.op(counted) == "eq"
 
 
 def are_given_ids(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
@@ -206,7 +212,7 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
     """Whether ids of a lookup come in as they are: none is worked out of other numbers (Mimi), or picked (LiLT).
 
     What is picked from rows of several ids each tells something of a place: one of the corners of its box. A table of
-    sines holds what no words are.
+    sines holds what no words are. How often something holds is counted, and is no id.
     """
     if holds_sines(flow, node):
         return False
@@ -223,7 +229,8 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
         elif maker not in seen:
             seen.add(maker)
             picks = is_picked or flow.op(maker) in PICKING | {"select"}
-            todo += [(one, before, picks) for one, before in flow.given(maker) if not one.is_float]
+            given = (one for one in flow.given(maker) if not one[0].is_float and one[0].dtype != "bool")
+            todo += [(one, before, picks) for one, before in given]
     return asked is None
 
 

@@ -22,9 +22,15 @@ from xray.story.charts.steps.drawn_steps import MOST_AT_ALL
 from xray.story.charts.steps.operation_labels import find_laid, label_step
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.charts.sum_chart import find_drawn_bend
-from xray.story.entrance.cut_rows import cuts_rows, label_cut_of_pieces, label_cut_rows, label_padded
+from xray.story.entrance.cut_rows import (
+    cuts_rows,
+    label_cut_into,
+    label_cut_of_pieces,
+    label_cut_rows,
+    label_cut_sequences,
+    label_padded,
+)
 from xray.story.entrance.entrance_chart import label_resampler
-from xray.story.entrance.entry_labels import label_cut_into, label_cut_sequences
 from xray.story.exits.behind.last_steps import (
     MASKED_DOWN,
     find_last,

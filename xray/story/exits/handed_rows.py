@@ -1,5 +1,6 @@
 """Which of a stream's rows are handed on to what stands behind its layers: one of them, some, or a mean."""
 
+import re
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import prod
@@ -85,20 +86,22 @@ def name_rows(flow: Flow, node: int) -> str:
     """Which of a stream's rows a step hands on as one: the first, the last, another one, or their mean."""
     step = flow.steps[node]
     before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
+    if step.op in POOLINGS and not keeps_each(flow, node):
+        return ""
     if step.op in POOLINGS and len(before) == PICTURE:
         is_mean = after in (before[:2], (*before[:2], 1, 1)) and not is_of_one_place(flow, node)
         return "A MEAN OF PLACES" if is_mean else ""
     if step.op in POOLINGS and len(before) == 3 and after == before[:2] and are_laid_maps(flow, flow.makers[node][0]):
         return "A MEAN OF PLACES"
     if step.op in POOLINGS and len(before) == 3:
-        is_one = (after == (*before[:2], 1) and not is_spread(flow, node)) or (before[:1], before[2:]) == (
-            after[:1],
-            after[-1:],
-        )
+        is_along = after == (*before[:2], 1) and find_channels(flow, flow.makers[node][0] or node) == 1
+        is_one = is_along or (before[:1], before[2:]) == (after[:1], after[-1:])
         told = "THE ONLY ROW" if before[1] == 1 else "A MEAN OF ROWS"  # what queries found, say (AIMv2)
         return told if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
     place = find_row(flow, node)
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "") or name_row_of_id(flow, node)
+    if place and before[-2] == 1:
+        return "THE ONLY ROW"
     return told or "ONE ROW OF EACH" * bool(place)
 
 
@@ -122,6 +125,8 @@ def find_row(flow: Flow, node: int) -> str:
     before, after = (step.inputs[0].shape if step.inputs else ()), flow.output(node).shape
     if step.op not in ("index", "select") or len(before) < 3 or (*before[:-2], before[-1]) != after:
         return ""
+    if not keeps_each(flow, node):
+        return ""
     if len(before) > 3 and find_channels(flow, flow.makers[node][0] or node) != len(before) - 1:
         return ""
     parts, row = str(step.settings.get("index", "")).split(", "), len(before) - 2
@@ -129,19 +134,28 @@ def find_row(flow: Flow, node: int) -> str:
     return str(parts[row] if step.op == "index" and whole else step.settings.get("index"))
 
 
+def keeps_each(flow: Flow, node: int) -> bool:
+    """Whether a step that takes one place or a mean along some axes keeps each sequence, and each number of a row.
+
+    Told by the axes that are written: their sizes may be the same, as where a batch is as long as its sequences.
+    """
+    given, settings = flow.steps[node].inputs[0], flow.steps[node].settings
+    parts = [part for part in str(settings.get("index", "")).split(", ") if part != "None"] or [""]
+    many = len(given.shape)
+    ahead = many - len(parts) if parts[0] == "..." else 0
+    axes = {place + ahead for place, part in enumerate(parts) if part.lstrip("-").isdecimal()}
+    if flow.op(node) != "index":
+        said = str(settings.get("other" if flow.op(node) == "select" else "dim", ""))
+        axes = {int(axis) % many for axis in re.findall(r"-?\d+", said)}
+    kept = {0} if given.axes[:1] == ("batch",) else set[int | None]()
+    return axes.isdisjoint(kept | {find_channels(flow, one) for one in flow.makers[node][:1] if one is not None})
+
+
 def are_laid_maps(flow: Flow, node: int | None) -> bool:
     """Whether a step lays rows and columns of maps end to end, their channels before these (SwiftFormer)."""
     if node is None or flow.op(node) not in CARRYING or not flow.steps[node].inputs:
         return False
     return len(flow.steps[node].inputs[0].shape) == PICTURE and find_channels(flow, node) == 1
-
-
-def is_spread(flow: Flow, node: int) -> bool:
-    """Whether a mean is one of the numbers of each row, and none of rows."""
-    maker = next(iter(flow.makers[node]), None)
-    if maker is None:
-        return False
-    return flow.op(maker) in ("pow", "square") or find_channels(flow, maker) == len(flow.output(maker).shape) - 1
 
 
 def name_mean(flow: Flow, node: int) -> str:

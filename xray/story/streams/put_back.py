@@ -35,8 +35,11 @@ def puts_back(flow: Flow, place: int, made: int) -> bool:
     return any(flow.op(one) in PICKS and flow.makers[one][0] == stream for one in behind)
 
 
-def find_changed_in_place(flow: Flow, node: int) -> int | None:
-    """The step behind which some numbers of each row stand changed among the others: `x[..., :2] += y`; or None."""
+def find_changed_in_place(flow: Flow, node: int) -> tuple[int, str] | None:
+    """The step behind which some rows, or numbers of each, stand changed among others, and of how many; or None.
+
+    So it is behind `x[..., :2] += y`.
+    """
     makers, readers = flow.makers[node], flow.leaf_readers(node)
     put, cut = next(iter(readers), None), next(iter(makers), None)
     if put is None or cut is None or flow.op(put) != "index_put_" or {*flow.makers[put]} != {node}:
@@ -45,5 +48,8 @@ def find_changed_in_place(flow: Flow, node: int) -> int | None:
         return None
     whole, part = flow.output(put).shape, flow.output(cut).shape
     index = {str(flow.steps[one].settings.get("index", "")) for one in (put, cut)}
-    is_some = whole[:-1] == part[:-1] and part[-1:] < whole[-1:]
-    return put if len(index) == 1 and is_some and flow.steps[cut].inputs[0].shape == whole else None
+    cuts = [axis - len(whole) for axis, size in enumerate(whole) if part[axis : axis + 1] != (size,)]
+    what = {-1: "NUMBERS", -2: "ROWS"}.get(cuts[0]) if len(cuts) == 1 else None
+    if what is None or len(whole) != len(part) or len(index) > 1 or flow.steps[cut].inputs[0].shape != whole:
+        return None
+    return put, f"IN {part[cuts[0]]:,} OF {whole[cuts[0]]:,} {what}"

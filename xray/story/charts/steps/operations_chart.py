@@ -9,13 +9,12 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CURVES,
     DIVISIONS,
-    FINDINGS,
     SUMS,
     TRANSPOSED,
 )
 from xray.ir.flow.written_bends import list_written_bend
 from xray.story.anatomy.branch_words import ACTIVATIONS, label_activation
-from xray.story.branches.convolutions import looks_back
+from xray.story.branches.convolutions import find_shortened
 from xray.story.branches.feed_forward import name_activation
 from xray.story.branches.scored.caps import name_cap
 from xray.story.branches.states import count_changing, goes_by_pieces, longest_chain
@@ -31,7 +30,7 @@ from xray.story.charts.steps.written_out import list_written_out
 from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
-from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.states.cut_parts import tell_parts
 from xray.story.states.names import READ, READ_IN_TURNS, part_written
@@ -221,9 +220,9 @@ def make_node(
     if end != node:
         told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
         label, steps = f"{label}{told}", (*steps, *steps_at(flow, end))
-    if (put := find_changed_in_place(flow, node)) is not None:
-        some, numbers = flow.output(node).shape[-1], flow.output(put).shape[-1]
-        label, end, steps = f"{label} IN {some:,} OF {numbers:,} NUMBERS", put, (*steps, *steps_at(flow, put))
+    if (changed := find_changed_in_place(flow, node)) is not None:
+        end, label = changed[0], f"{label} {changed[1]}"
+        steps = (*steps, *steps_at(flow, end))
     if (real := find_real(flow, node)) != node and node not in labels:
         end, steps = real, (*steps, *steps_at(flow, real))
     if attends(flow, group) and (laid := find_laid(flow, node)) != node:
@@ -231,24 +230,6 @@ def make_node(
     is_normed = any(maker is not None and flow.op(maker).endswith("weight_norm") for maker in flow.makers[node])
     beneath = (*(NORMED,) * is_normed, *tell_parts(flow, node))
     return Node(key, label, row, place, steps, flow.output(end), extra, told=beneath)
-
-
-def find_shortened(flow: Flow, node: int) -> int:
-    """The step that alone reads what a convolution made longer, and cuts off its end; else the convolution (Mimi).
-
-    So one may look back alone: what it made of places behind the last is left out (LFM2).
-    """
-    readers = flow.leaf_readers(node)
-    begun: int | None = node
-    while begun is not None and flow.op(begun) in FINDINGS and is_linear(flow, begun):
-        begun = flow.makers[begun][0]
-    is_back = begun is not None and flow.op(begun) in FINDINGS and looks_back(flow, begun)
-    is_longer = flow.op(node) in TRANSPOSED or (flow.op(node) in FINDINGS and is_back)
-    if not is_longer or len(readers) != 1 or flow.op(readers[0]) not in ("index", "narrow"):
-        return node
-    before, after = flow.output(node).shape, flow.output(readers[0]).shape
-    is_shorter = len(before) == len(after) and before[:-1] == after[:-1] and after[-1] < before[-1]
-    return readers[0] if is_shorter else node
 
 
 def are_alike(flow: Flow, group: Collection[int]) -> bool:

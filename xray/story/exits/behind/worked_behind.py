@@ -20,8 +20,8 @@ from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_times, read_factor
 from xray.story.charts.steps.operation_labels import label_step
-from xray.story.entrance.cut_rows import LET_THROUGH, lets_through
-from xray.story.entrance.entry_labels import RESIZING, label_cut_into, label_entry
+from xray.story.entrance.cut_rows import LET_THROUGH, label_cut_into, lets_through
+from xray.story.entrance.entry_labels import RESIZING, label_entry
 from xray.story.entrance.tables import judge_training, looks_up_places, trains
 from xray.story.exits.handed_rows import find_mean_of_laid, label_pieces, name_mean, name_rows, takes_every, takes_rows
 from xray.story.passages.added_places import name_places
