@@ -30,14 +30,31 @@ def check_chart(flow, chart) -> Iterator[tuple[str, str]]:
     labels = {node.key: node.label for node in chart.nodes}
     for edge in chart.edges:
         lower, upper = steps[edge.source], steps[edge.target]
-        is_told = lower and upper and not edge.source.rpartition(":")[2].startswith(("given", "also"))
-        if not is_told or not lower.isdisjoint(upper):
+        if edge.source.rpartition(":")[2].startswith(("given", "also")):
+            if not is_given(flow, chart.node(edge.source).record, upper, held - lower):
+                yield labels[edge.source], labels[edge.target]
+            continue
+        if not lower or not upper or not lower.isdisjoint(upper):
             continue
         taken = reach_back(flow, upper, held)
         behind = {step for step, _ in taken}
         given = {step for step, output in taken if not leaves_out(flow, lower, step, output)}
         if lower.isdisjoint(given) and not moves_part(flow, lower, upper | behind):
             yield labels[edge.source], labels[edge.target]
+
+
+def is_given(flow, record, upper, held) -> bool:
+    """Whether some steps read what comes in, or what was worked out of it in no other box."""
+    if record is None or not upper:
+        return True
+    ways = {*upper, *(step for step, _ in reach_back(flow, upper, held) if step not in held)}
+    read = [one for step in ways for one, _ in flow.taken(step)]
+    return any(one.source == record.source and (record.source or is_like(one, record)) for one in read)
+
+
+def is_like(one, other) -> bool:
+    """Whether two of what came in are the same argument, as far as can be told."""
+    return one.argument == other.argument if one.argument and other.argument else one.role == other.role
 
 
 def leaves_out(flow, box, cut, output) -> bool:

@@ -80,6 +80,7 @@ def read_pass(one_pass: Pass) -> Reading:
     towers = tell_beginnings(flow, [tell_added(flow, one, towers) for one in towers])
     towers = [tell_from_one(flow, tell_boxes(flow, one), towers) for one in towers]
     towers = tell_tapped(flow, towers)
+    towers = [leave_others(flow, number, towers) for number in range(len(towers))]
     is_unread = are_pieces([one.tower for one in towers]) or are_worked_in(flow, towers) or mixes_unread(flow, sites)
     is_unread = is_unread or any(add_up_apart(flow, one) or holds_sums_alike(flow, one, towers) for one in towers)
     is_unread = is_unread or are_told_unlike(flow, towers)
@@ -110,6 +111,19 @@ def tell_added(flow: Flow, one: Towering, towers: Sequence[Towering]) -> Towerin
     )
     named = (replace(rows, of=names[rows.source], behind=ends.get(rows.source)) for rows in ways)
     return replace(one, tower=told, added=tuple(named))
+
+
+def leave_others(flow: Flow, number: int, towers: Sequence[Towering]) -> Towering:
+    """The tower of a number, whose entrance has no steps that stand between the layers of another one (Swin-Unet).
+
+    Nor those by which an earlier one begins with what layers gave: these have their boxes there.
+    """
+    one, behind = towers[number], {*flow.ahead(*(add for other in towers for add in other.sums))}
+    earlier = (other.entrance & behind for other in towers[:number])
+    theirs = frozenset[int]().union(
+        *earlier, *(bridge.nodes for two in towers if two is not one for bridge in two.bridges)
+    )
+    return one if one.start in theirs else replace(one, entrance=one.entrance - theirs)
 
 
 def tell_tapped(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:

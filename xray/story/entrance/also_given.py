@@ -288,7 +288,8 @@ def tell_name(node: Node, named: Mapping[str, tuple[str, TensorRecord]], many: M
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:
     """The arguments of the whole pass that a box brings to others, worked on in no box below and led in by none.
 
-    So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count.
+    So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count, nor what
+    something learned has worked on: another tower's boxes may (Swin-Unet's patches).
     """
     place = flow.places[node.steps[0].id]
     if flow.op(place) not in ops:
@@ -302,7 +303,8 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
             for one, before in taken
             if before is None and one.shape and (one.role == "parameter" or count_arguments(flow, one))
         }
-        if len(given) == 1 and len(ways) < MOST_BEHIND and drawn.isdisjoint(ways):
+        is_raw = drawn.isdisjoint(ways) and not any(flow.steps[one].params for one in ways)
+        if len(given) == 1 and len(ways) < MOST_BEHIND and is_raw:
             yield from (one for one in given.values() if one.role != "parameter" and count_arguments(flow, one) == 1)
 
 

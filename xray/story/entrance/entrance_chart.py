@@ -46,7 +46,7 @@ from xray.story.entrance.entry_labels import (
     tell_fitting,
 )
 from xray.story.entrance.given import add_given, list_asked
-from xray.story.entrance.inputs import label_noise
+from xray.story.entrance.inputs import adds_given, label_noise
 from xray.story.entrance.led_in import end_in_moves
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
@@ -54,7 +54,7 @@ from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_ro
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.exits.nearest_codes import Residual, find_residual_codes, label_codes, list_nearest
-from xray.story.passages.added_places import describe_sum, list_laid, list_weighed
+from xray.story.passages.added_places import ADDED_UP, describe_sum, list_laid, list_weighed
 from xray.story.passages.bridges import label_heads
 from xray.story.passages.channels import MASKED, find_channels_ahead
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
@@ -92,7 +92,8 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels |= {node: label for node in nodes if (label := label_entry(flow, node))}
     labels |= {node: "1 WHERE A NUMBER STANDS, ELSE 0" for node in nodes if list_asked(flow, node)}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
-    summed = (node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1)
+    summed = [node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1]
+    labels |= {node: ADDED_UP for node in summed if adds_given(flow, node)}
     labels |= {node: label for node in summed if (label := label_noise(flow, node))}
     labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)

@@ -284,6 +284,18 @@ def is_made_of_nothing(flow: Flow, maker: int | None) -> bool:
     return root is not None and flow.op(root) in ZEROS
 
 
+def adds_given(flow: Flow, node: int) -> bool:
+    """Whether a step adds what was made of other arguments to rows as they come in (SuperGlue's places)."""
+    whole = flow.output(node).shape
+    ends = [record for record, maker in flow.given(node) if maker is None]
+    if not any(one.argument is not None and one.is_float and one.shape == whole for one in ends):
+        return False
+    others = list(flow.behind(*flow.makers[node]))
+    given = [record for here in others for record, maker in flow.taken(here) if maker is None and record.shape]
+    read = [one for one in given if one.role != "parameter"]
+    return bool(read) and all(one.argument is not None for one in read)
+
+
 def label_noise(flow: Flow, node: int) -> str:
     """What a sum is called that adds noise, and what becomes of the other rows first; "" for any other step."""
     if flow.op(node) not in SUMS or not any(is_drawn_by_chance(flow, maker) for maker in flow.makers[node]):

@@ -195,7 +195,11 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         chart = add_worked(flow, towering, chart, top, others) or chart
     for node in (one for one in picks if one not in behind):
         label, out = name_pick(flow, node), flow.output(node)
-        chart = add_above(chart, Node(f"out{node}", label, 0, BROAD, steps_at(flow, node), out, surface="phase"))
+        pick = Node(f"out{node}", label, chart.rows, BROAD, steps_at(flow, node), out, surface="phase")
+        made = flow.carried_from(flow.makers[node][0])
+        own = next((one.key for one in chart.nodes if made is not None and flow.steps[made] in one.steps), chart.head)
+        edges = (*chart.edges, Edge(own, pick.key))  # a loss may stand above the scores (WeNet)
+        chart = replace(chart, nodes=(*chart.nodes, pick), edges=edges, head=pick.key)
     return chart
 
 
@@ -355,18 +359,19 @@ def show_given(node: Node) -> Node:
 
 
 def without_told(chart: Chart) -> Chart:
-    """The chart without boxes of one step for which the only box that reads them stands too: means that it is of."""
+    """The chart without boxes of one step for which all boxes that read them stand too: means that they are of."""
     for node in chart.nodes:
         readers = [edge.target for edge in chart.edges if edge.source == node.key]
-        above = next((one for one in chart.nodes if readers == [one.key]), None)
-        if above is None or len(node.steps) != 1 or node.steps[0] not in above.steps[1:]:
+        above = [one for one in chart.nodes if one.key in readers]
+        if not above or len(node.steps) != 1 or any(node.steps[0] not in one.steps[1:] for one in above):
             continue
-        edges = [replace(edge, target=above.key) if edge.target == node.key else edge for edge in chart.edges]
+        led = [replace(edge, target=key) for edge in chart.edges if edge.target == node.key for key in readers]
+        feet = (key for foot in chart.feet for key in (readers if foot == node.key else [foot]))
         chart = replace(
             chart,
             nodes=close_row([one for one in chart.nodes if one is not node], node.row),
-            edges=tuple(edge for edge in edges if edge.source != node.key),
-            feet=tuple(dict.fromkeys(above.key if key == node.key else key for key in chart.feet)),
+            edges=(*led, *(edge for edge in chart.edges if node.key not in (edge.source, edge.target))),
+            feet=tuple(dict.fromkeys(feet)),
         )
     return chart
 

@@ -142,8 +142,9 @@ def chart_input(panel: Panel, look: Look) -> Chart:
     """What enters the first layer, as a node of its own."""
     step, own = find_read(panel.chart)
     steps = panel.chart.nodes[-1].steps[:1] if own is panel.chart.nodes[-1].record else (step,)
-    if panel.block is not None:
-        steps, own = (panel.block,), panel.block.inputs[0]
+    if panel.block is not None:  # it may be given what another tower gives first
+        begun, given = None if panel.entering is None else panel.entering.id, panel.block.inputs
+        steps, own = (panel.block,), next((one for one in given if one.source == begun), given[0])
     elif panel.entering is not None:
         made, shape = panel.entering.outputs, None if own is None else own.shape
         steps, own = (panel.entering,), next((one for one in made if one.shape == shape), made[0])

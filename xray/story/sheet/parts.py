@@ -144,9 +144,9 @@ def list_around(flow: Flow, staging: Staging, held: Collection[int]) -> list[tup
 def find_entering(flow: Flow, staging: Staging, chart: Chart, *, is_open: bool) -> int | None:
     """The step that made the stream that a stage begins with, where that was recorded.
 
-    What the first box reads tells it, but where others are put beside the stream first, where it becomes shorter or
-    wider, and where the stage is not `is_open`: its one box stands for what leaves it. The stream may be several rows
-    made of one (DeepSeek-V4).
+    What the first box reads tells it, but where others are put beside the stream first, or added and the sum behind the
+    stage reads the stream alone, where it becomes shorter or wider, and where the stage is not `is_open`: its one box
+    stands for what leaves it. The stream may be several rows made of one (DeepSeek-V4).
     """
     first = staging.joints[0]
     if staging.added is not None:
@@ -157,7 +157,10 @@ def find_entering(flow: Flow, staging: Staging, chart: Chart, *, is_open: bool) 
         _, read = find_read(chart)
         if read is None or read is chart.nodes[-1].record:
             return first.stream
-        return flow.places.get(read.source or "")
+        made = flow.places.get(read.source or "")
+        added = {flow.carried_from(maker, MOVING) for maker in flow.makers[first.add]}
+        stream = None if first.stream is None else flow.carried_from(first.stream, MOVING)
+        return first.stream if flow.carried_from(made, MOVING) not in added and stream in added - {None} else made
     begun, shape = flow.carried_from(first.stream, MOVING), flow.output(first.add).shape
     later = sorted(node for node in {first.stream, *staging.nodes} if first.stream <= node < first.add)
     moved = [node for node in later if flow.carried_from(node, MOVING) == begun and flow.output(node).shape == shape]
