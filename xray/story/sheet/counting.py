@@ -3,16 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
-from xray.ir.flow.dataflow import Flow, read_flow
-from xray.ir.flow.remembering import once
-from xray.ir.flow.weights import by_module, list_above, list_unworked, list_worked
-from xray.ir.trace import Trace
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.weights import by_module, list_above, list_worked
 from xray.story.anatomy.tree import Untold
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
-from xray.story.facts.unused import find_unused
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.layer_blocks import Layer, list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
@@ -44,24 +40,6 @@ class Lodgers:
         known = own.union(*map(list_above, own))
         fits = {id(home): bool(home) and home <= own for home in self.homes.values()}
         return {name: n for name, n in self.parts.items() if fits[id(self.homes[name])] and name not in known}
-
-
-@once
-def find_unworked(trace: Trace) -> dict[str, int]:
-    """What no step works with: what took no part, what was given no rows, and rows of which others were taken."""
-    worked, parts, tables = dict[str, int](), dict(find_unused(trace) or {}), dict[str, int]()
-    for one in trace.passes:
-        worked |= list_worked(read_flow(one))
-        empty = list_unworked(read_flow(one))
-        parts |= {name: n for name, n in empty.items() if parts.keys().isdisjoint((name, *list_above(name)))}
-        given = (record for step in one.steps for record in step.inputs if record.weight is not None)
-        tables |= {record.weight: prod(record.shape) for record in given if record.weight is not None}
-    taken: dict[str, int] = {}
-    for name, count in worked.items():
-        table = name.partition("[")[0]
-        taken |= {table: taken.get(table, 0) + count} if name != table else {}
-    parts |= {table: tables[table] - count for table, count in taken.items() if count < tables[table]}
-    return {name: n for name, n in parts.items() if name not in worked}
 
 
 def count_frames(
