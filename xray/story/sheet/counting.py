@@ -52,19 +52,21 @@ def count_frames(
     """Frames with the numbers of parameters of their layers and sublayers.
 
     What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it:
-    words go their own way beside the rows that look at a picture (InstructBLIP).
+    words go their own way beside the rows that look at a picture (InstructBLIP). With a sublayer
+    no idle part is counted of a block in which something else works too, be that drawn nowhere.
     """
     flow, towers = reading.flow, reading.towers
     beside, apart = list_condition(towering), list_apart(flow, towering, towers)
     every = apart.union(*(one.entrance.union(*(staging.nodes for staging in one.stagings)) for one in towers))
     every |= {place for place, step in enumerate(flow.steps) if step.params}
     left = {one.path: one.params for one in undrawn}
-    worked = {name for name in list_worked(flow) if left.keys().isdisjoint((name, *list_above(name)))}
-    lodgers = Lodgers.among({**idle, **left}, worked)
+    worked = list_worked(flow)
+    drawn = {name for name in worked if left.keys().isdisjoint((name, *list_above(name)))}
+    lodgers, parts = Lodgers.among({**idle, **left}, drawn), Lodgers.among(idle, worked)
 
     lent = list_given_to_several(flow, towering)
 
-    def weigh(nodes: Collection[int]) -> dict[str, int]:
+    def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
         return weights | lodgers.held_by(weights)
 
@@ -73,7 +75,7 @@ def count_frames(
         layers = [weigh(nodes) for nodes in list_layers(towering, frame, apart)]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
-        own = [weigh(one.nodes - beside - apart) for one in towering.layers[frame.group.layers[0]]]
+        own = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         held = [sum(n for name, n in weights.items() if name not in left) for weights in own]
         corrections = [one for one in towering.corrections if one.layer in frame.corrected_behind]
         correcting = weigh({*corrections[0].nodes, *corrections[0].places}) if corrections else {}
