@@ -114,7 +114,7 @@ def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...
 def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int]]) -> dict[int, set[int]]:
     """The steps of each pass that read learned numbers of no module for several layers, and stand in no box.
 
-    With those `beside`.
+    With those `beside`, and what stands between layers where nothing of that is drawn.
     """
     drawn, found = list_drawn(columns), {key: {*nodes} for key, nodes in beside.items()}
     for phase in (phase for column in columns for phase in column.phases):
@@ -122,6 +122,8 @@ def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int
         many = list_learned_for_many(flow, phase.towering) | list_around_layers(flow, phase.towering)
         inside = set[int]().union(*(staging.nodes for staging in phase.towering.stagings))
         many = many.difference(list_layouts(flow, inside))  # boxes that add places tell of them
+        between = frozenset[int]().union(*(bridge.nodes for bridge in phase.towering.bridges))
+        many |= between if all(flow.steps[one].id not in drawn[id(flow)] for one in between) else frozenset()
         found.setdefault(id(flow), set()).update(one for one in many if flow.steps[one].id not in drawn[id(flow)])
     return found
 
