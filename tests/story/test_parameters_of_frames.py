@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from printed import text_of
 from story.parameter_bars import IDS, bars_of, count, poster_of
 from torch import nn
@@ -9,6 +10,7 @@ from torch.nn import functional
 
 import xray
 from xray.story.anatomy.tree import Untold
+from xray.story.facts.unused import find_unworked
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.counting import count_frames
 
@@ -116,6 +118,29 @@ def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():
     assert count_with(*beside) == (count(Aside()) - frame.params, (0, 0)) == (110, (0, 0))
     assert count_with(beside[0]) == (110, (0, -110))
     assert count_with(Untold("beside", 5)) == count_with() == (0, (0, 0))
+
+
+class Spreads(Attention):
+    """Attention that makes something of its rows beside it, and holds a norm with which nothing works."""
+
+    def __init__(self):
+        super().__init__(21, 3)
+        self.norm, self.spread = nn.LayerNorm(21), nn.Linear(21, 5)
+
+    def forward(self, x, memory, mask=None):
+        self.spread(x)
+        return super().forward(x, memory, mask)
+
+
+def test_a_sublayer_counts_no_idle_part_of_a_block_of_which_another_part_is_not_drawn():
+    model = nn.Sequential(nn.Embedding(61, 21), *(Layer(21, Spreads(), norm="before") for _ in range(2)))
+    trace = xray.trace(model, IDS)
+    (column,) = read_columns(trace)
+    idle, undrawn = find_unworked(trace), [Untold(f"{number}.one.spread", 110) for number in (1, 2)]
+    (frame,) = count_frames(column.reading, column.towering, column.frames, idle, undrawn)
+
+    assert [panel.params for panel in frame.panels] == [count(Attention(21, 3)) + 42, count(model[1].two) + 42]
+    assert frame.params == count(model[1])
 
 
 class Idle(Looking):

@@ -16,7 +16,6 @@ from xray import anatomy
 from xray.story.alarms.whole import audit
 from xray.story.body.ends import list_untold
 from xray.story.facts.totals import count_params
-from xray.story.facts.unused import drop_unused
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told
 from xray.story.sheet.shares import list_shares
@@ -139,7 +138,7 @@ def columns(read):
 def shares(read, columns):
     """What the parts of its card hold: names and counts."""
     _, _, trace = read
-    undrawn = {one.path for one in drop_unused(trace, list_untold(list_told(columns)))}
+    undrawn = {one.path for one in list_untold(list_told(columns))}
     listed = list_shares(columns, trace, undrawn)
     return [(what, count) for what, _, count in listed if not what.startswith("of these")]
 

@@ -278,6 +278,25 @@ def test_layers_are_told_to_have_a_part_of_a_condition_only_where_it_is_of_one_s
     assert dict(count_unsaid([column], unsaid))["elsewhere"]["linear"] == 2
 
 
+class ScaledAtLast(Scaled):
+    """The same, with a last norm that a linear layer of its own scales, of waves of one number."""
+
+    def __init__(self):
+        super().__init__(3)
+        self.at_last, self.last = torch.nn.Linear(5, 12), torch.nn.LayerNorm(12)
+
+    def forward(self, rows, time):
+        time = (time * 1000.0 * torch.arange(5)).cos()
+        return self.last(super().forward(rows, time)) * (1 + self.at_last(time.relu()))[:, None]
+
+
+def test_what_works_a_condition_out_for_the_last_norm_alone_is_in_no_box_nor_is_what_serves_all_layers():
+    (column,) = read_columns(xray.trace(ScaledAtLast(), torch.rand(2, 7, 12), torch.rand(2, 1)))
+
+    told = dict(count_unsaid([column], find_unsaid([column])))
+    assert told["elsewhere"] == {"mul": 1, "relu": 1, "linear": 1, "add": 1}
+
+
 def test_places_that_the_model_holds_are_told_and_drawn():
     trace = kept("DiTTransformer2DModel")[0]
     (column,) = read_columns(trace)

@@ -9,9 +9,11 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
+from xray.story.cards.boxless import find_unsaid
 from xray.story.facts.totals import count_params
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.shares import list_shares, tell_parts
 
 WIDTH = 15
@@ -340,3 +342,43 @@ def test_parts_of_a_block_that_another_run_of_it_used_are_counted_with_it():
     nodes = kept.union(range(runs[1], flow.ends[runs[1]]))
 
     assert sum(weights_of(flow, nodes).values()) == sum(one.numel() for one in model.parameters())
+
+
+class Between(nn.Module):
+    """Makes other rows of a stream, and adds places that are turned round, and a row of the kind of each sequence."""
+
+    def __init__(self):
+        super().__init__()
+        self.out, self.into = nn.Linear(WIDTH, 40), nn.Linear(40, WIDTH)
+        self.places, self.kinds = nn.Parameter(torch.rand(7, WIDTH)), nn.Parameter(torch.rand(4, 1, WIDTH))
+
+    def forward(self, x, kinds):
+        return self.into(self.out(x)) + self.places.flip(0) + self.kinds[kinds]
+
+
+class Flows(nn.Module):
+    """Pairs of layers with something between them (TarFlow)."""
+
+    def __init__(self, pairs):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDTH)
+        self.layers: Any = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2 * pairs))
+        self.betweens: Any = nn.ModuleList(Between() for _ in range(pairs - 1))
+
+    def forward(self, ids, kinds):
+        x = self.words(ids)
+        for number, layer in enumerate(self.layers):
+            x = layer(self.betweens[number // 2 - 1](x, kinds) if number and number % 2 == 0 else x)
+        return x
+
+
+@pytest.mark.parametrize(("pairs", "undrawn"), [(2, []), (3, ["betweens.0", "betweens.1"])])
+def test_what_is_added_between_layers_out_of_learned_numbers_is_counted_there(pairs, undrawn):
+    model = Flows(pairs)
+    trace = xray.trace(model, torch.arange(14).view(2, 7), torch.tensor([1, 3]))
+    columns = read_columns(trace)
+    shares = {name: count for name, _, count in list_shares(columns, trace)}
+
+    assert shares[f"between layers × {pairs - 1}"] == sum(one.numel() for one in model.betweens.parameters())
+    assert "all else" not in shares
+    assert [one.path for one in list_unboxed(columns, find_unsaid(columns))] == undrawn

@@ -9,7 +9,7 @@ from xray.story.body.reading import attends_elsewhere, read_passes
 from xray.story.body.together import join_towers, list_others, pick_reading
 from xray.story.facts.held_weights import list_divisors
 from xray.story.facts.totals import count_params
-from xray.story.facts.unused import drop_unused, find_idle, find_unused, join_alike
+from xray.story.facts.unused import find_idle, find_unused, join_alike
 
 
 @once
@@ -27,7 +27,7 @@ def anatomy(trace: Trace) -> Anatomy:
         return Anatomy((), (), None, params, None, unused=join_alike(trace.unused or {}))
     others = list(list_others(readings, chosen))
     towers, links = join_towers(chosen, others)
-    unused, idle = find_unused(trace), find_idle(trace)
+    unused = find_unused(trace)
     active = [count_active(one.towers, one.flow, params, unused) for one in readings if one is chosen or not others]
     meetings = list_meetings(chosen)
     return Anatomy(
@@ -36,8 +36,8 @@ def anatomy(trace: Trace) -> Anatomy:
         head=read_head(chosen.flow, chosen.towers, meetings),
         params=params,
         active_params=active[0] if len(active) == 1 or len(set(active)) == 1 else None,
-        untold=drop_unused(trace, read_untold(chosen.flow, chosen.towers, meetings)),
-        unused=join_alike({**(trace.unused or {}), **idle}),
+        untold=read_untold(chosen.flow, chosen.towers, meetings),
+        unused=join_alike(find_idle(trace)),
         divided=list_divisors(trace),
         attends_elsewhere=any(map(attends_elsewhere, readings)),
     )

@@ -283,7 +283,7 @@ def list_rest(phases: Sequence[Column], added: Collection[int]) -> list[tuple[st
     for staging in sorted(stagings, key=lambda one: id(one) in opened):
         within |= dict.fromkeys(staging.nodes, staging)
     conditions = (phase.towering.condition for phase in phases)
-    within |= dict.fromkeys((node for one in conditions if one is not None for node in one.unlike), None)
+    within |= dict.fromkeys((node for one in conditions if one is not None for node in one.untold), None)
     held = ({*list_behind(flow, one), *one.past} for one in stagings)  # by the boxes of their sums
     apart = {*added}.union(*held, *map(list_stood_for, phases))
     found: dict[str, set[int]] = {}
@@ -303,7 +303,7 @@ def span_stage(staging: Staging) -> range:
 def list_stood_for(phase: Column) -> set[int]:
     """The steps around layers of which the boxes of one bridge, condition or correction tell for all."""
     towering, condition = phase.towering, phase.towering.condition
-    found = set[int]() if condition is None else {*(condition.nodes - condition.unlike)}
+    found = set[int]() if condition is None else {*(condition.nodes - condition.untold)}
     found = found.union(*(one.nodes | one.aside for one in towering.bridges), *(one.nodes for one in towering.taps))
     return found.union(*(one.steps | one.places for one in towering.corrections))
 

@@ -1,48 +1,69 @@
 """What of a model took no part in a recording, as it is told."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from math import prod
 
+from xray.ir.flow.dataflow import read_flow
 from xray.ir.flow.remembering import once
-from xray.ir.trace import Step, Trace
+from xray.ir.flow.weights import by_module, list_above, list_unworked, list_worked
+from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Untold
-from xray.story.facts.totals import find_outermost, paths_above
+from xray.story.facts.totals import find_outermost
 
 
 def find_unused(trace: Trace) -> Mapping[str, int] | None:
     """What took no part of the modules whose parameters are counted: of a part that was called alone, what it holds.
 
-    With what was called, and given no rows to work on.
+    With what was called, and given no rows to work on. None where nobody knows.
     """
     outermost = find_outermost(trace)
     if trace.unused is None:
         return None
-    unused = {**trace.unused, **find_idle(trace)}
-    if trace.title in outermost:
-        return unused
-    return {path: n for path, n in unused.items() if any(one in outermost for one in (path, *paths_above(path)))}
+    return {
+        path: n
+        for path, n in find_idle(trace).items()
+        if trace.title in outermost or any(one in outermost for one in (path, *list_above(path)))
+    }
 
 
 @once
 def find_idle(trace: Trace) -> dict[str, int]:
-    """The outermost modules that never made a number, nor any whose path differs in numbers alone, as experts' do.
+    """The outermost modules that hold nothing with which a step worked, and single parameters of others.
 
-    They are of rows that are not there: those of a sound, say, where there are words alone (Higgs Audio V2). One in
-    which another with parameters made numbers is none, be it that nothing comes out in the end (LoFTR, no match found).
+    They took no part, or were called with rows that are not there: those of a sound, say, where there are words alone
+    (Higgs Audio V2), or of an expert to whom no place was sent.
     """
-    works = set[str]()
-    for one_pass in trace.passes:
-        steps = {step.id: step for step in one_pass.steps}
-        for step in one_pass.steps:
-            makes = step.params and any(prod(record.shape) for record in step.outputs)
-            here: Step | None = step if makes else None
-            while here is not None:
-                works.add(name_kind(here.path))
-                here = steps.get(here.parent or "")
-    held = {step.path: step.params for step in trace.steps if step.params and step.outputs}
-    idle = {path: params for path, params in held.items() if name_kind(path) not in works}
-    return {path: params for path, params in idle.items() if idle.keys().isdisjoint(paths_above(path))}
+    worked, idle, found = set[str](), dict[str, int](), dict[str, int]()
+    for flow in map(read_flow, trace.passes):
+        worked |= list_worked(flow).keys()
+        idle |= list_unworked(flow)
+    holding = worked | by_module(worked).keys()
+    for name, count in idle.items():
+        if name not in worked:
+            path = next((one for one in reversed(list_above(name)) if one not in holding), name)
+            found[path] = found.get(path, 0) + count
+    for name, count in (trace.unused or {}).items():
+        path = next((one for one in list_above(name) if one in found), name)
+        found[path] = found.get(path, 0) + count
+    return found
+
+
+@once
+def find_unworked(trace: Trace) -> dict[str, int]:
+    """What no step works with: what is idle, and rows of tables of which others were taken."""
+    worked, tables, taken = dict[str, int](), dict[str, int](), dict[str, int]()
+    for one in trace.passes:
+        worked |= list_worked(read_flow(one))
+        given = (record for step in one.steps for record in step.inputs if record.weight is not None)
+        tables |= {record.weight: prod(record.shape) for record in given if record.weight is not None}
+    for name, count in worked.items():
+        table = name.partition("[")[0]
+        taken |= {table: taken.get(table, 0) + count} if name != table else {}
+    left = {table: tables[table] - count for table, count in taken.items() if count < tables[table]}
+    unused = find_unused(trace)
+    idle = find_idle(trace) if unused is None else unused
+    return {**idle, **{table: count for table, count in left.items() if table not in worked}}
 
 
 def name_kind(path: str) -> str:
@@ -59,9 +80,3 @@ def join_alike(unused: Mapping[str, int]) -> tuple[Untold, ...]:
         whole if len(paths) > 1 else paths[0]: sum(unused[path] for path in paths) for whole, paths in alike.items()
     }
     return tuple(Untold(path, params) for path, params in sorted(named.items(), key=lambda one: -one[1]))
-
-
-def drop_unused(trace: Trace, parts: Iterable[Untold]) -> tuple[Untold, ...]:
-    """Some parts without those of whose parameters none was used, be it that they ran (Phi-4 multimodal)."""
-    unused, idle = trace.unused or {}, find_idle(trace)
-    return tuple(one for one in parts if one.path not in idle and unused.get(one.path) != one.params)

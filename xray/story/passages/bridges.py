@@ -93,7 +93,7 @@ def find_bridges(
         elif joined or is_learnt or is_other:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
-            nodes = nodes if site is None else nodes | region.beside  # what is added to its scores (LeViT)
+            nodes |= region.beside  # what is added to the scores (LeViT), or to the stream
             is_added = find_residual(flow, before, start) is not None
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer

@@ -33,7 +33,8 @@ class Conditioning:
     `are_looked_at` scale and gate nothing: they are what attention takes its keys and values of (Perceiver). `ways` are
     what it does to sublayers. Each of so many `layers` works out by itself, and in the same shapes, what the steps in
     `alone` do for the first. No box stands for the `boxless`, which no layer reads: they are for the last norm.
-    Nor does one for what leads to learned layers of other shapes, in layers that are `unlike` the first.
+    None of another layer stands for the `untold`: these, what serves all layers, and what leads to learned layers of
+    other shapes, in layers unlike the first.
     """
 
     nodes: frozenset[int]
@@ -45,7 +46,7 @@ class Conditioning:
     alone: frozenset[int] = frozenset()
     layers: int = 0
     boxless: frozenset[int] = frozenset()
-    unlike: frozenset[int] = frozenset()
+    untold: frozenset[int] = frozenset()
 
 
 def find_conditioning(
@@ -93,7 +94,9 @@ def find_conditioning(
     alike = [share for share, shape in zip(shares, shapes, strict=True) if shape == shapes[0]]
     unlike = frozenset[int]().union(*shares).difference(*alike)
     learned = [node for node in unlike if flow.steps[node].params and flow.is_leaf(node)]
+    unlike = unlike.intersection(flow.behind(*learned)) if alone else frozenset[int]()
     worked = frozenset[int]().union(*shares, *(nodes for place, nodes in found if place in gates))
+    boxless = own - worked if worked else frozenset[int]()
     return Conditioning(
         own,
         frozenset[int]().union(*(nodes for place, nodes in found if place in first)) & own,
@@ -102,8 +105,8 @@ def find_conditioning(
         ways=tuple(way for way in get_args(Way) if way in done),
         alone=alone if shapes.count(shapes[0]) > 1 else frozenset(),
         layers=shapes.count(shapes[0]),
-        boxless=own - worked if worked else frozenset(),
-        unlike=unlike.intersection(flow.behind(*learned)) if alone else frozenset(),
+        boxless=boxless,
+        untold=unlike | boxless | frozenset.intersection(*shares),
     )
 
 

@@ -25,10 +25,11 @@ from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.handed_out import add_given, add_tapped, show_handed
 from xray.story.exits.meeting_chart import add_comparisons
 from xray.story.exits.met_maps import chart_met_maps
+from xray.story.facts.unused import find_unworked
 from xray.story.sentences.of_parts import describe_weights_between, describe_weights_of_entrance
 from xray.story.sheet.behind_towers import chart_leaving, list_last_meetings, read_met_maps
 from xray.story.sheet.canvas.look import Look
-from xray.story.sheet.counting import count_frames, find_unworked
+from xray.story.sheet.counting import count_frames
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
 from xray.story.sheet.planning import Frame, plan_frames
 from xray.story.sheet.words import Words, find_words

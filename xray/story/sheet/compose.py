@@ -27,7 +27,7 @@ from xray.story.charts.counted_weights import weights_at
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
-from xray.story.facts.unused import drop_unused
+from xray.story.facts.unused import find_unworked
 from xray.story.layout import Layout, Measure
 from xray.story.passages.added_places import list_layouts
 from xray.story.regions.conditions import widen
@@ -41,7 +41,7 @@ from xray.story.regions.upper_left import AIR as CARD_AIR
 from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw_upper_left
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
-from xray.story.sheet.counting import count_frames, find_unworked
+from xray.story.sheet.counting import count_frames
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
@@ -66,7 +66,7 @@ def compose_sheet(
     if not columns:
         return None
     canvas = Canvas(measure)
-    whole = replace(anatomy(trace), untold=drop_unused(trace, list_untold(list_told(columns))))
+    whole = replace(anatomy(trace), untold=list_untold(list_told(columns)))
     idle, left = find_unworked(trace), whole.untold
     counted = [count_frames(one.reading, one.towering, one.frames, idle, left) for one in columns]
     columns = [replace(column, frames=frames) for column, frames in zip(columns, counted, strict=True)]
@@ -114,7 +114,7 @@ def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...
 def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int]]) -> dict[int, set[int]]:
     """The steps of each pass that read learned numbers of no module for several layers, and stand in no box.
 
-    With those `beside`.
+    With those `beside`, and what stands between layers where nothing of that is drawn.
     """
     drawn, found = list_drawn(columns), {key: {*nodes} for key, nodes in beside.items()}
     for phase in (phase for column in columns for phase in column.phases):
@@ -122,6 +122,8 @@ def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int
         many = list_learned_for_many(flow, phase.towering) | list_around_layers(flow, phase.towering)
         inside = set[int]().union(*(staging.nodes for staging in phase.towering.stagings))
         many = many.difference(list_layouts(flow, inside))  # boxes that add places tell of them
+        between = frozenset[int]().union(*(bridge.nodes for bridge in phase.towering.bridges))
+        many |= between if all(flow.steps[one].id not in drawn[id(flow)] for one in between) else frozenset()
         found.setdefault(id(flow), set()).update(one for one in many if flow.steps[one].id not in drawn[id(flow)])
     return found
 
@@ -137,10 +139,9 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     unsaid = find_unsaid(columns)
     columns = [tell_left_out(column, unsaid) for column in columns]
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
-    untold = drop_unused(trace, list_unboxed(columns, unsaid))
     return Told(
         trace,
-        replace(whole, untold=untold),
+        replace(whole, untold=list_unboxed(columns, unsaid)),
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
         list_shares(

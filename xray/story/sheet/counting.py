@@ -3,16 +3,12 @@
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
-from xray.ir.flow.dataflow import Flow, read_flow
-from xray.ir.flow.remembering import once
-from xray.ir.flow.weights import by_module, list_above, list_unworked, list_worked
-from xray.ir.trace import Trace
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.weights import by_module, list_above, list_worked
 from xray.story.anatomy.tree import Untold
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
-from xray.story.facts.unused import find_unused
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.layer_blocks import Layer, list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
@@ -46,24 +42,6 @@ class Lodgers:
         return {name: n for name, n in self.parts.items() if fits[id(self.homes[name])] and name not in known}
 
 
-@once
-def find_unworked(trace: Trace) -> dict[str, int]:
-    """What no step works with: what took no part, what was given no rows, and rows of which others were taken."""
-    worked, parts, tables = dict[str, int](), dict(find_unused(trace) or {}), dict[str, int]()
-    for one in trace.passes:
-        worked |= list_worked(read_flow(one))
-        empty = list_unworked(read_flow(one))
-        parts |= {name: n for name, n in empty.items() if parts.keys().isdisjoint((name, *list_above(name)))}
-        given = (record for step in one.steps for record in step.inputs if record.weight is not None)
-        tables |= {record.weight: prod(record.shape) for record in given if record.weight is not None}
-    taken: dict[str, int] = {}
-    for name, count in worked.items():
-        table = name.partition("[")[0]
-        taken |= {table: taken.get(table, 0) + count} if name != table else {}
-    parts |= {table: tables[table] - count for table, count in taken.items() if count < tables[table]}
-    return {name: n for name, n in parts.items() if name not in worked}
-
-
 def count_frames(
     reading: Reading,
     towering: Towering,
@@ -74,19 +52,21 @@ def count_frames(
     """Frames with the numbers of parameters of their layers and sublayers.
 
     What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it:
-    words go their own way beside the rows that look at a picture (InstructBLIP).
+    words go their own way beside the rows that look at a picture (InstructBLIP). With a sublayer
+    no idle part is counted of a block in which something else works too, be that drawn nowhere.
     """
     flow, towers = reading.flow, reading.towers
     beside, apart = list_condition(towering), list_apart(flow, towering, towers)
     every = apart.union(*(one.entrance.union(*(staging.nodes for staging in one.stagings)) for one in towers))
     every |= {place for place, step in enumerate(flow.steps) if step.params}
     left = {one.path: one.params for one in undrawn}
-    worked = {name for name in list_worked(flow) if left.keys().isdisjoint((name, *list_above(name)))}
-    lodgers = Lodgers.among({**idle, **left}, worked)
+    worked = list_worked(flow)
+    drawn = {name for name in worked if left.keys().isdisjoint((name, *list_above(name)))}
+    lodgers, parts = Lodgers.among({**idle, **left}, drawn), Lodgers.among(idle, worked)
 
     lent = list_given_to_several(flow, towering)
 
-    def weigh(nodes: Collection[int]) -> dict[str, int]:
+    def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
         return weights | lodgers.held_by(weights)
 
@@ -95,7 +75,7 @@ def count_frames(
         layers = [weigh(nodes) for nodes in list_layers(towering, frame, apart)]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
-        own = [weigh(one.nodes - beside - apart) for one in towering.layers[frame.group.layers[0]]]
+        own = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         held = [sum(n for name, n in weights.items() if name not in left) for weights in own]
         corrections = [one for one in towering.corrections if one.layer in frame.corrected_behind]
         correcting = weigh({*corrections[0].nodes, *corrections[0].places}) if corrections else {}

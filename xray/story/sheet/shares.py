@@ -11,13 +11,13 @@ from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
 from xray.story.exits.several_heads import list_added_head
 from xray.story.facts.totals import count_params
-from xray.story.facts.unused import join_alike, name_kind
+from xray.story.facts.unused import find_unworked, join_alike, name_kind
 from xray.story.passages.added_places import list_layouts
 from xray.story.passages.homes import find_homes, list_holders, read_leading
 from xray.story.recognition.between import is_linear, list_reading_data, weights_of, with_weights
 from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN
 from xray.story.sheet.columns import Column
-from xray.story.sheet.counting import Lodgers, find_unworked
+from xray.story.sheet.counting import Lodgers
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts, reads_weights
 
