@@ -124,7 +124,7 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
 
-def is_one_block(flow: Flow, stagings: Layer, holders: Mapping[int, list[int]]) -> bool:
+def is_one_block(flow: Flow, stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> bool:
     """Whether one block of a list adds up all stages itself, which are no pattern that comes again (PARSeq's one)."""
     own = {tuple(holders[id(one)]) for one in stagings}
     held = next(iter(own))

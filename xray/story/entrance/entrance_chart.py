@@ -348,9 +348,8 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     way = flow.behind(given[sides.index(word)][1], within=lambda one: one > word)
     scales = [node for node in way if flow.op(node) in SCALINGS]
     factors = [read_factor(flow, node) for node in scales]
-    if place is None or len(factors) > 1 or None in factors or flow.steps[place].params:
-        return None
-    if any(flow.op(node) in SCALINGS and flow.output(node).is_float for node in flow.behind(place)):  # made on the way
+    is_made = any(flow.op(node) in SCALINGS and flow.output(node).is_float for node in flow.behind(place))
+    if place is None or is_made or len(factors) > 1 or None in factors or flow.steps[place].params:
         return None
     label = "EMBED" if factors in ([], [1]) else f"EMBED {label_scale(flow, scales[0])}"
     dropped, told = list_dropouts(flow, end), describe_params(flow, word)

@@ -211,12 +211,7 @@ def make_node(
     held = (*with_held(flow, node, apart), *bias, *(one for one in list_one_of_two(flow, node) if one in group))
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
-    label, end = (
-        labels.get(node) or label_bent(flow, node, times, owner),
-        find_shortened(flow, node),
-    )
-    if end in labels:
-        end = node  # the cut has a box of its own
+    label, end = labels.get(node) or label_bent(flow, node, times, owner), find_shortened(flow, node)
     if end != node:
         told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
         label, steps = f"{label}{told}", (*steps, *steps_at(flow, end))
