@@ -194,6 +194,63 @@ def describe_triangle(table: Tensor) -> list[tuple[str, float]]:
     return [("triangle", float(before)), ("behind", float(behind))]
 
 
+def goes_by_distance(ids: Tensor) -> bool:
+    """Whether whole numbers for pairs of places are not all one, and hang on how far apart the two are alone.
+
+    Pairs are the last two axes, or a square that is laid flat (Swin), or squares one below the other (ProphetNet).
+    Places stand in a row or on a map, in reading order; every second one may ask (LeViT), and keys may reach beyond
+    those that ask (HaloNet).
+    """
+    is_told = not ids.is_floating_point() and ids.dtype != torch.bool and is_readable(ids) and ids.dim() > 0
+    if not is_told or not 0 < ids.numel() <= LARGEST_TRIANGLE:
+        return False
+    side = math.isqrt(ids.numel()) if ids.dim() == 1 else ids.shape[-1]
+    are_squares = ids.numel() % side**2 == 0 and (ids.dim() == 2 or ids.numel() == side**2)
+    pairs = ids.detach().reshape(-1, side, side) if are_squares else ids.detach()
+    if pairs.dim() < 2 or min(pairs.shape[-2:]) < 2:
+        return False
+    first, *others = pairs.reshape(-1, *pairs.shape[-2:])
+    if any(not torch.equal(one, first) for one in others) or bool((first == first[0, 0]).all()):
+        return False
+    queries, keys = first.shape
+    if first[0, 0] not in (first[1, 1], first[1, 2 % keys]):  # as the last axis of any map has it
+        return False
+    most = 3 if queries == keys else 2
+    return any(
+        moves_evenly(first.reshape(*asking, *asked), step)
+        for asking in lay_out(queries, most)
+        for asked in lay_out(keys, most)
+        for step in (1, 2)
+        if all(fits(*sides, step) for sides in zip(asking, asked, strict=True))
+    )
+
+
+def lay_out(places: int, axes: int) -> list[tuple[int, ...]]:
+    """The sides of all maps with so many axes and places."""
+    if axes == 1:
+        return [(places,)]
+    sides = [side for side in range(1, places + 1) if places % side == 0]
+    return [(side, *rest) for side in sides for rest in lay_out(places // side, axes - 1)]
+
+
+def fits(asking: int, asked: int, step: int) -> bool:
+    """Whether one axis may hold so many places that ask and are asked, where those that ask are so far apart."""
+    return asking == asked == 1 or (asking > 1 and (asked >= asking if step == 1 else asking == -(-asked // step)))
+
+
+def moves_evenly(pairs: Tensor, step: int) -> bool:
+    """Whether numbers stay where places that ask move on by one and those asked by a step, along each axis."""
+    axes = pairs.dim() // 2
+    moved = [axis for axis in range(axes) if pairs.shape[axis] > 1]
+    return all(
+        torch.equal(
+            pairs.narrow(axis, 1, pairs.shape[axis] - 1).narrow(axes + axis, step, pairs.shape[axes + axis] - step),
+            pairs.narrow(axis, 0, pairs.shape[axis] - 1).narrow(axes + axis, 0, pairs.shape[axes + axis] - step),
+        )
+        for axis in moved
+    )
+
+
 def turn_on_a_map(rows: Tensor, exact: float) -> bool:
     """Whether rows are those of a square map, perhaps behind one of zeros, and the columns sines across or down it."""
     side = math.isqrt(len(rows))
