@@ -21,6 +21,7 @@ from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.body.widths import learned_paths
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.facts.mask_names import name_mask
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
@@ -207,7 +208,7 @@ def count_merged(flow: Flow, stagings: Sequence[Staging]) -> int | None:
 def joins_mask(flow: Flow, site: Site) -> bool:
     """Whether something joins the scores that may hide some places, as what keeps shifted ones apart (SwinIR)."""
     hiding = [part.operand for part in read_scored(flow, site.scored) if part.kind in ("mask", "mixed_mask", "kept")]
-    return any(one is None or one.record.mask is None or one.record.mask.kind != "none" for one in hiding)
+    return any(one is None or one.record.mask is None or name_mask(one.record.mask) != "none" for one in hiding)
 
 
 def find_beginning(flow: Flow, stagings: Sequence[Staging]) -> int | None:
