@@ -77,6 +77,20 @@ class OfKinds(Meeting):
         return scores + far + kinds - 1e6 * (1 - seen)
 
 
+SHOWN = torch.ones(PLACES, PLACES).tril()
+
+
+class Timed(Meeting):
+    """Scores are multiplied by ones and zeros, or divided by numbers of keys: none of it hides anything."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def meet(self, scores, query):
+        return self.change(scores / 2)
+
+
 def read_square(part):
     model = nn.Sequential(part(), FeedForwardPart(), part(), FeedForwardPart()).eval()
     (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
@@ -93,6 +107,27 @@ def test_a_learned_number_for_each_head_scales_scores_and_hides_nothing():
     assert labels["scores"] == "SCORES Q·K^T · learned by head"
     assert "MASK" not in labels.values()
     assert formula == "softmax( Q·KT · learned by head ) · V"
+
+
+@pytest.mark.parametrize(
+    ("change", "sign"),
+    [
+        (lambda scores: scores * SHOWN, "·"),
+        (lambda scores: SHOWN.bool() * scores, "·"),
+        (lambda scores: scores.mul_(SHOWN[3]), "·"),
+        (lambda scores: scores * torch.ones(PLACES, PLACES).tril()[:, :1], "·"),
+        (lambda scores: scores * nn.Parameter(SHOWN), "·"),
+        (lambda scores: scores / (1 + SHOWN), "÷"),
+    ],
+    ids=["triangle", "bools", "of keys", "of queries", "learned", "divided"],
+)
+def test_scores_that_are_multiplied_pair_by_pair_are_not_told_as_scaled(change, sign):
+    model = nn.Sequential(Timed(change), FeedForwardPart(), Timed(change), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert "SCORES Q·K^T ÷ √d_k" in labels
+    assert f"SCORES {sign} NUMBERS OF PAIRS" in labels
 
 
 def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places():
