@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves
+from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves, mix_sequences
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
@@ -58,14 +58,17 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
 
 def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with the attentions of windows whose places lie spread over all (MaxViT)."""
+    """Layers with the attentions of windows whose places lie spread over all (MaxViT); several sequences are none."""
     streams = {joint.add: joint.stream for layer in layers for staging in layer for joint in staging.joints}
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
         if site is None or not isinstance(branch, Attention) or not branch.window or branch.source != "self":
             return branch
-        return replace(branch, spread=True) if are_spread(flow, list_moves_before(flow, one, streams)) else branch
+        moves = list_moves_before(flow, one, streams)
+        if mix_sequences(flow, moves):
+            return replace(branch, window=None, rolled=None, partial=True)
+        return replace(branch, spread=True) if are_spread(flow, moves) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
 
