@@ -162,6 +162,49 @@ def test_relative_places_tell_that_they_are_made_of_sines(waves, told):
     assert nodes["+ BIAS OF RELATIVE PLACES"].told == told
 
 
+FAR = torch.arange(PLACES)[None, :] - torch.arange(PLACES)[:, None] + PLACES - 1
+
+
+def move_on(asked):
+    """Scores of rows for each distance, moved on by one from query to query (Huang et al. 2018)."""
+    laid = nn.functional.pad(asked, (1, 0)).reshape(*asked.shape[:2], 2 * PLACES, PLACES)
+    return laid[:, :, 1:].reshape(*asked.shape[:2], PLACES, 2 * PLACES - 1)[..., :PLACES]
+
+
+class Asks(Meeting):
+    """Queries meet rows of a table, which are picked, or lie there, in some way."""
+
+    def __init__(self, ask_rows):
+        super().__init__()
+        self.ask_rows, self.rows = ask_rows, nn.Embedding(2 * PLACES - 1, WIDTH // HEADS)
+
+    def meet(self, scores, query):
+        return scores + self.ask_rows(query, self.rows)
+
+
+@pytest.mark.parametrize(
+    ("ask_rows", "is_relative"),
+    [
+        (lambda query, rows: torch.einsum("bhqd,qkd->bhqk", query, rows(FAR)), True),
+        (
+            lambda query, rows: (query @ rows(torch.arange(2 * PLACES - 1)).mT).gather(-1, FAR.expand(2, 3, -1, -1)),
+            True,
+        ),
+        (lambda query, rows: move_on(query @ rows(torch.arange(2 * PLACES - 1)).mT), True),
+        (lambda query, rows: query @ rows(torch.arange(PLACES)).mT, False),
+        (lambda query, rows: torch.einsum("bhqd,qkd->bhqk", query, rows(FAR.flip(1) % 5)), False),
+    ],
+    ids=["by distance", "gathered", "moved on", "of each key", "in another order"],
+)
+def test_a_table_that_queries_ask_is_of_relative_places_where_distance_picks_its_rows(ask_rows, is_relative):
+    model = nn.Sequential(Asks(ask_rows), FeedForwardPart(), Asks(ask_rows), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert ("+ BIAS OF RELATIVE PLACES" in labels) == is_relative
+    assert ("+ A BIAS" in labels) != is_relative
+
+
 class LookedUp(Meeting):
     """A number for each head, looked up by distance in a table of the layer's own (UMT5)."""
 

@@ -15,11 +15,14 @@ from xray.ir.flow.operation_kinds import (
     MASKINGS,
     REPEATS,
     SCALINGS,
+    SHAPING,
     SIDE_BY_SIDE,
     SUMS,
+    TURNS,
     WAVES,
 )
 from xray.ir.flow.projections import is_product
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.recognition.addends import MOST_BEHIND, list_behind, reads_table
@@ -161,10 +164,23 @@ def has_factor_of_places(flow: Flow, site: Site, maker: int) -> bool:
     """Whether one factor of a product that is added to scores is worked out of something else than what asks.
 
     Where both are, it is another part of the same scores, as of the numbers that are turned (DeepSeek-V3's own code).
+    It has to be picked by how far apart two are, or made of that, or what the product gives moves on from row to row.
     """
     product = product_behind(flow, maker)
     factors = () if product is None else flow.makers[product]
-    return any(one is None or not is_of_content(site, {one, *flow.behind(one)}) for one in factors)
+    others = [one for one in factors if one is None or not is_of_content(site, {one, *flow.behind(one)})]
+    way = [*list_behind(flow, maker), *flow.behind(*others, most=FAR)]
+    return bool(others) and any(
+        is_apart(flow, one) or is_shifted(flow, one) or (is_picked(flow, one) and picks_by_distance(flow, site, one))
+        for one in way
+    )
+
+
+def is_shifted(flow: Flow, place: int) -> bool:
+    """Whether a step lays rows out as columns in the order they had, or puts some beside them to do so (Huang 2018)."""
+    before, after = (flow.steps[place].inputs[0].shape if flow.steps[place].inputs else ()), flow.output(place).shape
+    is_laid = flow.op(place) in SHAPING - TURNS and sorted(before) == sorted(after) and before != after
+    return is_laid or flow.op(place) in PADDINGS
 
 
 def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
