@@ -11,7 +11,6 @@ from xray.capture.values import (
     count_zeros,
     describe_constants,
     describe_triangle,
-    goes_by_distance,
     is_of_sines,
     preview_everything_small,
     read_all_slowed,
@@ -227,60 +226,6 @@ def test_other_tables_are_none_of_sines(table):
 )
 def test_a_triangle_is_known_by_its_numbers(table, told):
     assert describe_triangle(table) == ([] if told is None else [("triangle", told[0]), ("behind", told[1])])
-
-
-ROW = torch.arange(12)
-FAR = ROW - ROW[:, None]
-
-
-def pairs_of_a_map(asking, asked, step=1):
-    """A number for how far apart two places of maps are, (rows, columns) each; every `step`-th asks."""
-    from_, to = (torch.cartesian_prod(*map(torch.arange, sides)) for sides in (asking, asked))
-    return ((to - step * from_[:, None] + 10) * torch.tensor([50, 1])).sum(-1)
-
-
-BLOCKS = torch.cartesian_prod(torch.arange(2), torch.arange(3), torch.arange(2))
-OF_A_MAP = pairs_of_a_map((4, 3), (4, 3))
-
-
-@pytest.mark.parametrize(
-    ("ids", "is_told"),
-    [
-        (FAR, True),
-        (FAR.abs()[None, None].expand(2, 3, 12, 12), True),
-        (FAR[:5], True),
-        (torch.cat((FAR, FAR)), True),
-        (OF_A_MAP, True),
-        (OF_A_MAP.flatten(), True),
-        (pairs_of_a_map((4, 4), (7, 7), 2), True),
-        (pairs_of_a_map((3, 3), (5, 5)), True),
-        (((BLOCKS - BLOCKS[:, None] + 10) * torch.tensor([999, 50, 1])).sum(-1), True),
-        (OF_A_MAP[:4, :4], False),
-        (ROW + 20 * ROW[:, None], False),
-        (ROW.expand(12, 12), False),
-        (torch.stack((FAR, FAR + 1)), False),
-        (torch.zeros(12, 12).long(), False),
-        (FAR[:1], False),
-        (FAR.float(), False),
-        (FAR.to("meta"), False),
-    ],
-    ids=[
-        *(
-            "in a row",
-            "of heads",
-            "fewer ask",
-            "one below the other",
-            "on a map",
-            "laid flat",
-            "every second asks",
-            "seen beyond",
-            "of frames",
-        ),
-        *("a corner", "of each pair", "of keys", "of two kinds", "all one", "a single one asks", "no ids", "unknown"),
-    ],
-)
-def test_ids_that_hang_on_how_far_apart_two_places_are_are_known_by_their_numbers(ids, is_told):
-    assert goes_by_distance(ids) == is_told
 
 
 def make_powers(base, size, *, zeros=0, counted=0):

@@ -28,6 +28,7 @@ from xray.capture.values import (
     read_constant,
     read_frequencies,
     read_sizes,
+    turns_nothing,
 )
 
 task_id = torch._C._current_graph_task_id
@@ -228,6 +229,8 @@ class Operator:
                 table = known.tensor()
                 options += [("sines", True)] if table is not None and is_of_sines(table) else []
                 options += [] if table is None else describe_constants(read_frequencies(table))
+                is_still = table is not None and known.role != "parameter" and turns_nothing(table)
+                options += [("still", True)] if is_still else []
         options += describe_picking(name, inputs)
         if options:
             call.options = options

@@ -118,6 +118,20 @@ def read_frequencies(table: Tensor) -> Tensor:
     return turn if are_turned else torch.zeros(0)
 
 
+def turns_nothing(table: Tensor) -> bool:
+    """Whether all rows of a table are alike, or cosines and sines of some are all 0: no place is told by those.
+
+    Such is a table that was never filled, and the row of a class that stands before all places (LlamaGen).
+    """
+    is_told = (table.is_floating_point() or table.is_complex()) and table.element_size() > 1
+    if not is_told or not 0 < table.numel() <= LARGEST_TRIANGLE or not is_readable(table):
+        return False
+    are_pairs = table.dim() > 2 and table.shape[-1] == 2
+    rows = table.detach().flatten(1) if are_pairs else table.detach().flatten(0, -2)
+    is_empty = (are_pairs or table.is_complex()) and bool((rows == 0).all(1).any())
+    return is_empty or (len(rows) > 1 and bool((rows == rows[:1]).all()))
+
+
 def read_slowed(constants: Tensor) -> tuple[float, float] | None:
     """The base of powers of which the last are divided by one number, and that number; None if they are none.
 
@@ -199,7 +213,7 @@ def goes_by_distance(ids: Tensor) -> bool:
 
     Pairs are the last two axes, or a square that is laid flat (Swin), or squares one below the other (ProphetNet).
     Places stand in a row or on a map, in reading order; every second one may ask (LeViT), and keys may reach beyond
-    those that ask (HaloNet).
+    those that ask (HaloNet). A class before them may have numbers of its own (BEiT).
     """
     is_told = not ids.is_floating_point() and ids.dtype != torch.bool and is_readable(ids) and ids.dim() > 0
     if not is_told or not 0 < ids.numel() <= LARGEST_TRIANGLE:
@@ -212,12 +226,19 @@ def goes_by_distance(ids: Tensor) -> bool:
     first, *others = pairs.reshape(-1, *pairs.shape[-2:])
     if any(not torch.equal(one, first) for one in others) or bool((first == first[0, 0]).all()):
         return False
-    queries, keys = first.shape
-    if first[0, 0] not in (first[1, 1], first[1, 2 % keys]):  # as the last axis of any map has it
+    edges = (first[0, 1:], first[1:, 0])
+    has_class = min(first.shape) > 2 and all(bool((edge == edge[0]).all()) for edge in edges)
+    return move_on(first) or (has_class and move_on(first[1:, 1:]))
+
+
+def move_on(pairs: Tensor) -> bool:
+    """Whether numbers for pairs of places of some map hang on how far apart the two are."""
+    queries, keys = pairs.shape
+    if pairs[0, 0] not in (pairs[1, 1], pairs[1, 2 % keys]):  # as the last axis of any map has it
         return False
     most = 3 if queries == keys else 2
     return any(
-        moves_evenly(first.reshape(*asking, *asked), step)
+        moves_evenly(pairs.reshape(*asking, *asked), step)
         for asking in lay_out(queries, most)
         for asked in lay_out(keys, most)
         for step in (1, 2)
