@@ -99,6 +99,13 @@ def test_a_mask_that_hides_nothing_says_so(words):
     assert "hides nothing" in next(draw_mask(story, words, 78)).plain
 
 
+def test_a_mask_of_numbers_that_may_hide_is_not_said_to_hide_nothing(words):
+    mask = record("out", "1 1 1 src_len", "mask", mask=MaskFacts("none", 0.0, "additive", weighs=True))
+    story = list_masks(Pass("forward", 0, {}, (step("mask", "mask", [], [mask]),)))[0]
+
+    assert next(draw_mask(story, words, 78)).plain == "mask · 1×1×1×5 · numbers of its own"
+
+
 def test_a_share_that_is_not_nothing_is_never_rounded_to_nothing(words):
     mask = record("out", "1 1 1 src_len", "mask", mask=MaskFacts("custom", 0.001))
     story = list_masks(Pass("forward", 0, {}, (step("mask", "mask", [], [mask]),)))[0]

@@ -234,3 +234,15 @@ def test_a_table_without_storage_is_known_to_be_of_sines_that_were_written_into_
     held = dict(model.named_parameters())
     assert all(one.is_meta for one in held.values())
     assert {name: is_of_sines(one) for name, one in held.items()} == {"places.weight": is_kept, "other": True}
+
+
+def test_ids_that_are_filled_after_room_was_made_for_them_are_known():
+    class Held(nn.Module):
+        def __init__(self):
+            super().__init__()
+            ids = torch.empty(3, 4, dtype=torch.long)
+            self.register_buffer("ids", ids.copy_(torch.arange(12).view(3, 4)), persistent=False)
+
+    (ids,) = build_on_meta(Held).buffers()
+
+    assert torch.equal(ids, torch.arange(12).view(3, 4))

@@ -172,6 +172,45 @@ def test_places_lie_spread_in_every_layer_that_moves_nothing_between():
     assert {(branch.window, branch.spread) for branch in looks} == {(None, None), (PART**2, True)}
 
 
+class Cut(nn.Module):
+    """Layers that look within rows of words that `cut` lays out anew, and `back` lays as they were."""
+
+    def __init__(self, cut, back):
+        super().__init__()
+        self.cut, self.back, self.words = cut, back, nn.Embedding(11, WIDTH)
+        self.norms, self.looks = (
+            nn.ModuleList(made(WIDTH) for _ in range(2)) for made in (nn.LayerNorm, lambda _: Attention(WIDTH, HEADS))
+        )
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for norm, look in zip(self.norms, self.looks, strict=True):
+            rows = self.cut(norm(x))
+            x = x + self.back(look(rows, rows))
+        return x
+
+
+@pytest.mark.parametrize(
+    ("cut", "back", "window"),
+    [
+        (lambda x: x.reshape(6, 4, WIDTH), lambda x: x.reshape(2, 12, WIDTH), 4),
+        (lambda x: x.unflatten(1, (3, 4)).flatten(0, 1), lambda x: x.reshape(2, 12, WIDTH), 4),
+        (lambda x: x.mT.reshape(2, WIDTH, 3, 4).flatten(0, 0).permute(0, 2, 3, 1).flatten(0, 1), None, 4),
+        (lambda x: x.transpose(0, 1).reshape(6, 4, WIDTH), lambda x: x.reshape(12, 2, WIDTH).transpose(0, 1), None),
+        (lambda x: x.reshape(3, 8, WIDTH), lambda x: x.reshape(2, 12, WIDTH), None),
+    ],
+    ids=["a view", "an axis more", "channels first", "of both sequences", "across their end"],
+)
+def test_windows_are_told_of_one_sequence_alone(cut, back, window):
+    model = Cut(cut, back or (lambda x: x.reshape(2, 12, WIDTH)))
+    trace = xray.trace(model.eval(), torch.arange(24).view(2, 12) % 11)
+    (tower,) = xray.anatomy(trace).towers
+    looks = [branch for branch in tower.branches if isinstance(branch, Looks)]
+
+    assert {branch.window for branch in looks} == {window}
+    assert ("WINDOWS" in said_by(trace)) == (window is not None)
+
+
 class Falls(Turns):
     """A map cut into windows, and then a smaller one of which `side`² places are left that are one window."""
 

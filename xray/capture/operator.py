@@ -23,10 +23,12 @@ from xray.capture.tensors import find_tensors, name_results
 from xray.capture.values import (
     describe_constants,
     describe_triangle,
+    goes_by_distance,
     is_of_sines,
     read_constant,
     read_frequencies,
     read_sizes,
+    turns_nothing,
 )
 
 task_id = torch._C._current_graph_task_id
@@ -38,6 +40,8 @@ ROUTES = frozenset({"topk", "argmax"})
 """What chooses experts, within a model."""
 HELD = frozenset({"activation", "ids", "mask"})
 """The roles of what a model holds that says who may see whom, be it of numbers, whole ones or bools."""
+PICKING = frozenset({"embedding", "index", "index_select", "gather", "take", "take_along_dim"})
+"""What picks numbers by whole ones."""
 WORKING = frozenset({"linear", "matmul", "mm", "bmm", "einsum", "addmm", "conv1d"}) | ATTENTIONS
 """What works on numbers with learned ones, and looks no row up."""
 TORCH = torch.__file__.removesuffix("__init__.py")
@@ -47,6 +51,13 @@ VALUES = frozenset({int, float, bool, str, torch.dtype})
 WRITING = "index_put_"
 INDEXING = frozenset({"index", WRITING})
 """What is told a place by brackets: `x[:, 0]`, and `x[:, 0] = y`."""
+
+
+def describe_picking(name: str, inputs: list[Seen]) -> list[tuple[str, Any]]:
+    """Whether the whole numbers by which an operation picks others hang on how far apart two places are alone."""
+    ids = (inputs[:1] if name == "embedding" else inputs[1:]) if name in PICKING else []
+    found = [known.tensor() for _, known, _ in ids]
+    return [("apart", True)] if found and all(one is not None and goes_by_distance(one) for one in found) else []
 
 
 def is_pattern(value: Any) -> bool:
@@ -218,6 +229,9 @@ class Operator:
                 table = known.tensor()
                 options += [("sines", True)] if table is not None and is_of_sines(table) else []
                 options += [] if table is None else describe_constants(read_frequencies(table))
+                is_still = table is not None and known.role != "parameter" and turns_nothing(table)
+                options += [("still", True)] if is_still else []
+        options += describe_picking(name, inputs)
         if options:
             call.options = options
 

@@ -34,7 +34,7 @@ from xray.capture.modules import (
 )
 from xray.capture.naming import describe_settings
 from xray.capture.operations import OperationMode
-from xray.capture.operator import Operator
+from xray.capture.operator import Operator, describe_picking
 from xray.capture.optimizers import watch_optimizers
 from xray.capture.parts import is_distributed, name_groups
 from xray.capture.sight import Sight, see_named
@@ -260,6 +260,7 @@ class Recorder:
                 call.weights = self._survey.name_weights(module, path)
                 call.settings = {**call.settings, **told} if told else call.settings
             call.inputs = self._see_arguments(call, kind, args, kwargs)
+            call.options = describe_picking(kind.op, call.inputs)
             if above is None and self._sees_operations:
                 call.inputs = [self._sight.note_given(seen) for seen in call.inputs]
                 if self._sight.shows_ids:

@@ -118,6 +118,20 @@ def read_frequencies(table: Tensor) -> Tensor:
     return turn if are_turned else torch.zeros(0)
 
 
+def turns_nothing(table: Tensor) -> bool:
+    """Whether all rows of a table are alike, or cosines and sines of some are all 0: no place is told by those.
+
+    Such is a table that was never filled, and the row of a class that stands before all places (LlamaGen).
+    """
+    is_told = (table.is_floating_point() or table.is_complex()) and table.element_size() > 1
+    if not is_told or not 0 < table.numel() <= LARGEST_TRIANGLE or not is_readable(table):
+        return False
+    are_pairs = table.dim() > 2 and table.shape[-1] == 2
+    rows = table.detach().flatten(1) if are_pairs else table.detach().flatten(0, -2)
+    is_empty = (are_pairs or table.is_complex()) and bool((rows == 0).all(1).any())
+    return is_empty or (len(rows) > 1 and bool((rows == rows[:1]).all()))
+
+
 def read_slowed(constants: Tensor) -> tuple[float, float] | None:
     """The base of powers of which the last are divided by one number, and that number; None if they are none.
 
@@ -192,6 +206,70 @@ def describe_triangle(table: Tensor) -> list[tuple[str, float]]:
     if before == behind or not torch.equal(cells, torch.where(lower, before, behind)):
         return []
     return [("triangle", float(before)), ("behind", float(behind))]
+
+
+def goes_by_distance(ids: Tensor) -> bool:
+    """Whether whole numbers for pairs of places are not all one, and hang on how far apart the two are alone.
+
+    Pairs are the last two axes, or a square that is laid flat (Swin), or squares one below the other (ProphetNet).
+    Places stand in a row or on a map, in reading order; every second one may ask (LeViT), and keys may reach beyond
+    those that ask (HaloNet). A class before them may have numbers of its own (BEiT).
+    """
+    is_told = not ids.is_floating_point() and ids.dtype != torch.bool and is_readable(ids) and ids.dim() > 0
+    if not is_told or not 0 < ids.numel() <= LARGEST_TRIANGLE:
+        return False
+    side = math.isqrt(ids.numel()) if ids.dim() == 1 else ids.shape[-1]
+    are_squares = ids.numel() % side**2 == 0 and (ids.dim() == 2 or ids.numel() == side**2)
+    pairs = ids.detach().reshape(-1, side, side) if are_squares else ids.detach()
+    if pairs.dim() < 2 or min(pairs.shape[-2:]) < 2:
+        return False
+    first, *others = pairs.reshape(-1, *pairs.shape[-2:])
+    if any(not torch.equal(one, first) for one in others) or bool((first == first[0, 0]).all()):
+        return False
+    edges = (first[0, 1:], first[1:, 0])
+    has_class = min(first.shape) > 2 and all(bool((edge == edge[0]).all()) for edge in edges)
+    return move_on(first) or (has_class and move_on(first[1:, 1:]))
+
+
+def move_on(pairs: Tensor) -> bool:
+    """Whether numbers for pairs of places of some map hang on how far apart the two are."""
+    queries, keys = pairs.shape
+    if pairs[0, 0] not in (pairs[1, 1], pairs[1, 2 % keys]):  # as the last axis of any map has it
+        return False
+    most = 3 if queries == keys else 2
+    return any(
+        moves_evenly(pairs.reshape(*asking, *asked), step)
+        for asking in lay_out(queries, most)
+        for asked in lay_out(keys, most)
+        for step in (1, 2)
+        if all(fits(*sides, step) for sides in zip(asking, asked, strict=True))
+    )
+
+
+def lay_out(places: int, axes: int) -> list[tuple[int, ...]]:
+    """The sides of all maps with so many axes and places."""
+    if axes == 1:
+        return [(places,)]
+    sides = [side for side in range(1, places + 1) if places % side == 0]
+    return [(side, *rest) for side in sides for rest in lay_out(places // side, axes - 1)]
+
+
+def fits(asking: int, asked: int, step: int) -> bool:
+    """Whether one axis may hold so many places that ask and are asked, where those that ask are so far apart."""
+    return asking == asked == 1 or (asking > 1 and (asked >= asking if step == 1 else asking == -(-asked // step)))
+
+
+def moves_evenly(pairs: Tensor, step: int) -> bool:
+    """Whether numbers stay where places that ask move on by one and those asked by a step, along each axis."""
+    axes = pairs.dim() // 2
+    moved = [axis for axis in range(axes) if pairs.shape[axis] > 1]
+    return all(
+        torch.equal(
+            pairs.narrow(axis, 1, pairs.shape[axis] - 1).narrow(axes + axis, step, pairs.shape[axes + axis] - step),
+            pairs.narrow(axis, 0, pairs.shape[axis] - 1).narrow(axes + axis, 0, pairs.shape[axes + axis] - step),
+        )
+        for axis in moved
+    )
 
 
 def turn_on_a_map(rows: Tensor, exact: float) -> bool:

@@ -58,6 +58,8 @@ SET = aten.set_.default._schema.name
 """The operation that may leave a tensor its shape and gives it another storage."""
 
 MASKS = (torch.bool, torch.uint8)
+WHOLE = (torch.int64, torch.int32)
+"""Types of ids, which no model takes from a tensor that it has not filled (timm's indices of relative places)."""
 TENSORS = frozenset({Tensor, nn.Parameter})
 NUMBERS = frozenset({type(None), bool, int, float, str, torch.dtype, torch.device, torch.layout, torch.memory_format})
 Shape = tuple[torch.Size, tuple[int, ...], torch.dtype]
@@ -124,6 +126,9 @@ class KnownValues(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch 
                 f"it takes more than {self.most:,} operations. What is asked for by --image-size is waited for."
             )
         kwargs = dict(kwargs or {})
+        if func is aten.empty.memory_format and kwargs.get("dtype") in WHOLE:
+            func = aten.zeros.default
+            kwargs.pop("memory_format", None)
         if func in MAKERS:
             return make(func, args, kwargs)
         if tree_any(is_unknown, (args, kwargs)):

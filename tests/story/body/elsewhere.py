@@ -17,6 +17,7 @@ import torch
 import xray
 from xray.capture.targets.target import run_target
 from xray.ir.json_form import trace_from_json, trace_to_json
+from xray.sources.known_values import build_on_meta, known_values
 from xray.sources.loading import load_source
 
 FOLDER = Path(__file__).parent / "elsewhere"
@@ -135,9 +136,10 @@ def record(name):
         assert outcome.error is None
         trace, sizes = outcome.trace, {"params": next(iter(outcome.trace.steps)).params}
     else:
-        with torch.device("meta"), torch.no_grad():
-            model = package.create_model(name).eval()
-            trace = xray.trace(model, torch.zeros(2, *model.default_cfg["input_size"]))
+        model = build_on_meta(lambda: package.create_model(name).eval())
+        image = torch.zeros(2, *model.default_cfg["input_size"], device="meta")
+        with known_values(), torch.no_grad():
+            trace = xray.trace(model, image)
         sizes = measure(model)
     made = json.loads(trace_to_json(trace))
     return {"package": f"{package.__name__} {package.__version__}", "sizes": sizes, "trace": made}

@@ -237,9 +237,8 @@ def make_table(row, start=0):
         (None, make_table(make_powers(500_000.0), start=3)),
         (None, make_table(torch.linspace(1, 0.1, SIZE))),
         (None, make_table(make_powers(500_000.0)).flip(-1)),
-        (None, torch.ones(19, SIZE, 2)),
     ],
-    ids=["powers", "not from 0 on", "no powers", "sines first", "not turned"],
+    ids=["powers", "not from 0 on", "no powers", "sines first"],
 )
 def test_the_base_of_a_table_of_pairs_is_told(base, table):
     model = Turned(make_powers(10_000.0)).eval()

@@ -71,13 +71,14 @@ def test_rows_of_tables_that_are_divided_before_they_are_added_say_by_what(by, f
 class OfOneWindow(nn.Module):
     """Places of a map look at each other, by a table for how far two in a window are apart (MONAI's Swin)."""
 
-    def __init__(self, side):
+    def __init__(self, side, order=None):
         super().__init__()
         self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
         self.table = nn.Parameter(torch.randn((2 * side - 1) ** 2, HEADS))
         places = torch.stack(torch.meshgrid(torch.arange(side), torch.arange(side), indexing="ij")).flatten(1)
         apart = places[:, :, None] - places[:, None, :] + side - 1
-        self.register_buffer("index", apart[0] * (2 * side - 1) + apart[1])
+        index = apart[0] * (2 * side - 1) + apart[1]
+        self.register_buffer("index", index if order is None else index[:, order])
 
     def forward(self, x):
         many = x.shape[1]
@@ -87,12 +88,19 @@ class OfOneWindow(nn.Module):
         return x + self.out(((q @ k.mT + bias[None]).softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
+def labels_of(side, order=None):
+    parts = (part for _ in range(2) for part in (OfOneWindow(side, order), FeedForwardPart()))
+    (column,) = read_columns(xray.trace(nn.Sequential(*parts).eval(), torch.randn(2, 4, WIDTH)))
+    return [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+
 @pytest.mark.parametrize(("side", "is_relative"), [(2, True), (3, False)])
 def test_the_corner_of_an_index_of_a_larger_map_is_not_said_to_tell_how_far_two_are_apart(side, is_relative):
-    parts = OfOneWindow(side), FeedForwardPart(), OfOneWindow(side), FeedForwardPart()
-    trace = xray.trace(nn.Sequential(*parts).eval(), torch.randn(2, 4, WIDTH))
-    (column,) = read_columns(trace)
-    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+    labels = labels_of(side)
 
     assert ("+ BIAS OF RELATIVE PLACES" in labels) == is_relative
     assert ("+ A BIAS" in labels) != is_relative
+
+
+def test_a_held_index_that_goes_by_no_distance_is_not_said_to_tell_how_far_two_are_apart():
+    assert "+ A BIAS" in labels_of(2, order=[1, 0, 2, 3])

@@ -77,6 +77,20 @@ class OfKinds(Meeting):
         return scores + far + kinds - 1e6 * (1 - seen)
 
 
+SHOWN = torch.ones(PLACES, PLACES).tril()
+
+
+class Timed(Meeting):
+    """Scores are multiplied by ones and zeros, or divided by numbers of keys: none of it hides anything."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change = change
+
+    def meet(self, scores, query):
+        return self.change(scores / 2)
+
+
 def read_square(part):
     model = nn.Sequential(part(), FeedForwardPart(), part(), FeedForwardPart()).eval()
     (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
@@ -93,6 +107,27 @@ def test_a_learned_number_for_each_head_scales_scores_and_hides_nothing():
     assert labels["scores"] == "SCORES Q·K^T · learned by head"
     assert "MASK" not in labels.values()
     assert formula == "softmax( Q·KT · learned by head ) · V"
+
+
+@pytest.mark.parametrize(
+    ("change", "sign"),
+    [
+        (lambda scores: scores * SHOWN, "·"),
+        (lambda scores: SHOWN.bool() * scores, "·"),
+        (lambda scores: scores.mul_(SHOWN[3]), "·"),
+        (lambda scores: scores * torch.ones(PLACES, PLACES).tril()[:, :1], "·"),
+        (lambda scores: scores * nn.Parameter(SHOWN), "·"),
+        (lambda scores: scores / (1 + SHOWN), "÷"),
+    ],
+    ids=["triangle", "bools", "of keys", "of queries", "learned", "divided"],
+)
+def test_scores_that_are_multiplied_pair_by_pair_are_not_told_as_scaled(change, sign):
+    model = nn.Sequential(Timed(change), FeedForwardPart(), Timed(change), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert "SCORES Q·K^T ÷ √d_k" in labels
+    assert f"SCORES {sign} NUMBERS OF PAIRS" in labels
 
 
 def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places():
@@ -125,6 +160,49 @@ def test_relative_places_tell_that_they_are_made_of_sines(waves, told):
     nodes = {node.label: node for node in column.frames[0].panels[0].chart.nodes}
 
     assert nodes["+ BIAS OF RELATIVE PLACES"].told == told
+
+
+FAR = torch.arange(PLACES)[None, :] - torch.arange(PLACES)[:, None] + PLACES - 1
+
+
+def move_on(asked):
+    """Scores of rows for each distance, moved on by one from query to query (Huang et al. 2018)."""
+    laid = nn.functional.pad(asked, (1, 0)).reshape(*asked.shape[:2], 2 * PLACES, PLACES)
+    return laid[:, :, 1:].reshape(*asked.shape[:2], PLACES, 2 * PLACES - 1)[..., :PLACES]
+
+
+class Asks(Meeting):
+    """Queries meet rows of a table, which are picked, or lie there, in some way."""
+
+    def __init__(self, ask_rows):
+        super().__init__()
+        self.ask_rows, self.rows = ask_rows, nn.Embedding(2 * PLACES - 1, WIDTH // HEADS)
+
+    def meet(self, scores, query):
+        return scores + self.ask_rows(query, self.rows)
+
+
+@pytest.mark.parametrize(
+    ("ask_rows", "is_relative"),
+    [
+        (lambda query, rows: torch.einsum("bhqd,qkd->bhqk", query, rows(FAR)), True),
+        (
+            lambda query, rows: (query @ rows(torch.arange(2 * PLACES - 1)).mT).gather(-1, FAR.expand(2, 3, -1, -1)),
+            True,
+        ),
+        (lambda query, rows: move_on(query @ rows(torch.arange(2 * PLACES - 1)).mT), True),
+        (lambda query, rows: query @ rows(torch.arange(PLACES)).mT, False),
+        (lambda query, rows: torch.einsum("bhqd,qkd->bhqk", query, rows(FAR.flip(1) % 5)), False),
+    ],
+    ids=["by distance", "gathered", "moved on", "of each key", "in another order"],
+)
+def test_a_table_that_queries_ask_is_of_relative_places_where_distance_picks_its_rows(ask_rows, is_relative):
+    model = nn.Sequential(Asks(ask_rows), FeedForwardPart(), Asks(ask_rows), FeedForwardPart()).eval()
+    (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert ("+ BIAS OF RELATIVE PLACES" in labels) == is_relative
+    assert ("+ A BIAS" in labels) != is_relative
 
 
 class LookedUp(Meeting):

@@ -130,6 +130,8 @@ def test_of_a_window_it_is_told_how_far_it_goes(visible, told):
 
 def test_a_mask_whose_cells_are_not_known_is_called_by_its_kind():
     assert name_mask(MaskFacts("custom", 0.5)) == "custom"
+    assert name_mask(MaskFacts("none", 0.0)) == "none"
+    assert name_mask(MaskFacts("none", 0.0, weighs=True)) == "numbers of its own"
     assert name_mask(MaskFacts("causal", 0.5, cells=((".f", ".."),))) == "causal"
 
 

@@ -101,6 +101,7 @@ FACTS = {
     "block by block": MaskFacts("custom", 0.4, cells=(("..fff", "..fff", "....f", "....f", "....."),)),
     "custom": MaskFacts("custom", 0.5),
     "none": MaskFacts("none", 0.0, cells=(("...", "...", "..."),)),
+    "numbers of its own": MaskFacts("none", 0.0, cells=(("...", "...", "..."),), weighs=True),
 }
 OF_MASKS = {f"mask: {name}": {name} for name in FACTS} | {"mask: window": {"window", "window on both sides"}}
 SEVERAL = (("...",) * 3, *2 * CELLS)

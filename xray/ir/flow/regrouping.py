@@ -114,6 +114,19 @@ def are_spread(flow: Flow, moves: Sequence[int]) -> bool:
     return False
 
 
+def mix_sequences(flow: Flow, moves: Sequence[int]) -> bool:
+    """Whether moves, the last first, put rows of several sequences of a batch into one, as one view of all rows may.
+
+    Parts of one, as the frames of a film are, may become sequences.
+    """
+    for count in range(1, len(moves) + 1):
+        is_batch = flow.steps[moves[count - 1]].inputs[0].axes[:1] in (("batch",), ("",))
+        before, after = follow(flow, moves[:count]) if is_batch else ([], [])
+        if after and any(before[0][:1] == [piece] for axis in after[1:] for piece in axis):
+            return True
+    return False
+
+
 def find_map(flow: Flow, node: int) -> tuple[int, int] | None:
     """Of how many lines and columns the map is that moves which end at a step make of rows, channels first."""
     before, after = follow(flow, list_moves(flow, node))

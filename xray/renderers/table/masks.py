@@ -98,6 +98,7 @@ def describe_mask(story: MaskStory, words: Words) -> Iterator[Text]:
     yield words.shape(story.record) + dot
     share = spell_share(facts.hidden_share, short=True)
     kind = "hides nothing" if facts.hidden_share == 0 else f"{name_mask(facts)}, {share} hidden"
+    kind = name_mask(facts) if facts.weighs and facts.kind == "none" else kind
     yield words.accent(kind, "boundary") + (dot if story.readers else "")
     for place, (name, count) in enumerate(Counter(story.readers).items()):
         times = f" {words.signs.times} {count}" if count > 1 else ""

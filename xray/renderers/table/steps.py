@@ -303,5 +303,6 @@ def mask_words(row: Row, words: Words, *, share: bool) -> list[Text]:
     facts = row.mask.mask
     if facts is None:
         return [words.accent("mask", "boundary")]
-    kind = "nothing hidden" if facts.kind == "none" else name_mask(facts)
+    name = name_mask(facts)
+    kind = "nothing hidden" if name == "none" else name
     return [words.accent(f"{kind} {spell_share(facts.hidden_share, short=True)}" if share else kind, "boundary")]

@@ -6,7 +6,7 @@ from math import inf
 
 from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING, TURNS
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, DIVISIONS, SCALINGS, SHAPING, TURNS
 from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -314,7 +314,9 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "changed":
-        return Node(key, CHANGED, row, SQUARE, steps, out, extra, beside=record)
+        op = flow.op(part.nodes[0])
+        changed = f"SCORES {'÷' if op in DIVISIONS else '·'} NUMBERS OF PAIRS" if op in SCALINGS else CHANGED
+        return Node(key, changed, row, SQUARE, steps, out, extra, beside=record)
     if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves
+from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves, mix_sequences
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
@@ -21,6 +21,7 @@ from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.body.widths import learned_paths
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.facts.mask_names import name_mask
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
@@ -57,14 +58,17 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
 
 def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with the attentions of windows whose places lie spread over all (MaxViT)."""
+    """Layers with the attentions of windows whose places lie spread over all (MaxViT); several sequences are none."""
     streams = {joint.add: joint.stream for layer in layers for staging in layer for joint in staging.joints}
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
         if site is None or not isinstance(branch, Attention) or not branch.window or branch.source != "self":
             return branch
-        return replace(branch, spread=True) if are_spread(flow, list_moves_before(flow, one, streams)) else branch
+        moves = list_moves_before(flow, one, streams)
+        if mix_sequences(flow, moves):
+            return replace(branch, window=None, rolled=None, partial=True)
+        return replace(branch, spread=True) if are_spread(flow, moves) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
 
@@ -207,7 +211,7 @@ def count_merged(flow: Flow, stagings: Sequence[Staging]) -> int | None:
 def joins_mask(flow: Flow, site: Site) -> bool:
     """Whether something joins the scores that may hide some places, as what keeps shifted ones apart (SwinIR)."""
     hiding = [part.operand for part in read_scored(flow, site.scored) if part.kind in ("mask", "mixed_mask", "kept")]
-    return any(one is None or one.record.mask is None or one.record.mask.kind != "none" for one in hiding)
+    return any(one is None or one.record.mask is None or name_mask(one.record.mask) != "none" for one in hiding)
 
 
 def find_beginning(flow: Flow, stagings: Sequence[Staging]) -> int | None:

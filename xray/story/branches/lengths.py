@@ -43,8 +43,9 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
     if has_numbers_first(flow, site) and square[0] == flow.output(region.end).shape[-1]:
         return None  # places stand last in the stream too, and all of a sequence ask
     places = prod(stream[1:-1])
-    if square[0] >= places or prod(flow.output(site.scores).shape[:-1]) < prod(stream[:-1]) * (heads or 1):
-        return None
+    asking, rows = prod(flow.output(site.scores).shape[:-1]), prod(stream[:-1]) * (heads or 1)
+    if square[0] >= places or asking < rows or (asking == rows and places % square[0]):
+        return None  # the last are windows of rows of two sequences
     if square[0] != square[1] and count_pooled(flow, site, key, region) != square[1] // square[0]:
         return None
     if heads is None and any(takes_some_rows(flow, node) for node in query.nodes):

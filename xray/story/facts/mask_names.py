@@ -8,6 +8,7 @@ from xray.ir.records import BOTH, PADDING, VISIBLE, MaskFacts, Span
 BACK, BOTH_SIDES, ITSELF = "window", "window on both sides", "itself alone"
 ALONG = "window that moves along"
 BLOCKWISE = "block by block"
+WEIGHING = "numbers of its own"
 LEAST = 3
 """A window is told of no fewer rows."""
 
@@ -31,9 +32,12 @@ class OwnBlocks(NamedTuple):
 
 
 def name_mask(facts: MaskFacts) -> str:
-    """What a mask hides, in a word: its kind, or that it is a window, where every query reads the nearest few keys."""
+    """What a mask hides, in a word: its kind, or that it is a window, where every query reads the nearest few keys.
+
+    One that adds several numbers, none low enough to hide for sure, is not said to hide nothing (Swin's -100).
+    """
     if facts.kind != "custom":
-        return facts.kind
+        return WEIGHING if facts.kind == "none" and facts.weighs else facts.kind
     names = {name_window(*window) for window in read_windows(facts)}
     name = names.pop() if len(names) == 1 else ""
     name = name or (BLOCKWISE if read_own_blocks(facts) else "")

@@ -34,7 +34,9 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
         others = [
             Operand(record, maker)
             for record, maker in flow.given(node)
-            if maker not in spine and record.role != "parameter" and len(record.shape) > (step.op not in MASKINGS)
+            if maker not in spine
+            and record.role != "parameter"
+            and len(record.shape) > (step.op not in MASKINGS | SCALINGS)
         ]
         if others and all(is_nothing(flow, one.maker) for one in others) and step.op in SUMS | {"mask_scores"}:
             fixed.append(node)
@@ -62,14 +64,14 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
             fixed.append(node)
         elif step.op in SUMS | {"sub", "sub_"} and (others or learned):
             parts += read_addend(flow, node, (others or learned)[0])
-        elif step.op in SCALINGS and all(is_for_all_pairs(one.record) for one in others):
-            parts.append(Scored("scale", (node,)))
-        elif step.op in SCALINGS and others:
-            parts.append(Scored("scale", (node,), others[0]))
+        elif step.op in SCALINGS:
+            of_pairs = (one for one in (*others, *learned) if not is_for_all_pairs(one.record))
+            parts.append(Scored("scale", (node,), next(of_pairs, None)))
         elif parts and step.op in SETTLING:
             parts[-1] = Scored(parts[-1].kind, (*parts[-1].nodes, node), parts[-1].operand)
     parts.append(Scored("softmax", (*fixed, scored[-1])))
     parts = [replace(part, kind="mask") if goes_with_mask(flow, part, parts) else part for part in parts]
+    parts = [replace(part, kind="changed") if multiplies_pairs(flow, part, spine) else part for part in parts]
     last = max((place for place, part in enumerate(parts) if part.kind == "mix"), default=0)
     hiding = [place for place, part in enumerate(parts[:last]) if part.kind in ("mask", "kept")]
     return [replace(part, kind="mixed_mask") if place in hiding else part for place, part in enumerate(parts)]
@@ -134,7 +136,7 @@ def join_masks(parts: list[Scored], mask: Scored) -> list[Scored]:
 
 def is_for_all_pairs(record: TensorRecord) -> bool:
     """Whether a tensor holds one number for all queries and keys, be it another one for each head (Swin v2)."""
-    return record.shape[-2:] == (1, 1)
+    return {*record.shape[-2:]} <= {1}
 
 
 def is_nothing(flow: Flow, maker: int | None) -> bool:
@@ -162,6 +164,11 @@ def goes_with_mask(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
         return False
     added = (one.operand for one in parts if one.kind == "mask" and one.nodes[0] > part.nodes[0])
     return any(one is not None and part.operand.maker in list_behind(flow, one.maker) for one in added)
+
+
+def multiplies_pairs(flow: Flow, part: Scored, spine: set[int]) -> bool:
+    """Whether a part multiplies scores by other numbers than one for all, which are not made of them: a mask, say."""
+    return part.kind == "scale" and part.operand is not None and not made_of_scores(flow, part.operand.maker, spine)
 
 
 def may_hide(flow: Flow, node: int) -> bool:

@@ -40,7 +40,8 @@ def give_masks(given: Given, sites: Collection[Site]) -> None:
                 give_mask(given, part.operand, facts)
             elif (table := flow.carried_from(part.operand.maker)) is not None and flow.op(table) in LOOKUPS:
                 kinds = ", or two kinds of places" * counts_within_a_kind(flow, table)
-                told = f"relative positions: a bias for each distance{kinds}"
+                is_known = flow.steps[table].settings.get("apart") or kinds
+                told = f"relative positions: a bias for each distance{kinds}" if is_known else "a learned bias"
                 given.part(list_way(flow, table, part.operand.maker), told, table)
 
 

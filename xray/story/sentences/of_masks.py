@@ -10,6 +10,7 @@ from xray.story.facts.mask_names import (
     BLOCKWISE,
     BOTH_SIDES,
     ITSELF,
+    WEIGHING,
     name_mask,
     read_own_blocks,
     read_windows,
@@ -53,7 +54,8 @@ def list_letters(seen: Collection[str]) -> list[tuple[str, str]]:
 
 def describe_hidden(facts: MaskFacts) -> str:
     """What a mask hides, and how much of it."""
-    return f"{say_first(OF_MASKS, facts)}: {spell_share(facts.hidden_share)} of its cells"
+    share = f": {spell_share(facts.hidden_share)} of its cells" * (name_mask(facts) != WEIGHING)
+    return f"{say_first(OF_MASKS, facts)}{share}"
 
 
 def describe_shown(shown: Shown) -> str:
@@ -96,6 +98,7 @@ OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     Sentence("mask: block by block", describe_own_blocks),
     named("custom", "hides by a rule of its own"),
     named("none", "hides nothing"),
+    named(WEIGHING, "adds numbers of its own"),
 )
 """What a mask hides, the first that is proven."""
 

@@ -1,6 +1,6 @@
 """Queries, keys and values: how they are made, whether they are turned, normalised, or go through a waist."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
@@ -98,13 +98,11 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
     is_own = start in region.inner
     earlier = None if is_own else find_earlier(flow, reader, number, region.start)
     if earlier is not None:
-        own: set[int] = set()
-        for here in sorted(flow.behind(start, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))):
-            own |= {here} if is_linear(flow, here) or not own.isdisjoint(flow.makers[here]) else set()
+        own = keep_made(flow, flow.behind(start, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one)))
         return Side(end, frozenset(own), tuple(projections_in(flow, own)), is_own, earlier=earlier)
     allowed = region.inner if is_own else None
     data = list_reading_data(flow)  # the places by which keys are turned may be made by many steps, long before
-    nodes: set[int] = set()
+    nodes, prepared = set[int](), set[int]()
     others = None
     todo = [start]
     while todo:
@@ -115,13 +113,25 @@ def follow_side(flow: Flow, reader: int, number: int, region: Region) -> Side:
             continue
         nodes.add(here)
         if allowed is None and (is_linear(flow, here) or len(nodes) > 40):
-            nodes.update(find_prepared(flow, here, region))
+            prepared.update(find_prepared(flow, here, region))
             continue
         places = None if allowed is None else find_places(flow, here, region)
         if places is not None:
             others = (others or 0) + flow.output(here).shape[-2] - flow.output(places).shape[-2]
         todo += [maker for maker in flow.makers[here] if maker is not None] if places is None else [places]
+    if allowed is None and any(is_linear(flow, one) for one in nodes):
+        nodes = keep_made(flow, nodes, nodes - data)
+    nodes |= prepared
     return Side(end, frozenset(nodes), tuple(projections_in(flow, nodes)), is_own, others)
+
+
+def keep_made(flow: Flow, nodes: Iterable[int], held: Collection[int] = ()) -> set[int]:
+    """Those of some steps that are linear layers, or `held`, or work on what one of these made: others make places."""
+    own: set[int] = set()
+    for here in sorted(nodes):
+        is_begun = is_linear(flow, here) or here in held
+        own |= {here} if is_begun or not own.isdisjoint(flow.makers[here]) else set()
+    return own
 
 
 def find_prepared(flow: Flow, linear: int, region: Region) -> tuple[int, ...]:

@@ -23,7 +23,9 @@ def goes_by_place(flow: Flow, own: Collection[int]) -> bool:
     """
     products = list_products(flow, own)
     tables = [(node, *given) for node in products for given in flow.given(node) if given[1] not in own]
-    if any(is_alike(flow, flow.output(node), record, maker) for node, record, maker in tables):
+    readers = [one for node, _, maker in tables for one in (node, *flow.behind(maker, most=MOST_TO_WAVES))]
+    is_still = any(flow.steps[one].settings.get("still") for one in readers)
+    if is_still or any(is_alike(flow, flow.output(node), record, maker) for node, record, maker in tables):
         return False
     ways = [{*flow.behind(maker, most=MOST_TO_WAVES, ends=lambda one: flow.op(one) in WAVES)} for _, _, maker in tables]
     waves = [{flow.op(one) for one in way} & WAVES for way in ways]

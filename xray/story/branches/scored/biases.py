@@ -15,11 +15,14 @@ from xray.ir.flow.operation_kinds import (
     MASKINGS,
     REPEATS,
     SCALINGS,
+    SHAPING,
     SIDE_BY_SIDE,
     SUMS,
+    TURNS,
     WAVES,
 )
 from xray.ir.flow.projections import is_product
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.recognition.addends import MOST_BEHIND, list_behind, reads_table
@@ -67,8 +70,7 @@ def name_bias(
         return None
     learned = [one for one in biases if is_learned(flow, one.record, one.maker, list_behind(flow, one.maker))]
     if learned:
-        is_known = any(tells_places(flow, site, one) for one in learned)
-        return None if not is_known or any(picks_by_a_corner(flow, one.maker) for one in biases) else "relative"
+        return "relative" if any(tells_places(flow, site, one) for one in learned) else None
     is_single = bool(biases) and flow.output(site.scores).shape[-1:] == (1,)  # which no distance tells from another
     if alone is not None and not np.isnan(alone).any() and not is_single:
         return name_known_bias(alone, has_heads=prod(flow.output(site.scores).shape[1:-2]) > 1)
@@ -77,24 +79,6 @@ def name_bias(
     if is_single:
         return None
     return "none" if only_masks or adds_nothing(flow, biases) else None
-
-
-def picks_by_a_corner(flow: Flow, bias: int | None) -> bool:
-    """Whether rows of a learned table are added that but a corner of a square of ids picks, which is of a map.
-
-    The table holds more rows than there are distances between so many places in one row. How far two places of another
-    map are apart such a corner does not say (MONAI's Swin, where a map is smaller than a window).
-    """
-    for node in list_behind(flow, bias):
-        given = list(flow.given(node)) if flow.op(node) in PICKING else []
-        table = next((record for record, maker in given if is_learned(flow, record, maker, ())), None)
-        ids = next((maker for record, maker in given if not record.is_float), None)
-        cuts = (one for one in flow.behind(ids) if flow.op(one) == "index" and len(flow.steps[one].inputs) == 1)
-        squares = [(flow.steps[one].inputs[0].shape, flow.output(one).shape) for one in cuts if table is not None]
-        of_corners = [min(whole) for whole, taken in squares if len(taken) == 2 and max(taken) < min(whole)]
-        if table is not None and any(table.shape[0] > 2 * places - 1 for places in of_corners):
-            return True
-    return False
 
 
 def name_known_bias(squares: Values, *, has_heads: bool) -> Positions | None:
@@ -180,10 +164,23 @@ def has_factor_of_places(flow: Flow, site: Site, maker: int) -> bool:
     """Whether one factor of a product that is added to scores is worked out of something else than what asks.
 
     Where both are, it is another part of the same scores, as of the numbers that are turned (DeepSeek-V3's own code).
+    It has to be picked by how far apart two are, or made of that, or what the product gives moves on from row to row.
     """
     product = product_behind(flow, maker)
     factors = () if product is None else flow.makers[product]
-    return any(one is None or not is_of_content(site, {one, *flow.behind(one)}) for one in factors)
+    others = [one for one in factors if one is None or not is_of_content(site, {one, *flow.behind(one)})]
+    way = [*list_behind(flow, maker), *flow.behind(*others, most=FAR)]
+    return bool(others) and any(
+        is_apart(flow, one) or is_shifted(flow, one) or (is_picked(flow, one) and picks_by_distance(flow, site, one))
+        for one in way
+    )
+
+
+def is_shifted(flow: Flow, place: int) -> bool:
+    """Whether a step lays rows out as columns in the order they had, or puts some beside them to do so (Huang 2018)."""
+    before, after = (flow.steps[place].inputs[0].shape if flow.steps[place].inputs else ()), flow.output(place).shape
+    is_laid = flow.op(place) in SHAPING - TURNS and sorted(before) == sorted(after) and before != after
+    return is_laid or flow.op(place) in PADDINGS
 
 
 def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
@@ -195,8 +192,9 @@ def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
     if bias.maker is None or not may_tell_apart(flow, site, bias):
         return False
     onward = flow.ahead(bias.maker, within=lambda place: place < site.softmax)
-    if any(is_picked(flow, one) for one in (*list_behind(flow, bias.maker), *onward)):
-        return True
+    picking = [one for one in (*list_behind(flow, bias.maker), *onward) if is_picked(flow, one)]
+    if picking:
+        return any(picks_by_distance(flow, site, one) for one in picking)
     if product_behind(flow, bias.maker) is not None:
         return has_factor_of_places(flow, site, bias.maker)
     way = (bias.maker, *flow.behind(bias.maker))
@@ -207,8 +205,8 @@ def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
 def may_tell_apart(flow: Flow, site: Site, bias: Operand) -> bool:
     """Whether a learned addend has numbers for pairs that are not known to go by no distance.
 
-    A table with a number for each pair goes by none, nor does what is picked by ids that differ from place to place
-    where a place looks at itself, nor one row for all places; of more axes than scores have the last are no pairs.
+    A table with a number for each pair goes by none, nor does one row for all places; of more axes than scores have
+    the last are no pairs.
     """
     of_pair, scores = bias.record.shape, flow.output(site.scores).shape
     is_row = 1 in of_pair[-2:] and 1 not in scores[-2:] and len(of_pair) <= len(scores)
@@ -216,29 +214,28 @@ def may_tell_apart(flow: Flow, site: Site, bias: Operand) -> bool:
         return False
     way = [*flow.behind(bias.maker)]
     outer = [record for one in way for record, maker in flow.given(one) if maker is None]
-    if all(flow.op(one) in CARRYING | {"index"} for one in way) and all(one.role == "parameter" for one in outer):
-        return False
-    picked = [
-        maker for one in way if flow.op(one) in PICKING for record, maker in flow.given(one) if not record.is_float
-    ]
-    return not any(differs_at_home(values) for one in picked if (values := values_of(flow, one)) is not None)
-
-
-def differs_at_home(ids: Values) -> bool:
-    """Whether ids for pairs of places, all known, mostly differ on their diagonal, or are the same everywhere."""
-    if ids.ndim < 2 or ids.shape[-1] != ids.shape[-2] or ids.shape[-1] == 1 or np.isnan(ids).any():
-        return False
-    _, counts = np.unique(np.diagonal(ids, axis1=-2, axis2=-1).reshape(-1, ids.shape[-1])[0], return_counts=True)
-    return bool(counts.max() * 2 < ids.shape[-1] or (ids == ids.flat[0]).all())
+    is_moved = all(flow.op(one) in CARRYING | {"index"} for one in way)
+    return not (is_moved and all(one.role == "parameter" for one in outer))
 
 
 def is_picked(flow: Flow, place: int) -> bool:
-    """Whether a step looks rows of a table up, or picks numbers by places that were counted (ProphetNet, Inkling)."""
-    if flow.op(place) in LOOKUPS or reads_table(flow, place):
+    """Whether a step looks rows of a table up, or picks numbers by places (ProphetNet, Inkling)."""
+    ids = [record for record in flow.steps[place].inputs[1:] if not record.is_float and record.dtype != "bool"]
+    return flow.op(place) in LOOKUPS or (bool(ids) and flow.op(place) in PICKING | {"gather"})
+
+
+def picks_by_distance(flow: Flow, site: Site, place: int) -> bool:
+    """Whether ids by which a step picks were seen to hang on how far apart two places are, or two of one kind.
+
+    Where a single place asks that is not to be seen: then places that were counted are believed. What no place was
+    counted for may take differences of what was given (BROS).
+    """
+    if flow.steps[place].settings.get("apart") or counts_within_a_kind(flow, place):
         return True
-    ids = [maker for record, maker in flow.given(place) if not record.is_float and record.dtype != "bool"]
-    counted = (one for maker in ids if maker is not None for one in (maker, *flow.behind(maker)))
-    return flow.op(place) in PICKING | {"gather"} and any(flow.op(one) in COUNTED for one in counted)
+    way = [*flow.behind(*(maker for record, maker in flow.given(place) if not record.is_float))]
+    if any(flow.op(one) in COUNTED for one in way):
+        return flow.output(site.scores).shape[-2:-1] == (1,)
+    return any(is_apart(flow, one) for one in way)
 
 
 def is_apart(flow: Flow, place: int) -> bool:

@@ -130,7 +130,7 @@ def may_hide(squares: Values | None, masks: Sequence[Operand]) -> bool:
     if squares is not None and not np.isnan(squares).any():
         return bool((squares <= LOW).any())
     facts = [one.record.mask for one in masks]
-    return any(one is None or one.hidden_share > 0 for one in facts)
+    return any(one is None or one.hidden_share > 0 or one.weighs for one in facts)
 
 
 def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -> Scores:
