@@ -253,13 +253,14 @@ def are_told_unlike(flow: Flow, towers: Sequence[Towering]) -> bool:
     """Whether two runs of blocks of one list do the same, and not the same sums of them are a tower's.
 
     So the towers part at least one of them as the model does not (MAT's decoder, whose first block begins another
-    stream; a block of xLSTM's before all layers).
+    stream). What stands behind all sums of towers may be an exit.
     """
     told = {joint.add for one in towers for joint in list_joints(one)}
+    last = max(told, default=-1)
     found: dict[object, set[tuple[bool, ...]]] = {}
     for node, step in enumerate(flow.steps):
         name = name_list(flow, node)
-        if name and not flow.is_leaf(node):
+        if name and node < last and not flow.is_leaf(node):
             inner = [one for one in range(node, flow.ends[node]) if flow.is_leaf(one)]
             kind = (name, step.module, tuple(map(flow.op, inner)))
             found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
