@@ -37,7 +37,6 @@ Table = tuple[str, tuple[int, ...]]
 
 NUMBERED = CARRYING | {"int", "long"}
 BUCKETS = frozenset({"bucketize", "searchsorted"})
-SPREADS = frozenset({"expand", "expand_as", "broadcast_to"})
 ALL_ONES = frozenset({"ones", "ones_like", "new_ones"})
 
 
@@ -76,17 +75,8 @@ def list_added(flow: Flow, lookup: int) -> tuple[bool, ...]:
     ways = {*flow.ahead(lookup, within=lambda here: here == lookup or keeps_rows(flow, here))}
     ends = sorted({one for here in ways for one in flow.leaf_readers(here)} - ways)
     added = [(one, *given) for one in ends if flow.op(one) in SUMS for given in flow.given(one)]
-    told = [
-        tells_places(flow, one, before_spread(flow, record, maker)) for one, record, maker in added if maker in ways
-    ]
+    told = [tells_places(flow, *one) for one in added if one[-1] in ways]
     return (*told, *(False for one in ends if stands_beside(flow, one)))
-
-
-def before_spread(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord:
-    """A tensor as it was before it was only repeated along some axes."""
-    while maker is not None and flow.op(maker) in SPREADS:
-        record, maker = next(flow.given(maker))
-    return record
 
 
 def keeps_rows(flow: Flow, node: int) -> bool:

@@ -53,9 +53,9 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
-        is_of_others = is_alike_inside(record, flow.output(node)) or parts_copies(flow, node, record)
-        is_of_others = is_of_others or not tells_places(flow, node, record)
-        if source is not None and (find_row_for_all(flow, maker) is not None or is_of_others):
+        if source is not None and (
+            find_row_for_all(flow, maker) is not None or not tells_places(flow, node, record, maker)
+        ):
             continue
         if source is not None:
             learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
@@ -70,33 +70,6 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             ):
                 yield EntrancePart("positions", rows, learned=learned, sines=reads_sines(flow, node, maker) or None)
             return
-
-
-def parts_copies(flow: Flow, node: int, record: TensorRecord) -> bool:
-    """Whether a sum makes copies of rows along an axis, each with a row of its own, alike for all places of a copy.
-
-    So streams begin that stand side by side from then on (x-transformers' hyper-connections).
-    """
-    shape = flow.output(node).shape
-    others = [one.shape for one in flow.steps[node].inputs if one is not record and len(one.shape) == len(shape)]
-    own = (1,) * (len(shape) - len(record.shape)) + tuple(record.shape)
-    axes = range(1, len(shape) - 1)
-    is_copied = any(own[axis] > 1 and all(one[axis] == 1 for one in others) for axis in axes)
-    return bool(others) and is_copied and any(own[axis] == 1 < shape[axis] for axis in axes)
-
-
-def is_alike_inside(record: TensorRecord, out: TensorRecord) -> bool:
-    """Whether something is added alike at all places of a sequence, be it another one to each sequence of a batch.
-
-    Or alike along the first axis, and along another one that is not the last: only where there are more axes than a
-    picture has; with fewer, an axis may be that of pieces, each with its places.
-    """
-    shape = out.shape
-    laid = (1,) * (len(shape) - len(record.shape)) + tuple(record.shape)
-    if out.axes[:1] == ("batch",) and prod(laid[1:-1]) == 1 < prod(shape[1:-1]):
-        return True
-    is_inside = any(own == 1 < whole for own, whole in zip(laid[1:-1], shape[1:-1], strict=True))
-    return laid[0] == 1 and len(shape) > PICTURE and is_inside
 
 
 def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nodes: Collection[int]) -> EntrancePart:

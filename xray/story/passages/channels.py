@@ -3,6 +3,7 @@
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.looked_along import looks_along, runs_alike
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CURVES,
@@ -17,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
 )
 from xray.ir.flow.projections import data_input
-from xray.ir.flow.regrouping import MOVES, Piece, lay_out
+from xray.ir.flow.regrouping import MAP, MOVES, Piece, lay_out
 from xray.ir.flow.regrouping import follow as follow_pieces
 from xray.ir.flow.written_softmaxes import read_axis_of
 from xray.ir.kinds import PADDINGS
@@ -28,6 +29,7 @@ from xray.story.recognition.between import is_linear, list_reading_data
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
+SPREADS = frozenset({"expand", "expand_as", "broadcast_to"})
 FEWEST_AXES = len(("batch", "channels", "place"))
 KEEPING = CARRYING | DROPOUTS | CURVES | SUMS | SCALINGS | SIDE_BY_SIDE | REPEATS | {"normalize", "addcmul"}
 """What leaves the channels where they are, or moves them in a way that can be followed."""
@@ -80,15 +82,31 @@ def keeps_channels(flow: Flow, finder: int) -> bool:
     return axis == len(shape) - 1 or (axis is not None and len(shape) > FEWEST_AXES)
 
 
-def tells_places(flow: Flow, node: int, record: TensorRecord) -> bool:
+def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None) -> bool:
     """Whether what a sum adds may differ from place to place: not where it does from sequence to sequence alone.
 
-    Nor where it is one row for many places. Where there is one place alone, that is not known.
+    Nor where it is one row for many places, as one for each frame, view or variable is: alike along the last axis of
+    rows, or at neighbours. Nor where it differs along an axis along which no attention looks then, as that of heads.
+    Where there is one place alone, that is not known.
     """
-    made = flow.output(node)
+    if runs_alike(flow, maker):
+        return False
+    made, record = flow.output(node), before_spread(flow, record, maker)
     laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
-    axes = [sizes for *sizes, word in zip(laid, made.shape, made.axes, strict=False) if word != "batch"]
-    return any(own > 1 for own, _ in axes[:-1]) or all(whole == 1 for _, whole in axes[:-1])
+    rows = [axis for axis, word in enumerate(made.axes) if word != "batch"][:-1]
+    varied = [axis for axis in rows if laid[axis] > 1]
+    if not varied:
+        return all(made.shape[axis] == 1 for axis in rows)
+    inner = [axis for axis in rows if axis] if len(laid) > MAP else rows[-1:] if len(laid) == MAP else []
+    is_for_many = any(laid[axis] == 1 < made.shape[axis] for axis in inner)
+    return not is_for_many and looks_along(flow, node, varied) is not False
+
+
+def before_spread(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord:
+    """A tensor as it was before it was only repeated along some axes."""
+    while maker is not None and flow.op(maker) in SPREADS:
+        record, maker = next(flow.given(maker))
+    return record
 
 
 def masks_places(flow: Flow, node: int) -> bool:
