@@ -285,7 +285,7 @@ TOWERS = {
     "mixed": replace(TOWER, entrance=(EntrancePart("convolution", added=True),)),
     "columns of ids": replace(TOWER, reads=None, entrance=(COLUMNS,)),
     "put among": replace(TOWER, among="image"),
-    "attention first": replace(TOWER, before="attention"),
+    "attention first": replace(TOWER, before="self-attention"),
     "rows looked at": replace(TOWER, looked_at=True),
     "memory": make_tower(replace(FALSE, source="encoder")),
     "sampled memory": make_tower(FALSE, replace(SAMPLED, source="encoder")),

@@ -38,9 +38,9 @@ def test_the_frame_of_a_begun_block_tells_how_much_of_it_stands_there():
     first = nn.Sequential(Narrow(), FeedForwardPart())
     told = texts_of(nn.Identity(), first)
 
-    assert {"LAYER 1 of 4", "what comes behind its attention"} <= told
+    assert {"LAYER 1 of 4", "what comes behind its self-attention"} <= told
     assert f"{count(first[1])} of its {count(first)} parameters" in told
-    assert "BEHIND ITS ATTENTION" in told
+    assert "BEHIND ITS SELF-ATTENTION" in told
     assert "LAYER INPUT" not in told
 
 

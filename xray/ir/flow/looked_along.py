@@ -41,7 +41,7 @@ def looks_along(flow: Flow, node: int, axes: Collection[int]) -> bool | None:
     marked = [laid[axis][0] for axis in axes]
     sites = {site.scores: site for site in list_sites(flow)}
     here, left = node, FARTHEST
-    while left and (readers := flow.leaf_readers(here)):
+    while readers := [one for one in flow.leaf_readers(here) if one in sites or flow.leaf_readers(one)] if left else []:
         reader, left = min(readers), left - 1
         if reader in sites:
             parts = {part for piece in marked for part in piece.spread()}

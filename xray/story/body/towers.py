@@ -4,9 +4,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS
+from xray.ir.flow.looked_along import looks_along
+from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Group, Tower
@@ -236,7 +237,7 @@ def read_tower(
         looked_at=condition is not None and condition.are_looked_at,
         own_numbers=entrance.reads is None and are_own_numbers(flow, entrance.nodes),
         spans=list_spans(flow, chains, layers),
-        before="attention" if sum(site.weighted_sum in alone for site in sites) == 1 else None,
+        before=name_looking_first(flow, [site for site in sites if site.weighted_sum in alone], nodes),
     )
     before = frozenset(nodes)
     several = any(adds_looked_up(flow, node) for node in before)
@@ -254,6 +255,23 @@ def read_tower(
         entrance.resamplers,
         entrance.unread,
     )
+
+
+def name_looking_first(flow: Flow, sites: Sequence[Site], nodes: Collection[int]) -> str | None:
+    """What the only attention before all layers is; of places to each other only where that is proven.
+
+    They are the rows at which layers look, and what goes in is not added to what comes out before these.
+    """
+    if len(sites) != 1:
+        return None
+    (site,), (queries, keys) = sites, count_pairs(flow, sites[0])
+    ahead = flow.ahead(site.weighted_sum, within=lambda one: one == site.weighted_sum or one in nodes)
+    given = {flow.carried_from(maker) for one in ahead if flow.op(one) in SUMS for maker in flow.makers[one]}
+    is_added = not given.isdisjoint({site.query.origin, *flow.behind(site.query.origin)})
+    made = site.weighted_sum, len(flow.output(site.weighted_sum).shape) - 2
+    are_places = site.kind == "self" and queries == keys and flow.op(made[0]) != "einsum"
+    is_proven = are_places and not is_added and looks_along(flow, made[0], made[1:])
+    return "self-attention" if is_proven else "attention"
 
 
 def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> bool:

@@ -93,7 +93,9 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
         return False
     made, record = flow.output(node), before_spread(flow, record, maker)
     laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
-    rows = [axis for axis, word in enumerate(made.axes) if word != "batch"][:-1]
+    channels = find_channels(flow, node)
+    own = len(laid) - 1 if channels is None else channels
+    rows = [axis for axis, word in enumerate(made.axes) if word != "batch" and axis != own]
     varied = [axis for axis in rows if laid[axis] > 1]
     if not varied:
         return all(made.shape[axis] == 1 for axis in rows)

@@ -168,7 +168,7 @@ OF_ENTRANCES: tuple[Sentence[Tower], ...] = (
     fixed(
         "attention first",
         "Places look at each other; what goes in there is not added.",
-        lambda tower: tower.before == "attention",
+        lambda tower: tower.before == "self-attention",
     ),
 )
 """What a tower reads: all that is proven, one after the other."""
