@@ -4,11 +4,13 @@ import pytest
 import torch
 from handwritten import Attention
 from story.entrances import WIDTH
-from story.layered import Layered
+from story.layered import Layered, list_arrows
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.story.sentences.of_ends import describe_entrance
+from xray.story.sheet.columns import read_columns
 
 PARTS, PLACES, HEADS = 4, 6, 3
 
@@ -82,3 +84,52 @@ def test_places_that_look_at_each_other_before_all_layers_are_told(way):
 @pytest.mark.parametrize("way", OTHERS)
 def test_others_that_look_or_are_looked_at_before_all_layers_are_no_places(way):
     assert not are_places_told(trace_asked(OTHERS[way], rows=3 if "learned rows" in way else 1))
+
+
+def ask_by_hand(model, x, *, whole):
+    """A learned row, led on by a part of the weights and of the bias, that looks at the parts of each place."""
+    seen, weights, biases = by_place(x), model.weight.split(WIDTH), model.bias.split(WIDTH)
+    row = model.rows.repeat(len(seen), 1)
+    query = torch.addmm(biases[0], row, weights[0].t()) if whole else functional.linear(row, weights[0], biases[0])
+    key, value = (functional.linear(seen, *pair) for pair in list(zip(weights, biases, strict=True))[1:])
+    return ((query[:, None] @ key.mT / WIDTH**0.5).softmax(-1) @ value).view(len(x), PLACES, WIDTH)
+
+
+def ask_with_one(model, x):
+    query = functional.linear(model.rows, model.look.first.weight, model.look.first.bias)
+    return ((query @ by_place(x).mT / WIDTH**0.5).softmax(-1) @ by_place(x)).view(len(x), PLACES, WIDTH)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda model, x: ask_by_hand(model, x, whole=True),
+        lambda model, x: ask_by_hand(model, x, whole=False),
+        ask_with_one,
+    ],
+)
+def test_a_learned_row_that_is_led_on_has_a_box_of_its_own_and_counts_there_alone(way):
+    (column,) = read_columns(trace_asked(way))
+    nodes = {node.key: node for node in column.entrance.nodes}
+    ((row, led),) = [
+        (nodes[edge.source], nodes[edge.target])
+        for edge in column.entrance.edges
+        if nodes[edge.source].label == "ONE LEARNED ROW"
+    ]
+
+    assert (row.record.shape[-1], row.extra) == (WIDTH, f"{WIDTH} parameters")
+    assert (led.label, led.extra) == ("LINEAR", f"{WIDTH * WIDTH + WIDTH} parameters")
+
+
+def ask_twice(model, x):
+    seen = x.flatten(1, 2)
+    rows = model.rows.expand(len(seen), -1, -1)
+    return model.look.last(rows) + model.look(rows, seen)
+
+
+def test_learned_rows_that_two_layers_read_have_one_box():
+    (column,) = read_columns(trace_asked(ask_twice, rows=3))
+    labels = [node.label for node in column.entrance.nodes]
+
+    assert labels.count("3 LEARNED ROWS") == 1
+    assert sum(source == "3 LEARNED ROWS" for source, _ in list_arrows(column.entrance)) >= 1

@@ -15,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
     SPLITS,
     SUMS,
 )
+from xray.ir.flow.projections import data_input
 from xray.ir.flow.remembering import once
 from xray.ir.flow.weights import gather_weights, read_weights
 from xray.ir.records import TensorRecord
@@ -63,18 +64,24 @@ def weights_at(flow: Flow, places: Iterable[int]) -> dict[str, int]:
 
     With those of which other steps made what these are given: in the same block, out of learned numbers alone (weights
     that are normed first), or in any, by moves alone: a part that these cut is a parameter by itself. Not those that
-    were resized, which may happen to one many times.
+    were resized, which may happen to one many times, nor rows that a linear layer works on.
     """
     leaves = {inner for one in places for inner in range(one, flow.ends[one]) if flow.is_leaf(inner)}
     found: dict[str, int] = {}
     for place in (one for one in sorted(leaves) if flow.op(one) not in MOVES):
-        found.update(read_weights(flow, place))
-        given = list(flow.given(place))
-        if flow.steps[place].params:  # of what a module works on no more than rows that are laid out for it alone
-            given = [one for one in given if one[1] in leaves and leaves.issuperset(flow.leaf_readers(one[1] or 0))]
-        else:
+        rows = data_input(flow, place) if is_linear(flow, place) else None
+        given, is_held = list(flow.given(place)), bool(flow.steps[place].params)
+        own = None if rows is None or is_held else given[rows][0].weight
+        found.update((name, size) for name, size in read_weights(flow, place).items() if name != own)
+        given = [  # of rows no more than those that are laid out for it alone
+            one
+            for number, one in enumerate(given)
+            if not (is_held or number == rows)
+            or (one[1] in leaves and leaves.issuperset(flow.leaf_readers(one[1] or 0)))
+        ]
+        if not is_held:
             found.update(gather_weights(flow, list_made_beside(flow, place, leaves)))
-        if not flow.steps[place].params or is_linear(flow, place):
+        if not is_held or rows is not None:
             found.update(part for record, maker in given for part in list_moved(flow, record, maker))
     return found
 

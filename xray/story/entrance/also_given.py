@@ -17,6 +17,7 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     WAVES,
 )
+from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.inputs import (
@@ -64,7 +65,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
             continue
         same = next((one for one in given if is_one and has_shape(flow, one, record)), None)
         if same is None:
-            key = record.argument or str(record.shape) if is_one else record.source or node.key
+            key = record.argument or str(record.shape) if is_one else record.weight or record.source or node.key
             joined = tell_joined(flow, flow.places[node.steps[0].id], record) if label == PICTURE else ()
             beside = sum(one.key.rstrip("_") == f"also{node.key}" for one in others.values())
             box = Node(f"also{node.key}{'_' * beside}", label, 0, node.place, node.steps[:1], record, told, told=joined)
@@ -171,7 +172,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         return (record, PICTURE) if maker is not None and is_put_together(flow, maker) else None
     if not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
-    record, maker = next(flow.given(place))
+    record, maker = list(flow.given(place))[data_input(flow, place) or 0]
     while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING | REPEATS:
         record, maker = next(flow.given(maker))
     if maker is not None or not record.is_float or not record.shape:
