@@ -5,7 +5,9 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.attentions import Attention
+from xray.story.cards.stations import list_stations
 from xray.story.sentences.stations.of_stages import describe_stage
+from xray.story.sheet.columns import read_columns
 
 BATCH, WIDTH, SIDE, HEADS = 5, 14, 6, 2
 
@@ -109,6 +111,31 @@ def test_places_of_a_block_that_lie_apart_in_the_map_look_at_those_of_their_sequ
 
     assert first == "Every place looks at every other of the 9 in its sequence."
     assert last == "Every place looks at every other."
+
+
+class Twice(EveryOtherPlace):
+    """Places of a smaller map stand in blocks, too."""
+
+    def forward(self, image):
+        x = self.put_back(self.first(self.cut(self.norm(self.patches(image)))))
+        return self.last(self.cut(self.fewer(x)))
+
+    def cut(self, x):
+        half = x.shape[-1] // 2
+        grid = x.reshape(-1, WIDTH, half, 2, half, 2).permute(0, 3, 5, 1, 2, 4)
+        return grid.reshape(-1, WIDTH, half, half)
+
+    def put_back(self, x):
+        half = x.shape[-1]
+        grid = x.reshape(-1, 2, 2, WIDTH, half, half).permute(0, 3, 1, 4, 2, 5)
+        return grid.reshape(-1, WIDTH, 2 * half, 2 * half)
+
+
+def test_how_many_places_are_in_a_sequence_is_told_of_some_layers_where_others_have_boxes_as_at_their_station():
+    trace = xray.trace(Twice(), torch.rand(BATCH, 3, 8 * SIDE, 8 * SIDE))
+
+    told = [text for _, text in list_stations(trace, read_columns(trace), xray.anatomy(trace))]
+    assert "Every place looks at every other of the 144 in its sequence, in 1 of 2 layers" in told[1]
 
 
 class CutInside(MapAttention):

@@ -251,3 +251,10 @@ def test_no_head_of_an_earlier_layer_is_said_to_be_drawn_nowhere():
     assert [path for path in untold[0] if path.startswith("heads")] == ["heads.0", "heads.1", "heads.2"]
     assert [path for path in untold[1] if path.startswith("heads")] == []
     assert "between layers" not in dict(list_unsaid(columns))
+
+
+def test_what_corrects_the_first_boxes_in_a_way_of_its_own_is_said_to_stand_in_no_box():
+    found = dict(list_unsaid(read_columns(record(Twice()))))
+
+    assert found["elsewhere"] == {"linear": 2, "relu": 1, "logit": 1, "add": 1}
+    assert "elsewhere" not in dict(list_unsaid(read_columns(record(Summed()))))

@@ -144,3 +144,22 @@ def test_a_box_that_reads_a_resized_table_counts_no_part_of_what_it_reads(count,
 
     (extra,) = (node.extra for node in column.entrance.nodes if "LEARNED" in node.label and " + " in node.label)
     assert extra == told
+
+
+class Summed(nn.Module):
+    """Two learned tables are added up first, and the words to what comes out of that (SAM 2's places)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(13, WIDTH), nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+        self.places, self.same = nn.Parameter(torch.rand(1, 5, WIDTH)), nn.Parameter(torch.rand(1, 1, WIDTH))
+
+    def forward(self, ids):
+        return self.layers(self.words(ids) + (self.places + self.same))
+
+
+def test_a_sum_of_what_other_boxes_give_has_no_weights():
+    (column,) = read_columns(xray.trace(Summed().eval(), torch.randint(13, (2, 5))))
+
+    told = {node.steps[0].id: node.extra for node in column.entrance.nodes if node.steps[0].op == "add"}
+    assert told == {"Summed.add#0": f"{6 * WIDTH} parameters", "Summed.add#1": ""}

@@ -111,6 +111,27 @@ def test_a_window_that_each_layer_has_beside_an_attention_without_one_is_not_sai
 
 
 @pytest.mark.parametrize(
+    ("own", "other", "told"),
+    [
+        (
+            {"together": 7, "partial": True},
+            {"together": 11, "partial": True},
+            ", in 2 of 5 layers; in the others it looks at every other of the 11 in its sequence.",
+        ),
+        ({"together": 7, "partial": True}, {"together": 7, "partial": True, "heads": 3}, "."),
+        ({}, {"window": 11}, "."),  # it looks at every other of a window
+        ({}, {"partial": True}, "."),  # it is not known at how many it looks
+    ],
+)
+def test_what_does_not_hold_of_layers_without_a_station_is_said_of_some(own, other, told) -> None:
+    drawn, closed = (Stage((replace(FALSE, causal=False, **one),), False, None) for one in (own, other))
+    tower = replace(make_tower(FALSE), groups=(Group((0, 3), (drawn,)), Group((1, 2, 4), (closed,))))
+
+    found = describe_stage(tower, drawn, [closed])
+    assert found == describe_station(tower, drawn.branches[0]).removesuffix(".") + told
+
+
+@pytest.mark.parametrize(
     ("causal", "partial", "looks"),
     [(True, None, "looks back at"), (True, True, "looks at"), (False, None, "looks at"), (None, None, "looks at")],
 )

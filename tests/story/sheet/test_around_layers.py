@@ -1,7 +1,8 @@
 """What stands beside layers and works for each of them is no layer's, though the first to read it is read with it."""
 
 import torch
-from printed import text_of
+from handwritten import Attention
+from printed import lines_of, text_of
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from story.body.test_stacks import HEADS, PlacedAttention
 from torch import nn
@@ -193,3 +194,29 @@ def test_layers_that_check_sizes_are_blocks_too():
     (frame,) = read_columns(trace_of(model))[-1].frames
 
     assert (frame.params, any(frame.more)) == (count(model.layers[0]), False)
+
+
+class NormedTwice(nn.Module):
+    """One norm before the attention of a layer and before its feed-forward, by which the stream itself goes on."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale, self.look = nn.Parameter(torch.ones(7, WIDTH)), Attention(WIDTH, 2)
+        self.wide, self.back = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(3 * WIDTH, WIDTH)
+
+    def norm(self, x):
+        size = torch.linalg.norm(x, dim=(1, 2)) * x[0].numel() ** -0.5
+        return self.scale[: x.shape[1]].unsqueeze(0) * (x / size[:, None, None])
+
+    def forward(self, x):
+        x = self.norm(x)
+        x = self.norm(x + self.look(x, x))
+        return x + self.back(self.wide(x).relu())
+
+
+def test_what_is_drawn_nowhere_of_some_layers_alone_counts_with_none():
+    layers = nn.Sequential(nn.Embedding(31, WIDTH), *(NormedTwice() for _ in range(4)), nn.Linear(WIDTH, 31))
+    layout = compose_poster(xray.trace(layers.eval(), torch.randint(31, (2, 7))), text_width)
+
+    weights = 4 * WIDTH * (WIDTH + 1) + 6 * WIDTH * WIDTH + 4 * WIDTH
+    assert f"{weights:,} parameters each" in lines_of(layout)

@@ -301,11 +301,14 @@ def span_stage(staging: Staging) -> range:
 
 
 def list_stood_for(phase: Column) -> set[int]:
-    """The steps around layers of which the boxes of one bridge, condition or correction tell for all."""
+    """The steps around layers of which the boxes of one bridge, condition or correction tell for all.
+
+    Not what corrects the boxes that the first layer read, in another way than later ones (D-FINE).
+    """
     towering, condition = phase.towering, phase.towering.condition
     found = set[int]() if condition is None else {*(condition.nodes - condition.untold)}
     found = found.union(*(one.nodes | one.aside for one in towering.bridges), *(one.nodes for one in towering.taps))
-    return found.union(*(one.steps | one.places for one in towering.corrections))
+    return found.union(*((one.steps - one.first) | one.places for one in towering.corrections))
 
 
 def leads_before(flow: Flow, node: int, other: Towering) -> bool:

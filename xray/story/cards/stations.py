@@ -32,10 +32,10 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
         if column.is_first:
             reads = [phase.words for phase in column.phases if phase.words is not None]
             found.append((column.first_station, describe_entrance(tower, reads)))
-        for frame in column.frames:
-            for panel in frame.panels:
-                if panel.is_open:
-                    found.append((panel.station, describe_stage(tower, told_of(panel))))
+        parts = [one for one in columns if one.name == column.name]
+        closed = [told_of(one) for part in parts for one in list_panels(part) if not one.is_open]
+        opened = [panel for panel in list_panels(column) if panel.is_open]
+        found += [(panel.station, describe_stage(tower, told_of(panel), closed)) for panel in opened]
         if column.name in memories and found and column.words is not None:
             number, text = found[-1]
             found[-1] = (number, text.removesuffix(".") + ": the memory.")
@@ -45,6 +45,10 @@ def list_stations(trace: Trace, columns: Sequence[Column], anatomy: Anatomy) -> 
     if again:
         found.append((columns[-1].last_station + 1, again))
     return tuple(sorted(found))
+
+
+def list_panels(column: Column) -> list[Panel]:
+    return [panel for frame in column.frames for panel in frame.panels]
 
 
 def told_of(panel: Panel) -> Stage:

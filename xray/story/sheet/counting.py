@@ -51,9 +51,9 @@ def count_frames(
 ) -> tuple[Frame, ...]:
     """Frames with the numbers of parameters of their layers and sublayers.
 
-    What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it:
-    words go their own way beside the rows that look at a picture (InstructBLIP). With a sublayer
-    no idle part is counted of a block in which something else works too, be that drawn nowhere.
+    What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it, as
+    much in each that a frame stands for: words go their own way beside the rows that look at a picture (InstructBLIP).
+    With a sublayer no idle part is counted of a block in which something else works too, be that drawn nowhere.
     """
     flow, towers = reading.flow, reading.towers
     beside, apart = list_condition(towering), list_apart(flow, towering, towers)
@@ -70,9 +70,14 @@ def count_frames(
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
         return weights | lodgers.held_by(weights)
 
+    def count_undrawn(nodes: Collection[int]) -> int:
+        return sum(weigh(nodes).values()) - sum(weigh(nodes, parts).values())
+
+    held_layers = [list_layers(towering, frame, apart) for frame in frames]
+    is_alike = not left or all(len({*map(count_undrawn, layers)}) == 1 for layers in held_layers)
     found = []
-    for frame in frames:
-        layers = [weigh(nodes) for nodes in list_layers(towering, frame, apart)]
+    for frame, places in zip(frames, held_layers, strict=True):
+        layers = [weigh(nodes, lodgers if is_alike else parts) for nodes in places]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
         own = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]

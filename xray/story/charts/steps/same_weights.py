@@ -1,11 +1,13 @@
 """Boxes of weights that worked in a box before: counted once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.weights import gather_weights
 from xray.story.charts.chart import Node
 from xray.story.charts.counted_weights import weights_of_box
+from xray.story.recognition.between import works_on_weights
 
 SAME_WEIGHTS = "same weights"
 """Stands beside a box whose parameters are those of one before."""
@@ -14,13 +16,27 @@ SAME_WEIGHTS = "same weights"
 def tell_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     """The boxes, those of weights that worked in others before with no count of their own (PaddleOCR-VL's images).
 
-    So a learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends).
+    So a learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends). A box that is given
+    what others made of weights works with none (SAM 2's sum of patches and of what stands for their places).
     """
+    boxed = {flow.places[step.id] for node in nodes for step in node.steps if step.id in flow.places}
     seen: set[str] = set()
     found = []
     for node in nodes:
         held = weights_of_box(flow, node.steps).keys()
         is_again = bool(held) and bool(node.extra) and held <= seen
-        found.append(replace(node, extra=SAME_WEIGHTS) if is_again else node)
+        told = SAME_WEIGHTS if is_again and reads_weights(flow, node, boxed) else ""
+        found.append(replace(node, extra=told) if is_again else node)
         seen |= held
     return found
+
+
+def reads_weights(flow: Flow, node: Node, boxed: Collection[int]) -> bool:
+    """Whether a box works with weights, or with what steps without a box made of nothing else."""
+    places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
+    own = {inner for one in places for inner in range(one, flow.ends[one])}
+
+    def is_own(one: int) -> bool:
+        return one in own or (one not in boxed and works_on_weights(flow, one))
+
+    return bool(gather_weights(flow, flow.behind(*own, within=is_own)))

@@ -25,12 +25,17 @@ def list_told(tower: Tower, stage: Stage) -> list[str]:
     return [f"{text.removesuffix('.')}, {many.format(count)}." if count > 1 else text for text, count in rows]
 
 
-def describe_stage(tower: Tower, stage: Stage) -> str:
-    """All of it, and in how many layers places see so many others, where they see others elsewhere (Gemma 3)."""
+def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -> str:
+    """All of it, and in how many layers places see so many others, where they see others elsewhere (Gemma 3).
+
+    So is what else is not said of one of the `closed` stages, which have no station of their own (MobileViT).
+    """
     found, kind = list_told(tower, stage), name_kinds(stage)
     windowed = {describe_station(tower, one): one for one in stage.branches if has_window(one) or is_alone(tower, one)}
+    alike = [one for one in closed if name_kinds(one) == kind]
+    others = [list_told(tower, one) for one in alike if all(is_told_apart(tower, branch) for branch in one.branches)]
     for number, text in enumerate(found):
-        if text not in windowed:
+        if text not in windowed and all(text in texts for texts in others):
             continue
         counts, fewer, as_many, each = Counter[str](), 0, 0, list[set[str]]()
         for group in tower.groups:
@@ -39,9 +44,9 @@ def describe_stage(tower: Tower, stage: Stage) -> str:
             counts.update(dict.fromkeys(told, group.count))
             each.append(told)
             those = [one for stage in alike for one in stage.branches if describe_station(tower, one) in told]
-            is_fewer = text not in told and any(sees_fewer(one, windowed[text]) for one in those)
+            is_fewer = text not in told and any(sees_fewer(one, windowed.get(text)) for one in those)
             fewer += group.count * is_fewer
-            is_whole = text not in told and any(sees_as_many(one, windowed[text]) for one in those)
+            is_whole = text not in told and any(sees_as_many(one, windowed.get(text)) for one in those)
             as_many += group.count * (is_whole and not is_fewer)
         if len(counts) > 1 and counts[text] + as_many < tower.layers:
             few = "" if as_many else tell_others(each, counts, text)
@@ -65,17 +70,17 @@ def tell_others(each: Sequence[Collection[str]], counts: Counter[str], text: str
     return f"; in {OTHERS[counts[others[0]] > 1]} {others[0].removeprefix(EACH_PLACE).removesuffix('.')}"
 
 
-def sees_fewer(branch: Branch, other: Branch) -> bool:
+def sees_fewer(branch: Branch, other: Branch | None) -> bool:
     """Whether an attention is known to see fewer places than the window of another one, cut in the same way, has."""
     return sees_no_more(branch, other) and count_seen(branch) < count_seen(other)
 
 
-def sees_as_many(branch: Branch, other: Branch) -> bool:
+def sees_as_many(branch: Branch, other: Branch | None) -> bool:
     """Whether an attention sees all places, which are as many as another one sees in its window."""
     return sees_no_more(branch, other) and count_seen(branch) == count_seen(other)
 
 
-def sees_no_more(branch: Branch, other: Branch) -> bool:
+def sees_no_more(branch: Branch, other: Branch | None) -> bool:
     if not isinstance(branch, Attention) or not isinstance(other, Attention) or not other.window:
         return False
     seen = count_seen(branch)
@@ -84,7 +89,13 @@ def sees_no_more(branch: Branch, other: Branch) -> bool:
     return 0 < seen <= other.window and (looks_alike or is_alone)
 
 
-def count_seen(branch: Branch) -> int:
+def is_told_apart(tower: Tower, branch: Branch) -> bool:
+    """Whether what is said of a branch may be false of another: not where that sees more, or it is not known what."""
+    is_counted = any(map(str.isdigit, describe_station(tower, branch))) and not has_window(branch)
+    return is_counted or not isinstance(branch, Attention)
+
+
+def count_seen(branch: Branch | None) -> int:
     """How many places each place sees at most: those of a window, or all there are; 0 where that is not known."""
     return (branch.window or branch.all_places or 0) if isinstance(branch, Attention) else 0
 
