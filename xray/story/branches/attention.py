@@ -352,9 +352,8 @@ def name_source(
         return FORMER_ROWS
     for place in flow.behind(*starts, most=FAR):
         if place in towers:
-            own = {one for one, name in towers.items() if name == "self"}
-            is_former = place in own and other.earlier is None and is_left_behind(flow, region.start, place, own)
-            return FORMER_ROWS if is_former else towers[place]
+            own = {one for one, name in towers.items() if name == "self" and other.earlier is None}
+            return FORMER_ROWS if place in own and is_left_behind(flow, region.start, place, own) else towers[place]
     if key.is_own:
         return None
     rows = flow.behind(*starts, most=FAR, ends=lambda here: here not in other.nodes and is_linear(flow, here))

@@ -98,7 +98,8 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
     read = [list_read_beside(flow, one.region) for one in staging.branches]
     for one in staging.branches:
         name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
+        is_own = isinstance(one.branch, Attention) and one.branch.source == "self"
+        if is_own and (one.branch.window or one.branch.pooled or one.branch.pieces):
             name = "SELF-ATTENTION"
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
