@@ -152,3 +152,31 @@ def test_what_layers_hand_out_of_themselves_is_counted_and_told_in_each_alike():
     assert column.towering.taps == ()
     assert dict(list_unsaid([column])) == {"self-attention": dict.fromkeys(("linear", "mul", "sigmoid", "pow"), LAYERS)}
     assert [frame.more for frame in column.frames] == [(0,) * LAYERS]
+
+
+class Beside(nn.Module):
+    """Layers of words, and sounds that go another way: convolutions around gates that are not recorded (Glow-TTS)."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDE)
+        one = nn.TransformerEncoderLayer(WIDE, 2, 40, batch_first=True)
+        self.layers = nn.TransformerEncoder(one, 2, enable_nested_tensor=False)
+        self.ins, self.outs = (nn.ModuleList(nn.Conv1d(8, 8, 1) for _ in range(3)) for _ in range(2))
+        self.first = first
+
+    def forward(self, ids, sound):
+        sound = sound[:, :8]
+        for lead, back in zip(self.ins, self.outs, strict=True):
+            led = lead(sound) * 2 if self.first else lead(sound)
+            with torch._C.DisableTorchFunction():
+                seen = torch.tanh(led)
+            sound = sound + back(seen)
+        return self.layers(self.words(ids)), sound
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_what_is_read_by_what_was_not_recorded_counts_too(first):
+    counts = count_in(Beside(first), torch.arange(10).view(2, 5), torch.rand(2, 9, 7))
+
+    assert counts == {"conv1d": 6, "add": 3} | ({"mul": 3} if first else {})
