@@ -125,9 +125,8 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
 def name_likes(flow: Flow, staging: Staging) -> dict[int, set[Kind]]:
     """Each step of a stage by its path without numbers, its operation, and the how manieth of these it is there.
 
-    So too what its own block makes beside the way of its rows, be it before them (RAR).
-
-    And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`.
+    And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`. What
+    that block makes beside the way of the rows is the stage's, be it before this begins (RAR).
     """
     block = f"{flow.steps[staging.joints[-1].add].path.rpartition('.')[0]}."
     found, seen = dict[int, set[Kind]](), Counter[tuple[str, str]]()
