@@ -1,5 +1,6 @@
 """Operations that are no module: seen as the user wrote them, with complete data flow, and nothing changed."""
 
+import numpy as np
 import pytest
 import torch
 from capture.operation_flow import Model, flow, record_and_compare
@@ -313,3 +314,10 @@ def test_a_number_that_stands_before_a_tensor_is_what_the_operation_works_on(wor
     step = record_and_compare(Model(work), torch.rand(2, 3) + 1).steps[-1]
 
     assert (step.op, step.settings, [record.name for record in step.inputs]) == (op, {"input": 3}, ["other"])
+
+
+def test_a_number_of_numpy_is_told_as_one_of_python():
+    steps = record_and_compare(Model(lambda x: x / np.sqrt(7) * np.float32(0.5)), torch.rand(2, 3)).steps
+
+    assert [step.settings for step in steps[1:]] == [{"other": 7**0.5}, {"other": 0.5}]
+    assert {type(step.settings["other"]) for step in steps[1:]} == {float}

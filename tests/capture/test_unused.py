@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn.utils import parametrizations
 
 import xray
+from xray.story.facts.totals import count_work
 from xray.story.facts.unused import find_unused
 
 ROWS = torch.zeros(2, 3)
@@ -133,3 +134,29 @@ def test_what_is_unused_is_told_on_poster_and_in_words():
     assert "of these unused: *.spares" in xray.render(trace, "svg")
     whole = xray.anatomy(trace)
     assert whole.active_params == whole.params - 4 * 72
+
+
+@pytest.mark.parametrize(
+    "hide",
+    [
+        lambda scores, mask: scores.masked_fill(mask, float("-inf")),
+        lambda scores, mask: torch.where(mask, float("-inf"), scores),
+        lambda scores, mask: scores.masked_fill_(mask[:7, :7], float("-inf")),
+        lambda scores, mask: nn.functional.scaled_dot_product_attention(scores, scores, scores, attn_mask=mask),
+    ],
+)
+def test_a_mask_that_is_a_parameter_takes_part_and_is_as_wide_as_it_is(hide):
+    class Hiding(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(7, 7)
+            self.mask = nn.Parameter(torch.ones(7, 7).tril().bool(), requires_grad=False)
+
+        def forward(self, x):
+            return hide(self.first(x) + 0, self.mask)
+
+    trace = xray.trace(nn.Sequential(Hiding(), nn.Linear(7, 3)), torch.zeros(2, 7, 7))
+
+    assert trace.unused == {}
+    assert any(record.weight == "0.mask" for step in trace.steps for record in step.inputs)
+    assert count_work(trace).param_bytes == 4 * (56 + 24) + 49

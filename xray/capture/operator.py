@@ -7,6 +7,7 @@ from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -188,6 +189,8 @@ class Operator:
                 continue
             elif isinstance(value, Tensor):
                 inputs.append(see(operand, value, call))
+            elif isinstance(value, np.generic):
+                options.append((operand, value.item()))
             elif operand == "index" and name in INDEXING and is_pattern(value):
                 options.append((operand, Pattern(value if kind is tuple else (value,))))
             elif operand == "index" and name == WRITING and (listed := count_listed(value)) is not None:

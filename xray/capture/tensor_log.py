@@ -6,7 +6,7 @@ from typing import Any
 from weakref import ref
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from xray.capture.calls import Known
 from xray.capture.masks.facts import SeenMask
@@ -70,7 +70,7 @@ class TensorLog:
         part = None if type(tensor) is Tensor else look_at_part(tensor)
         version = self._version_of(tensor)
         trained, weight = None, None
-        if role == "parameter":
+        if role == "parameter" or type(tensor) is nn.Parameter:  # as a mask may be one
             trained, weight = tensor.requires_grad, self.names.get(id(tensor))
         known = Known(
             ref(tensor), version, shape, dtype, tensor.device, role, maker, mask, given, part, trained, weight

@@ -17,7 +17,7 @@ def list_unused(
     """
     if not calls or any(call.parent is None and call.error is not None for call in calls):
         return None
-    used = {id(known.tensor()) for call in calls for _, known, _ in call.inputs if known.role == "parameter"}
+    used = {id(known.tensor()) for call in calls for _, known, _ in call.inputs}
     ran = {id(call.params) for call in calls if isinstance(call.params, Counted)}
     hazy = set(list_hazy(calls, kept, {identity for part in parts for identity, _ in part.own}))
     outer = set(list_outer(parts))

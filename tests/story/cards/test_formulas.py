@@ -154,9 +154,9 @@ def test_a_formula_with_a_sink_is_of_its_station_where_attentions_that_stand_clo
 
 
 class Hiding(Heads):
-    """The same written out, which looks back alone or everywhere."""
+    """The same written out, which looks back alone, be it that it hides the future twice, or everywhere."""
 
-    def __init__(self, hides: bool) -> None:
+    def __init__(self, hides: int) -> None:
         super().__init__(4)
         self.hides = hides
 
@@ -164,18 +164,17 @@ class Hiding(Heads):
         normed = self.norm(x)
         q, k, v = (way(normed).view(2, 5, 3, self.wide).transpose(1, 2) for way in self.ways)
         scores = q @ k.transpose(2, 3) / 2
-        if self.hides:
+        for _ in range(self.hides):
             scores = scores.masked_fill(torch.ones(5, 5, dtype=torch.bool).triu(1), -1e9)
         return x + self.out((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
 
 
-def test_a_formula_with_a_mask_is_of_its_station_where_attentions_that_stand_closed_have_none(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("hides", [(1, 1, 0, 1), (2, 2, 1, 2)])
+def test_a_formula_with_a_mask_is_of_its_station_where_attentions_that_stand_closed_have_fewer(
+    monkeypatch: pytest.MonkeyPatch, hides: tuple[int, ...]
 ) -> None:
     torch.manual_seed(0)
-    told, card = draw_card(
-        monkeypatch, torch.nn.Sequential(*map(Hiding, (True, True, False, True))), torch.randn(2, 5, 12)
-    )
+    told, card = draw_card(monkeypatch, torch.nn.Sequential(*map(Hiding, hides)), torch.randn(2, 5, 12))
 
     assert not any(panel.is_open for panel in told.frames[0][1][1].panels)
     assert [name for name, line in card if "mask" in line] == ["attention at station 2: each row sums to 1"]

@@ -152,3 +152,70 @@ def test_what_layers_hand_out_of_themselves_is_counted_and_told_in_each_alike():
     assert column.towering.taps == ()
     assert dict(list_unsaid([column])) == {"self-attention": dict.fromkeys(("linear", "mul", "sigmoid", "pow"), LAYERS)}
     assert [frame.more for frame in column.frames] == [(0,) * LAYERS]
+
+
+class Beside(nn.Module):
+    """Layers of words, and sounds that go another way: convolutions around gates that are not recorded (Glow-TTS)."""
+
+    def __init__(self, first):
+        super().__init__()
+        self.words = nn.Embedding(31, WIDE)
+        one = nn.TransformerEncoderLayer(WIDE, 2, 40, batch_first=True)
+        self.layers = nn.TransformerEncoder(one, 2, enable_nested_tensor=False)
+        self.ins, self.outs = (nn.ModuleList(nn.Conv1d(8, 8, 1) for _ in range(3)) for _ in range(2))
+        self.first = first
+
+    def forward(self, ids, sound):
+        sound = sound[:, :8]
+        for lead, back in zip(self.ins, self.outs, strict=True):
+            led = lead(sound) * 2 if self.first else lead(sound)
+            with torch._C.DisableTorchFunction():
+                seen = torch.tanh(led)
+            sound = sound + back(seen)
+        return self.layers(self.words(ids)), sound
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_what_is_read_by_what_was_not_recorded_counts_too(first):
+    counts = count_in(Beside(first), torch.arange(10).view(2, 5), torch.rand(2, 9, 7))
+
+    assert counts == {"conv1d": 6, "add": 3} | ({"mul": 3} if first else {})
+
+
+class Modulated(nn.Module):
+    """A layer whose rows are scaled by what it makes itself of rows from beside, with a place for each (RAR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDE) for _ in range(2))
+        self.made = nn.Sequential(nn.SiLU(), nn.Linear(WIDE, 4 * WIDE))
+        self.qkv, self.out = nn.Linear(WIDE, 3 * WIDE), nn.Linear(WIDE, WIDE)
+        self.think = nn.Sequential(nn.Linear(WIDE, 50), nn.GELU(), nn.Linear(50, WIDE))
+
+    def forward(self, x, beside):
+        one, two, three, four = self.made(beside).chunk(4, -1)
+        q, k, v = (part.unsqueeze(1) for part in self.qkv(self.norms[0](x) * (1 + one)).chunk(3, -1))
+        x = x + two * self.out(functional.scaled_dot_product_attention(q, k, v).squeeze(1))
+        return x + four * self.think(self.norms[1](x) * (1 + three))
+
+
+class Conditioned(nn.Module):
+    """Layers of words, each of which makes factors of its own of one row and its places."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.layers = nn.Embedding(31, WIDE), nn.ModuleList(Modulated() for _ in range(LAYERS))
+        self.places = nn.Parameter(torch.rand(1, 5, WIDE))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        beside, x = x[:, :1] + self.places, x + self.places
+        for layer in self.layers:
+            x = layer(x, beside)
+        return x
+
+
+def test_what_each_layer_makes_of_rows_from_beside_counts_once_for_each():
+    counts = count_in(Conditioned(), torch.arange(10).view(2, 5))
+
+    assert (counts["silu"], counts["linear"]) == (LAYERS, LAYERS)

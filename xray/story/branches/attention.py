@@ -58,7 +58,7 @@ from xray.story.branches.rows import (
     count_shifted,
     cuts_across_places,
     cuts_apart,
-    is_made_anew,
+    is_left_behind,
     looks_at_another_row,
     loses_order,
     name_far_apart,
@@ -352,7 +352,8 @@ def name_source(
         return FORMER_ROWS
     for place in flow.behind(*starts, most=FAR):
         if place in towers:
-            return FORMER_ROWS if towers[place] == "self" and is_made_anew(flow, region.start, place) else towers[place]
+            own = {one for one, name in towers.items() if name == "self" and other.earlier is None}
+            return FORMER_ROWS if place in own and is_left_behind(flow, region.start, place, own) else towers[place]
     if key.is_own:
         return None
     rows = flow.behind(*starts, most=FAR, ends=lambda here: here not in other.nodes and is_linear(flow, here))

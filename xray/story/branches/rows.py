@@ -62,9 +62,12 @@ def cuts_apart(flow: Flow, start: int | None, others: Iterable[int]) -> bool:
     return any(flow.steps[one].settings != flow.steps[start].settings for one in alike)
 
 
-def is_made_anew(flow: Flow, start: int | None, place: int) -> bool:
-    """Whether a layer stands on every way from a step to where a stream goes on, with other rows (GroupViT)."""
-    return place not in flow.behind(start, ends=lambda here: here == place or is_linear(flow, here))
+def is_left_behind(flow: Flow, start: int | None, place: int, sums: Collection[int]) -> bool:
+    """Whether a stream went on behind one of its sums before a step: by another sum, or made anew (GroupViT).
+
+    So a decoder that begins with what its encoder gives looks at that again in each layer.
+    """
+    return place not in flow.behind(start, ends=lambda here: here in sums or is_linear(flow, here))
 
 
 def count_shifted(flow: Flow, sides: Sequence[Side]) -> tuple[int, int] | None:

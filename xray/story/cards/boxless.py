@@ -125,11 +125,13 @@ def count_runs(columns: Sequence[Column]) -> tuple[dict[tuple[int, str, int], Co
 def name_likes(flow: Flow, staging: Staging) -> dict[int, set[Kind]]:
     """Each step of a stage by its path without numbers, its operation, and the how manieth of these it is there.
 
-    And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`.
+    And so by its path in the block of the last sum alone, as layers may stand in `down_blocks.0` and `mid_block`. What
+    that block makes beside the way of the rows is the stage's, be it before this begins (RAR).
     """
     block = f"{flow.steps[staging.joints[-1].add].path.rpartition('.')[0]}."
     found, seen = dict[int, set[Kind]](), Counter[tuple[str, str]]()
-    for node in sorted({*span_stage(staging)}.union(*(joint.region.inner for joint in staging.joints))):
+    beside = {node for node in list_beside(staging) if flow.steps[node].path.startswith(block)}
+    for node in sorted(beside.union(span_stage(staging), *(joint.region.inner for joint in staging.joints))):
         paths = {flow.steps[node].path, flow.steps[node].path.removeprefix(block)}
         kinds = {(re.sub(r"\d+", "", path), flow.op(node)) for path in paths}
         found[node] = {(*kind, seen[kind]) for kind in kinds}

@@ -1,5 +1,6 @@
 """Attention in formulas, as the steps of this model prove them."""
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.charts.dropouts import drops_now
 from xray.story.layout import Line, Measure, Run, line_width
 from xray.story.passages.learned_steps import LEARNED
-from xray.story.sentences.of_parts import BENT, HELD_CAP, describe_box
+from xray.story.sentences.of_parts import BENT, BOXES_AS_AT, HELD_CAP, describe_box
 from xray.story.shapes import digits, hue, read_shape
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import LABEL, NOTE
@@ -23,6 +24,8 @@ ATTENTION, WIDTH = "attention", "width of one head, d_k"
 BEFORE_DROPOUT, SHARED_OUT = " before dropout", ("softmax", "shares", "zeroed")
 MIXED = ("mix",)
 """What stands among the terms of scores where those of all heads are mixed."""
+ALIKE = re.compile(f"{BOXES_AS_AT.format(station=r'[0-9]+')}$")
+"""What is said of a closed panel whose boxes are those of an open one."""
 MOST_FORMULAS = 3
 """So many different formulas of one name are told; where there are more, the first ones."""
 
@@ -61,10 +64,10 @@ def wrap_formula(line: Line, width: float, measure: Measure) -> tuple[Line, ...]
 def list_lines(told: Told) -> list[tuple[str, Line]]:
     """The formulas of all attentions that are drawn, each with its stations where it is not that of all of them.
 
-    So it is too where attentions that stand closed have heads of another width (Gemma 4), no sinks (MiMo), no mask
-    (MaskFormer's Swin), or rows of another width, of which a factor may be made (MaxViT), and where channels look
-    (XCiT). There is none of an attention that leaves a softmax out: it may be taken off what is drawn (timm's ViT with
-    DiffParallel blocks).
+    So it is too where attentions that stand closed are not said to have the boxes of an open one, have heads of another
+    width (Gemma 4), no sinks (MiMo), no mask (MaskFormer's Swin), or rows of another width, of which a factor may be
+    made (MaxViT), and where channels look (XCiT). There is none of an attention that leaves a softmax out: it may be
+    taken off what is drawn (timm's ViT with DiffParallel blocks).
     """
     found: dict[str, dict[tuple[Line, str], list[int]]] = {}
     splits: list[tuple[str, Line]] = []
@@ -76,6 +79,8 @@ def list_lines(told: Told) -> list[tuple[str, Line]]:
             splits += [("split into heads: no number changes", line) for line in list_splits(panel.chart)]
     everywhere = {panel.station for _, panel, _ in list_panels(told)}
     several = {name for name, alike in found.items() if len(alike) > 1 or everywhere != set().union(*alike.values())}
+    closed = (node.extra for _, panel, _ in list_panels(told, are_open=False) for node in panel.chart.nodes)
+    several |= {ATTENTION} if not all(map(ALIKE.search, closed)) else set()
     several |= {WIDTH} if len({branch.d_k for branch in list_all(told)}) > 1 else set()
     kinds = {(one.sinks, one.cap, one.earlier_scores, one.kept_scores, one.mixed_heads) for one in list_all(told)}
     of_channels = any(one.part == "channel_attention" for tower, _, _ in told.frames for one in tower.branches)
@@ -99,10 +104,10 @@ def list_attentions(told: Told) -> Iterator[tuple[Tower, Panel, Attention]]:
             yield tower, panel, drawn[0]
 
 
-def list_panels(told: Told) -> Iterator[tuple[Tower, Panel, list[Attention]]]:
-    """The open panels in which attentions are drawn, each with these."""
+def list_panels(told: Told, *, are_open: bool = True) -> Iterator[tuple[Tower, Panel, list[Attention]]]:
+    """The panels in which attentions are drawn, or those that stand closed, each with these."""
     for tower, frames, _ in told.frames:
-        for panel in (panel for frame in frames for panel in frame.panels if panel.is_open):
+        for panel in (panel for frame in frames for panel in frame.panels if panel.is_open == are_open):
             drawn = [one.branch for one in panel.staging.branches if isinstance(one.branch, Attention)]
             if drawn:
                 yield tower, panel, drawn

@@ -52,13 +52,16 @@ class Laid:
 def count_tables(flow: Flow, chart: Chart) -> Chart:
     """The chart whose boxes of learned places count the whole tables of which these were cut, or resized.
 
-    A table is counted in the first box alone that all its rows are for. That says how many rows no step reads.
+    A table is counted in the first box alone that all its rows are for. That says how many rows no step reads. One of
+    which another box makes these places is counted there (RAR).
     """
+    drawn = {flow.places[step.id]: node for node in chart.nodes for step in node.steps}
     told: set[Table] = set()
     nodes = []
     for node in chart.nodes:
         laid = find_laid(flow, flow.places[node.steps[0].id]) if node.steps else None
-        if laid is not None and told.isdisjoint(laid.tables) and are_whole(flow, laid):
+        is_own = laid is not None and all(drawn.get(one, node) is node for one in laid.steps)
+        if laid is not None and is_own and told.isdisjoint(laid.tables) and are_whole(flow, laid):
             told.update(laid.tables)
             held = plural(sum(prod(shape) for _, shape in laid.tables), "parameter")
             node = replace(node, extra=held, told=(*node.told, *describe_unread(flow, laid)))
@@ -135,9 +138,8 @@ def are_whole(flow: Flow, laid: Laid) -> bool:
 
 
 def cuts(flow: Flow, node: int) -> bool:
-    """Whether a step hands on a part of a parameter."""
-    read = next(iter(flow.steps[node].inputs))
-    return read.role == "parameter" and prod(flow.output(node).shape) < prod(read.shape)
+    """Whether a step hands on a part of the numbers that it is given, as of a table laid out for each sequence."""
+    return prod(flow.output(node).shape) < prod(flow.steps[node].inputs[0].shape)
 
 
 def describe_unread(flow: Flow, laid: Laid) -> list[str]:

@@ -156,8 +156,9 @@ def count_by_width(step: Step, inside: Sequence[Step]) -> Counter[int]:
         return Counter({bytes_per_element(str(step.settings.get("weight_dtype", "float32"))) or 4: step.params})
     own = step.params - sum({one.path: one.params for one in inside}.values())
     found = Counter[int]()
-    for record in (record for one in inside if not one.params for record in one.inputs if record.role == "parameter"):
-        found[bytes_per_element(record.dtype) or 4] += prod(record.shape)
+    for record in (record for one in inside if not one.params for record in one.inputs):
+        if record.role == "parameter" or record.weight is not None:  # as of a mask that is one
+            found[bytes_per_element(record.dtype) or 4] += prod(record.shape)
     if len(found) == 1:
         return Counter({width: min(count, own) for width, count in found.items() if own > 0})
     return found if found.total() == own else Counter()

@@ -248,10 +248,30 @@ def weights_of(flow: Flow, nodes: Iterable[int], apart: Collection[int] = ()) ->
 
 @once
 def list_leading_on(flow: Flow) -> frozenset[int] | None:
-    """The steps that lead to what is handed out, or to one number, which the program may read; None where none is."""
+    """The steps that lead to what is handed out, or to one number, which the program may read; None where none is.
+
+    So may those lead there that no step reads, where one behind them in their block reads what none made: what is in
+    between was not seen, as a function that is compiled (Glow-TTS).
+    """
     handed = flow.one_pass.results
-    ends = [node for node, step in enumerate(flow.steps) if step.id in handed or is_read_apart(flow, node)]
+    given = {(one.shape, one.dtype) for one in flow.one_pass.arguments}
+    unseen = {step.parent: node for node, step in enumerate(flow.steps) if reads_unseen(flow, node, given)}
+    ends = [
+        node
+        for node, step in enumerate(flow.steps)
+        if step.id in handed
+        or is_read_apart(flow, node)
+        or (flow.is_leaf(node) and not flow.readers.get(node) and node < unseen.get(step.parent, 0))
+    ]
     return frozenset(flow.behind(*ends)) if handed else None
+
+
+def reads_unseen(flow: Flow, node: int, given: Collection[tuple[tuple[int, ...], str]]) -> bool:
+    """Whether a linear layer or a convolution works on numbers that no step made, and that are not as what came in."""
+    number = data_input(flow, node) if flow.is_leaf(node) and flow.steps[node].params else None
+    record = None if number is None else flow.steps[node].inputs[number]
+    is_made = record is None or record.source is not None or record.role != "activation"
+    return record is not None and not is_made and (record.shape, record.dtype) not in given
 
 
 def is_read_apart(flow: Flow, node: int) -> bool:

@@ -98,8 +98,8 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
     read = [list_read_beside(flow, one.region) for one in staging.branches]
     for one in staging.branches:
         name = name_branch(one.branch)
-        if isinstance(one.branch, Attention) and (one.branch.window or one.branch.pooled or one.branch.pieces):
-            name = "SELF-ATTENTION"
+        if isinstance(one.branch, Attention) and one.branch.source == "self":
+            name = "SELF-ATTENTION" if one.branch.window or one.branch.pooled or one.branch.pieces else name
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
