@@ -48,6 +48,19 @@ def readers_of(
     return {owner[here] for here in behind if here in owner and owner[here] != node}
 
 
+def list_read_elsewhere(flow: Flow, nodes: Collection[int], drawn: int, owner: Mapping[int, int]) -> list[int]:
+    """The steps that a drawn one stands for whose results others read, through none that is drawn."""
+    free = set(nodes).difference(owner)
+    held = [node for node, own in owner.items() if own == drawn]
+
+    def goes_out(node: int) -> bool:
+        here = flow.ahead(node, within=lambda one: one == node or one in free)
+        read = {one for at in here for one in flow.leaf_readers(at)} - free
+        return any(owner.get(one) != drawn for one in read)
+
+    return [node for node in held if goes_out(node)]
+
+
 def reads_outside(
     flow: Flow,
     nodes: Collection[int],
