@@ -16,12 +16,11 @@ from xray.story.passages.ordered_rows import name_order, takes_in_order
 from xray.story.recognition.between import cut_region, strip_plain
 from xray.story.recognition.norms import Norm, name_norm, spell_norm
 from xray.story.recognition.values.value_shapes import numbers
-from xray.story.sentences.of_parts import describe_box
+from xray.story.sentences.of_parts import BUT_THE_FIRST, describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken
 from xray.story.streams.shortcuts import find_any_norm
 
 MOVES = CARRYING | DROPOUTS
-REST = "of all rows but the first"
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,13 @@ def chart_copied(flow: Flow, copied: Copied) -> Chart:
     nodes = [
         Node("copied", f"THE FIRST ROW, {times:,} TIMES", 0, LEFT_HALF, steps_back(flow, copied.row), row),
         Node(
-            "cut", label_windows(windows.shape[1]), 0, RIGHT_HALF, steps_back(flow, copied.cut), windows, told=(REST,)
+            "cut",
+            label_windows(windows.shape[1]),
+            0,
+            RIGHT_HALF,
+            steps_back(flow, copied.cut),
+            windows,
+            told=(BUT_THE_FIRST,),
         ),
     ]
     told = f"END TO END: 1 + {windows.shape[1]:,}"
