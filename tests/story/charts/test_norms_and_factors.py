@@ -3,6 +3,7 @@
 import pytest
 import torch
 from handwritten import Attention
+from story.body.arrows import list_twice
 from torch import nn
 
 import xray
@@ -56,5 +57,5 @@ def test_a_factor_behind_a_norm_stands_in_its_own_box_alone(scale, told, norm):
         norm, factor = panel.chart.node("closing"), panel.chart.node("scale")
 
         assert factor.label == told
-        assert {step.id for step in norm.steps}.isdisjoint(step.id for step in factor.steps)
         assert norm.record.source == norm.steps[0].id
+    assert list(list_twice([column])) == []
