@@ -1,6 +1,7 @@
 """Whether the arrows of a sheet are proven: what the upper box does was worked out of what the lower one made."""
 
 from collections.abc import Iterator
+from itertools import combinations
 
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.operation_kinds import CARRYING
@@ -21,6 +22,24 @@ def list_charts(column) -> Iterator:
     yield from filter(None, (column.entrance, column.exit))
     for frame in column.frames:
         yield from filter(None, (frame.bridge, *(panel.chart for panel in frame.panels if panel.is_open)))
+
+
+def list_twice(columns) -> Iterator[tuple[str, str, list[str]]]:
+    """The boxes of a chart that hold the same steps, more than one, or all that one of them does.
+
+    Moves may stand in several; so may one sum that is drawn for queries and for keys, and what shows what comes in.
+    """
+    for chart in (chart for column in columns for chart in list_charts(column)):
+        works = [(node.label, {step.id for step in node.steps if step.op not in CARRYING}) for node in made_in(chart)]
+        for (label, own), (other, held) in combinations(works, 2):
+            is_all = own <= held or held <= own
+            if own & held and (is_all or len(own & held) > 1) and label.strip("QKV ") != other.strip("QKV "):
+                yield label, other, sorted(own & held)
+
+
+def made_in(chart) -> Iterator:
+    """The boxes of a chart whose steps make what these show."""
+    return (node for node in chart.nodes if node.record and node.record.source in {step.id for step in node.steps})
 
 
 def check_chart(flow, chart) -> Iterator[tuple[str, str]]:

@@ -73,6 +73,7 @@ def test_a_row_that_is_copied_in_front_of_windows_is_drawn_before_and_behind_the
     ending = [f"THE FIRST ROWS: MEAN OF {TIMES}", "WINDOWS JOINED", f"END TO END: 1 + {PLACES * TIMES}", "ADD"]
     assert (in_space[:4], in_space[-4:]) == (begin, ending)
     assert chart.feet == ("copied", "cut")
+    assert chart.node("cut").told == ("of all rows but the first",)
 
 
 def test_a_mean_without_an_axis_for_what_it_is_of_is_the_same():

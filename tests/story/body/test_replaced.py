@@ -57,6 +57,7 @@ def test_an_attention_without_a_sum_takes_the_streams_place():
     assert f"In some layers {TAKEN}" in list_sentences(found)
     node = next(node for node in draw(model, rows()) if node.key == "add")
     assert (node.label, node.told) == ("LAYER NORM", ("takes the stream's place: nothing is added",))
+    assert [step.op for step in node.steps] == ["layer_norm"]
 
 
 @pytest.mark.parametrize("first", [Layer(), Layer(adds=False, kind=OtherLooks)])

@@ -60,6 +60,27 @@ def test_many_convolutions_stand_in_a_box_each_with_norm_and_bend_and_all_in_the
     )
 
 
+class Beside(nn.Module):
+    """Many layers; one in the middle gives what stands beside the last one's rows too (pyramids of detectors)."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.last = (convolve(count, nn.BatchNorm2d, kinds=3) for count in (9, 21))
+        self.beside = nn.Conv2d(6, width, 1)
+
+    def forward(self, x):
+        x = self.first(x)
+        return torch.cat([self.beside(x), self.last(x)], 1)
+
+
+@pytest.mark.parametrize(("width", "told"), [(6, (2, 6, 7, 7)), (8, None)])
+def test_a_box_of_many_steps_tells_a_shape_where_all_that_is_read_of_it_has_that(width, told):
+    nodes = chart_of(Beside(width), torch.rand(2, 6, 7, 7)).nodes
+    (many,) = (node for node in nodes if "MORE STEPS" in node.label)
+
+    assert (many.record and many.record.shape) == told
+
+
 class Shifted(nn.Module):
     """A linear layer to which learned numbers are added before they are bent, as steps of a state are made (Mamba)."""
 

@@ -257,12 +257,19 @@ def test_a_mean_of_the_numbers_of_rows_that_is_no_norm_has_a_box():
     assert told[:3] == ["LINEAR", "EXP", "MEAN dim −1"]
 
 
-def test_a_norm_of_a_product_of_rows_and_numbers_of_rows_is_no_more_than_a_norm():
-    def change(x):
-        x = x * x.exp().mean(-1, keepdim=True)
-        return x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt()
+@pytest.mark.parametrize(
+    ("norm", "told"),
+    [
+        (lambda x: x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt(), "RMS NORM"),
+        (lambda x: functional.layer_norm(x, (8,)), "LAYER NORM"),
+        (lambda x: functional.rms_norm(x, (8,)), "RMS NORM"),
+        (lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + EPSILON).sqrt(), "LAYER NORM"),
+    ],
+)
+def test_a_norm_of_a_product_of_rows_and_numbers_of_rows_is_no_more_than_a_norm(norm, told):
+    labels = labels_of(Written(lambda x: norm(x * x.exp().mean(-1, keepdim=True))), rows(8))
 
-    assert "RMS NORM" in labels_of(Written(change), rows(8))
+    assert told in labels
 
 
 class OneOfTwo(nn.Module):

@@ -4,7 +4,7 @@ from collections import defaultdict
 
 import pytest
 from recorded import recorded
-from story.body.arrows import list_charts, list_unproven
+from story.body.arrows import list_charts, list_twice, list_unproven
 from story.body.counted import count_in_boxes
 
 from xray.ir.flow.operation_kinds import LOOKUPS
@@ -37,6 +37,10 @@ def charts_of(trace):
 
 def test_every_arrow_is_proven_by_steps(trace):
     assert list_unproven(read_columns(trace)) == []
+
+
+def test_what_is_done_stands_in_one_box(trace):
+    assert list(list_twice(read_columns(trace))) == []
 
 
 def test_each_box_but_the_first_is_led_to_and_each_but_the_last_leads_on(trace):

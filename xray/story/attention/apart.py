@@ -16,7 +16,7 @@ from xray.story.passages.ordered_rows import name_order, takes_in_order
 from xray.story.recognition.between import cut_region, strip_plain
 from xray.story.recognition.norms import Norm, name_norm, spell_norm
 from xray.story.recognition.values.value_shapes import numbers
-from xray.story.sentences.of_parts import describe_box
+from xray.story.sentences.of_parts import BUT_THE_FIRST, describe_box
 from xray.story.streams.rejoined_rows import WHOLE, count_taken
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -57,7 +57,8 @@ def find_copied(flow: Flow, staging: Staging) -> Copied | None:
         return None
     whole = next((one for one in flow.makers[joint.add] if one is not None and one not in joint.region.inner), None)
     joins = [node for node in found.region.inner if flow.op(node) in SIDE_BY_SIDE and node < found.site.scores]
-    if whole is None or flow.op(whole) not in SIDE_BY_SIDE or len(joins) != 1 or len(flow.makers[joins[0]]) != 2:
+    is_joined = whole is not None and flow.op(whole) in SIDE_BY_SIDE and len(flow.makers[whole]) == 2
+    if whole is None or not is_joined or len(joins) != 1 or len(flow.makers[joins[0]]) != 2:
         return None
     (join,) = joins
     row, cut = (walk_moves(flow, maker, REPEATS) for maker in flow.makers[join])
@@ -117,7 +118,15 @@ def chart_copied(flow: Flow, copied: Copied) -> Chart:
     times = row.shape[0] // flow.output(copied.row[0]).shape[0]
     nodes = [
         Node("copied", f"THE FIRST ROW, {times:,} TIMES", 0, LEFT_HALF, steps_back(flow, copied.row), row),
-        Node("cut", label_windows(windows.shape[1]), 0, RIGHT_HALF, steps_back(flow, copied.cut), windows),
+        Node(
+            "cut",
+            label_windows(windows.shape[1]),
+            0,
+            RIGHT_HALF,
+            steps_back(flow, copied.cut),
+            windows,
+            told=(BUT_THE_FIRST,),
+        ),
     ]
     told = f"END TO END: 1 + {windows.shape[1]:,}"
     nodes.append(Node("front", told, 1, BROAD, steps_at(flow, copied.join), flow.output(copied.join)))

@@ -17,7 +17,7 @@ from xray.story.charts.counted_weights import describe_params, steps_with_block,
 from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.norms import find_norm
-from xray.story.sentences.of_parts import GIVEN_ROWS, LONGER
+from xray.story.sentences.of_parts import BEFORE_NORM, GIVEN_ROWS, LONGER
 
 PLACES: Mapping[str, Place] = {"k": (1 / 3, 0.285), "v": (0.683, 0.277), "kv": (2 / 3, 0.29)}
 """Where boxes of another stream's ways stand: between the lines of queries, keys and values that lead upwards."""
@@ -156,19 +156,27 @@ def tell_longer(nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
     return found
 
 
-def tell_given(flow: Flow, branch: Attention, nodes: Sequence[Node], brought: Collection[str]) -> list[Node]:
-    """The boxes, of which the first ones of keys and values say what they read, where no step made that (Q-Formers)."""
-    if branch.source is not None:
-        return list(nodes)
+def tell_given(
+    flow: Flow, branch: Attention, nodes: Sequence[Node], brought: Collection[str], start: int | None
+) -> list[Node]:
+    """The boxes, of which the first ones of keys and values say what they read that is not what the branch begins with.
+
+    They read another tensor, which no step made (Q-Formers), or what that was before the norm it went through (SASRec).
+    """
+    norm = None if start is None else find_norm(flow, flow.carried_from(start))
+    before = None if norm is None else flow.carried_from(norm.origin)
+
+    def name(node: Node) -> str:
+        linear = next((place for step in node.steps if is_linear(flow, place := flow.places[step.id])), None)
+        number = None if linear is None else data_input(flow, linear)
+        if linear is None or number is None:
+            return ""
+        given, maker = flow.steps[linear].inputs[number], flow.carried_from(flow.makers[linear][number])
+        if branch.source is None and not given.source:
+            return GIVEN_ROWS.format(shape="×".join(map(str, given.shape)))
+        return BEFORE_NORM if branch.source == "self" and before is not None and maker == before else ""
+
     return [
-        replace(node, told=(*node.told, told)) if node.key in brought and (told := name_given(flow, node)) else node
+        replace(node, told=(*node.told, told)) if node.key in brought and (told := name(node)) else node
         for node in nodes
     ]
-
-
-def name_given(flow: Flow, node: Node) -> str:
-    """The shape of what the linear layer of a box reads, if no step made it, nor one of another pass; else empty."""
-    linear = next((place for step in node.steps if is_linear(flow, place := flow.places[step.id])), None)
-    number = None if linear is None else data_input(flow, linear)
-    given = None if linear is None or number is None else flow.steps[linear].inputs[number]
-    return "" if given is None or given.source else GIVEN_ROWS.format(shape="×".join(map(str, given.shape)))

@@ -111,7 +111,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     nodes = (
         tell_other_rows(flow, beside, nodes, edges, feet) if is_own else add_others(flow, found, nodes, edges, memory)
     )
-    nodes = tell_given(flow, branch, tell_turn(flow, found, nodes, feet), memory)
+    nodes = tell_given(flow, branch, tell_turn(flow, found, nodes, feet), memory, found.region.start)
     nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)

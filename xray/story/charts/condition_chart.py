@@ -21,9 +21,12 @@ INPUT = "_input"
 MANY = len(("batch", "place", "width"))
 
 
-def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int]) -> Chart | None:
-    """How a condition is worked out for the first layer, the steps left out that are drawn beside another tower."""
-    nodes = condition.first - set(drawn)
+def chart_condition(flow: Flow, condition: Conditioning, drawn: Mapping[int, str]) -> Chart | None:
+    """How a condition is worked out for the first layer, the steps left out that are drawn beside another tower.
+
+    What is read of these has a box, with the name of that tower (HunyuanDiT).
+    """
+    nodes = condition.first.difference(drawn)
     if not nodes:
         return None
     given = list_told(flow, nodes)
@@ -56,6 +59,10 @@ def chart_condition(flow: Flow, condition: Conditioning, drawn: Collection[int])
     chart = replace(chart, nodes=tuple(map(settle, chart.nodes)))
     for node in names.keys() - (labels.keys() - meeting):
         chart = add_input(chart, f"beside{node}", names[node], given[node][0])
+    read = [(node, record, drawn[one]) for node in nodes for record, one in flow.given(node) if one and one in drawn]
+    for node, record, tower in read:
+        if f"beside{node}" in chart.feet and record.is_float:
+            chart = add_input(chart, f"beside{node}", f"MADE BESIDE THE {tower.upper()} TOWER", record)
     return chart
 
 

@@ -363,7 +363,14 @@ def add_scale(flow: Flow, staging: Staging, joint: Joint, found: Branching, char
     places = (scale, *(node for gate in gates for node in sorted(flow.behind(gate), reverse=True)))
     extra = describe_params(flow, *places) if learned else ""
     node = Node("scale", label, 0, BROAD, steps_at(flow, *places), flow.output(scale), extra)
-    return stack_charts(chart, chart_alone(node))
+    nodes = tuple(leave_out(flow, one, places) if one.key == "closing" else one for one in chart.nodes)
+    return stack_charts(replace(chart, nodes=nodes), chart_alone(node))
+
+
+def leave_out(flow: Flow, node: Node, others: Collection[int]) -> Node:
+    """A box of a norm without the steps behind it that stand in another one."""
+    places = sorted({flow.places[step.id] for step in node.steps}.difference(others))
+    return replace(node, steps=steps_at(flow, *reversed(places)), record=flow.output(places[-1]))
 
 
 def stands_for(chart: Chart, flow: Flow, node: int | None) -> bool:

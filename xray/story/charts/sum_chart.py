@@ -63,7 +63,8 @@ def add_sum(flow: Flow, staging: Staging, chart: Chart) -> Chart:
     one = f"{kind.upper()} NORM" if kind else "NORM"
     clamped = list_clamped(flow, staging)
     label = f"ADD{' + CLAMP' * len(clamped)} + {many if len(norms) > 1 else one}" if norms else "ADD"
-    places = [end, *(joint.add for joint in reversed(staging.joints) if joint.add != end)]
+    adds = [] if staging.stage.replaces else [joint.add for joint in reversed(staging.joints) if joint.add != end]
+    places = [end, *adds]
     places += [node for norm in reversed(norms) for node in norm.nodes if node not in places] + clamped
     mixings = [joint.mixing for joint in staging.joints if joint.mixing is not None]
     mixes = [mixing.mix for mixing in mixings if mixing.mix is not None]

@@ -9,6 +9,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CHANCE,
+    DIFFERENCES,
+    DIVISIONS,
     FINDINGS,
     LOOKUPS,
     NORMS,
@@ -48,7 +50,8 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     bare = [node for node in chart.nodes if node.key not in led and not looks_up_sines(flow, node)]
     edges = [*lead_to_lookups(flow, given, bare)]
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
-    joining = ((node, PICTURE, SIDE_BY_SIDE) for node in chart.nodes if node.row)
+    kinds = (PICTURE, SIDE_BY_SIDE), (VECTORS, DIFFERENCES | DIVISIONS)
+    joining = ((node, *kind) for kind in kinds for node in chart.nodes if node.row)
     reading = ((node, NUMBERS, WAVES | SCALINGS) for node in bare)
     found += [
         (node, record, label)

@@ -41,8 +41,8 @@ def find_brought(flow: Flow, norm: Norm) -> int | None:
         return None
     made = flow.output(times).shape
     others = [maker for record, maker in flow.given(times) if record.shape == (*made[:-1], 1)]
-    measured = (maker for node in norm.nodes if is_measure(flow, node) for maker in flow.makers[node])
-    is_apart = times not in flow.behind(*measured, within=lambda place: place >= times)
+    measured = [maker for node in norm.nodes if is_measure(flow, node) for maker in flow.makers[node]]
+    is_apart = bool(measured) and times not in flow.behind(*measured, within=lambda place: place >= times)
     return times if len(others) == 1 and others[0] in list_reading_data(flow) and is_apart else None
 
 

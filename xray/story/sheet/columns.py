@@ -179,7 +179,7 @@ def plan_columns(
 ) -> list[Column]:
     """A column for every tower, from the first that runs to the last; `readings` are asked for other phases."""
     columns: list[Column] = []
-    beside: set[int] = set()
+    beside: dict[int, str] = {}
     station = 1
     single = len(towers) == 1
     for number, (reading, towering) in enumerate(towers):
@@ -206,7 +206,7 @@ def plan_columns(
         condition = towering.condition
         if condition is not None and column.twin is None:
             column = replace(column, condition=chart_condition(reading.flow, condition, beside))
-            beside |= condition.first
+            beside = dict.fromkeys(condition.first, towering.tower.name) | beside
         columns.append(tell_drawn(paint_leading(column), columns))
         station = max(station, *(panel.station for frame in column.frames for panel in frame.panels)) + 1
         station += bool(column.last_station)

@@ -268,7 +268,7 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     """Whether a step works each number of rows out anew by a law that is no known bend: an angle, a power, a clamp."""
     out = flow.output(node)
     is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
-    is_worked_out |= brings_to_scale(flow, node) or takes_last_mean(flow, node)
+    is_worked_out |= brings_to_scale(flow, node) or takes_last_mean(flow, node) or meets_fixed(flow, node)
     return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
 
 
@@ -283,6 +283,18 @@ def brings_to_scale(flow: Flow, node: int) -> bool:
         return False
     (rows, maker), (few, scale) = given
     return prod(few.shape) < prod(rows.shape) and scale in reading and (maker is None or maker in reading)
+
+
+def meets_fixed(flow: Flow, node: int) -> bool:
+    """Whether a step takes fixed numbers off what the model is given, or divides that by such (SuperGlue's places)."""
+    is_either = flow.op(node) in DIFFERENCES | DIVISIONS and len(flow.steps[node].inputs) == 2
+    given, data = (list(flow.given(node)) if is_either else []), list_reading_data(flow)
+    if not given or any(not record.is_float or record.role == "parameter" for record, _ in given):
+        return False
+    (rows, maker), (_, fixed) = given
+    return (
+        fixed is not None and fixed not in data and len(rows.shape) > 1 and (maker is None or meets_fixed(flow, maker))
+    )
 
 
 def adds_layers(flow: Flow, node: int, inside: Collection[int]) -> bool:

@@ -238,12 +238,17 @@ def find_laid(flow: Flow, node: int) -> int:
     return here
 
 
-def tell_middle(flow: Flow, node: Node, names: Sequence[str]) -> Node:
-    """A box that stands for many steps that had no room, and says which ones these are most often."""
+def tell_middle(flow: Flow, node: Node, names: Sequence[str], read: Collection[int]) -> Node:
+    """A box that stands for many steps that had no room, and says which ones these are most often.
+
+    It has a shape where all that others `read` of it has the same.
+    """
+    shapes = {flow.output(one).shape: flow.output(one) for one in read}
+    record = next(iter(shapes.values())) if len(shapes) == 1 else None
     places = [flow.places[step.id] for step in node.steps]
     kinds = Counter("CONVOLUTION" if one.startswith("CONVOLUTION") else one for one in names)
     label, extra = f"{len(names):,} MORE STEPS", describe_params(flow, *places)
-    return replace(node, label=label, extra=extra, told=(describe_ops(kinds),))
+    return replace(node, label=label, extra=extra, record=record, told=(describe_ops(kinds),))
 
 
 def tell_groups(flow: Flow, norm: Norm) -> str:

@@ -24,7 +24,7 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.steps.drawn_steps import MOST_AT_ALL, MOST_NODES, pick_steps
 from xray.story.charts.steps.loops import part_loop, read_loops
 from xray.story.charts.steps.operation_labels import find_laid, find_real, label_step, tell_middle
-from xray.story.charts.steps.readers import attends, find_owners, readers_of, reads, reads_outside
+from xray.story.charts.steps.readers import attends, find_owners, list_read_elsewhere, readers_of, reads, reads_outside
 from xray.story.charts.steps.same_weights import tell_again
 from xray.story.charts.steps.written_out import list_written_out
 from xray.story.passages.held_factors import list_shift
@@ -106,7 +106,8 @@ def chart_operations(
             found.append(tell_run(flow, made, turn, times, is_kept=is_kept) if turn else made)
     if drawn.middle is not None:
         names = [labels.get(one) or label_step(flow, one, owner) for one in drawn.held]
-        found = [tell_middle(flow, one, names) if one.key == keys[drawn.middle] else one for one in found]
+        read = list_read_elsewhere(flow, nodes, drawn.middle, owner)
+        found = [tell_middle(flow, one, names, read) if one.key == keys[drawn.middle] else one for one in found]
     found = tell_again(flow, found)
     begun = {after for _, after in edges}
     head = max(notable) if end not in notable else end

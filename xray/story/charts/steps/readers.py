@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 
-from xray.ir.flow.cut_rows import find_kept, list_cut_makers
+from xray.ir.flow.cut_rows import find_cut_part, find_kept, list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CASTING,
@@ -46,6 +46,19 @@ def readers_of(
     inside = set(nodes)
     behind = list_undrawn(flow, inside, node, notable, owner)
     return {owner[here] for here in behind if here in owner and owner[here] != node}
+
+
+def list_read_elsewhere(flow: Flow, nodes: Collection[int], drawn: int, owner: Mapping[int, int]) -> list[int]:
+    """The steps that a drawn one stands for whose results others read, through none that is drawn."""
+    free = set(nodes).difference(owner)
+    held = [node for node, own in owner.items() if own == drawn]
+
+    def goes_out(node: int) -> bool:
+        here = flow.ahead(node, within=lambda one: one == node or one in free)
+        read = {one for at in here for one in flow.leaf_readers(at)} - free
+        return any(owner.get(one) != drawn for one in read)
+
+    return [node for node in held if goes_out(node)]
 
 
 def reads_outside(
@@ -117,13 +130,16 @@ def list_undrawn(
 
 
 def list_read(flow: Flow, node: int, owner: Collection[int]) -> list[int]:
-    """The makers of what a step takes; of what it cuts of a join that is drawn, and puts learned rows in, the join.
+    """The makers of what a step takes; of what it cuts of a join that is drawn the join, where the step is drawn too.
 
-    No other box tells of these (CoaT).
+    It says of how many rows it takes some (OSTrack). So does a join that puts learned rows in: no other box tells of
+    these (CoaT).
     """
     join = flow.carried_from(flow.makers[node][0], CASTING) if flow.op(node) == "index" else None
-    is_told = join is not None and join in owner and bool(label_learned_rows(flow, join))
-    return [join] if join is not None and is_told else list_cut_makers(flow, node)
+    if join is None or join not in owner:
+        return list_cut_makers(flow, node)
+    is_told = (node in owner and find_cut_part(flow, node) is not None) or bool(label_learned_rows(flow, join))
+    return [join] if is_told else list_cut_makers(flow, node)
 
 
 def attends(flow: Flow, group: Collection[int]) -> bool:
