@@ -100,7 +100,8 @@ def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: in
         return "IDS, DRAWN BY CHANCE"
     if kind is None and (own := name_own(flow, maker)):
         return own
-    return INPUTS.get(kind or "", IDS if record.role == "ids" else "INPUT")
+    several = kind == "ids" and len(record.shape) > len(("batch", "place"))  # a word, and numbers of its place, say
+    return IDS if several else INPUTS.get(kind or "", IDS if record.role == "ids" else "INPUT")
 
 
 def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
