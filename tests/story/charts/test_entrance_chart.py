@@ -270,3 +270,24 @@ def test_rows_of_nothing_behind_those_of_words_are_told_before_the_layers():
     (column,) = read_columns(xray.trace(Padded().eval(), torch.randint(11, (2, 5))))
 
     assert [node.label for node in column.entrance.nodes] == ["TOKEN IDS", "TABLE LOOKUP", "PADDED TO 13 ROWS"]
+
+
+class Numbered(nn.Module):
+    """Words and places, whose ids the model holds in as many rows (DALL·E mini), or which come in."""
+
+    def __init__(self, *, are_held):
+        super().__init__()
+        self.words, self.places = nn.Embedding(17, WIDTH), nn.Embedding(17, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+        self.are_held, self.counted = are_held, torch.arange(7).repeat(2, 1)
+
+    def forward(self, ids):
+        return self.layers(self.words(ids) + self.places(self.counted if self.are_held else ids))
+
+
+@pytest.mark.parametrize(("are_held", "led"), [(True, 1), (False, 2)])
+def test_ids_that_a_model_holds_itself_are_not_those_that_come_in(are_held, led):
+    columns = read_columns(xray.trace(Numbered(are_held=are_held).eval(), torch.arange(14).view(2, 7)))
+
+    given = [node.key for node in columns[0].entrance.nodes if "IDS" in node.label]
+    assert [edge.source for edge in columns[0].entrance.edges if edge.source in given] == given * led
