@@ -291,3 +291,24 @@ def test_ids_that_a_model_holds_itself_are_not_those_that_come_in(are_held, led)
 
     given = [node.key for node in columns[0].entrance.nodes if "IDS" in node.label]
     assert [edge.source for edge in columns[0].entrance.edges if edge.source in given] == given * led
+
+
+class Lengthened(nn.Module):
+    """Words of ids of which others are made that are laid behind them (CLVP), or behind which those of places are."""
+
+    def __init__(self, *, of_others):
+        super().__init__()
+        self.words, self.of_others = nn.Embedding(17, WIDTH), of_others
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids, places):
+        return self.layers(self.words(torch.cat((ids, places if self.of_others else ids + 1), 1)))
+
+
+@pytest.mark.parametrize(("of_others", "told"), [(False, ("worked out of 7 given",)), (True, ())])
+def test_ids_are_worked_out_of_fewer_where_no_others_came_in(of_others, told):
+    ids = torch.arange(14).view(2, 7)
+    columns = read_columns(xray.trace(Lengthened(of_others=of_others).eval(), ids, torch.arange(7).repeat(2, 1)))
+
+    (given,) = (node for node in columns[0].entrance.nodes if node.label == "TOKEN IDS")
+    assert given.told == told

@@ -161,8 +161,8 @@ def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[Tensor
 def tell_worked_out(flow: Flow, maker: int, record: TensorRecord) -> tuple[str, ...]:
     """Of how many ids of each row all were worked out, where fewer came in and nothing else did (CLVP)."""
     steps = {maker, *flow.behind(maker)}
-    shapes = {one.shape for node in steps for one, made in flow.given(node) if made is None}
-    (shape,) = shapes if len(shapes) == 1 else ((),)
+    came = {(one.shape, one.argument) for node in steps for one, made in flow.given(node) if made is None}
+    ((shape, _),) = came if len(came) == 1 else (((), None),)
     is_longer = len(shape) > 1 and shape[:-1] == record.shape[:-1] and shape < record.shape
     return (f"worked out of {shape[-1]:,} given",) if is_longer else ()
 
