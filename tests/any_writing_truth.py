@@ -163,6 +163,7 @@ def list_tower_lies(how: Writing, tower: Tower, *, reading: bool) -> Iterator[Li
         "entrance": (tower.entrance,),
         "groups": (tower.groups,),
         "looked_at": (True, False) if how.kind == "beside" else False,
+        "words_alone": (True, False) if how.positions == "none" else False,
         "bridges": (tower.bridges,) if how.skips else ((),),
         "from_one": (tower.from_one,) if how.norm == "spelt rms from one" else ((),),
         "not_from_one": (tower.not_from_one,) if how.norm == "spelt rms from one" and how.head_norm else ((),),

@@ -11,6 +11,7 @@ from xray.story.poster import compose_poster
 
 WIDTH, HEADS, LENGTH, WORDS = 24, 3, 7, 53
 LOWEST = -1e9
+IDS = torch.arange(2 * LENGTH).view(2, LENGTH) % WORDS
 FUTURE = torch.ones(LENGTH, LENGTH).triu(1).bool()
 
 
@@ -64,9 +65,9 @@ class Decoder(nn.Module):
         return self.score(self, self.layers(self.put(self, self.words(ids), torch.arange(ids.shape[1]))))
 
 
-def read(**wrong):
+def read(ids=IDS, **wrong):
     """What the poster of a decoder says, line by line, and beside its boxes."""
-    trace = xray.trace(Decoder(**wrong).eval(), torch.arange(2 * LENGTH).view(2, LENGTH) % WORDS)
+    trace = xray.trace(Decoder(**wrong).eval(), ids)
     layout = compose_poster(trace, text_width)
     return ["".join(run.text for run in line) for box in layout.boxes for line in box.lines]
 
@@ -143,6 +144,50 @@ def test_kept_keys_before_new_ones_are_looked_back_at():
 )
 def test_what_is_not_so_is_not_said(wrong, unsaid):
     assert says(read(**wrong), unsaid) == []
+
+
+def put_words(model, words, count):
+    return words
+
+
+NO_PLACES = "No places are added or turned in: the mask that hides the future alone tells the order."
+NUMBERS = torch.linspace(0, 1, LENGTH * WIDTH).view(LENGTH, WIDTH)
+BY_LENGTH = nn.LayerNorm((LENGTH, WIDTH))
+
+
+@pytest.mark.parametrize("put", [put_words, lambda model, words, count: model.drop(words * WIDTH**0.5)])
+def test_that_nothing_tells_places_is_said_of_words_alone(put):
+    assert says(read(put=put), NO_PLACES)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"put": lambda model, words, count: words * NUMBERS},
+        {"put": lambda model, words, count: words + words.roll(1, 1)},
+        {"put": lambda model, words, count: words.cumsum(1)},
+        {"put": lambda model, words, count: BY_LENGTH(words)},
+        {"put": lambda model, words, count: words + model.words(count.expand(2, -1))},
+        {"after": lambda rows: rows * NUMBERS},
+        {"after": lambda rows: BY_LENGTH(rows)},
+        {"skip": lambda x, rows: x * NUMBERS + rows},
+        {"make": lambda layer, x: [split(each(x) * NUMBERS) for each in (layer.query, layer.key, layer.value)]},
+        {"ids": torch.arange(4 * LENGTH).view(2, LENGTH, 2), "put": lambda model, words, count: words.sum(2)},
+        {
+            "ids": torch.arange(4 * LENGTH).view(2, LENGTH, 2),
+            "put": lambda model, words, count: words.flatten(2)[..., ::2],
+        },
+    ],
+)
+def test_that_nothing_tells_places_is_not_said_where_something_may(wrong):
+    assert not says(read(**{"put": put_words} | wrong), "No places are added")
+
+
+def test_several_ids_of_each_place_are_not_called_tokens():
+    lines = read(ids=torch.arange(4 * LENGTH).view(2, LENGTH, 2), put=lambda model, words, count: words.sum(2))
+
+    assert "IDS" in lines
+    assert "TOKEN IDS" not in lines
 
 
 def test_weights_that_a_mask_multiplies_have_one_box_for_it():

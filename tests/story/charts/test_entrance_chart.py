@@ -270,3 +270,45 @@ def test_rows_of_nothing_behind_those_of_words_are_told_before_the_layers():
     (column,) = read_columns(xray.trace(Padded().eval(), torch.randint(11, (2, 5))))
 
     assert [node.label for node in column.entrance.nodes] == ["TOKEN IDS", "TABLE LOOKUP", "PADDED TO 13 ROWS"]
+
+
+class Numbered(nn.Module):
+    """Words and places, whose ids the model holds in as many rows (DALL·E mini), or which come in."""
+
+    def __init__(self, *, are_held):
+        super().__init__()
+        self.words, self.places = nn.Embedding(17, WIDTH), nn.Embedding(17, WIDTH)
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+        self.are_held, self.counted = are_held, torch.arange(7).repeat(2, 1)
+
+    def forward(self, ids):
+        return self.layers(self.words(ids) + self.places(self.counted if self.are_held else ids))
+
+
+@pytest.mark.parametrize(("are_held", "led"), [(True, 1), (False, 2)])
+def test_ids_that_a_model_holds_itself_are_not_those_that_come_in(are_held, led):
+    columns = read_columns(xray.trace(Numbered(are_held=are_held).eval(), torch.arange(14).view(2, 7)))
+
+    given = [node.key for node in columns[0].entrance.nodes if "IDS" in node.label]
+    assert [edge.source for edge in columns[0].entrance.edges if edge.source in given] == given * led
+
+
+class Lengthened(nn.Module):
+    """Words of ids of which others are made that are laid behind them (CLVP), or behind which those of places are."""
+
+    def __init__(self, *, of_others):
+        super().__init__()
+        self.words, self.of_others = nn.Embedding(17, WIDTH), of_others
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, ids, places):
+        return self.layers(self.words(torch.cat((ids, places if self.of_others else ids + 1), 1)))
+
+
+@pytest.mark.parametrize(("of_others", "told"), [(False, ("worked out of 7 given",)), (True, ())])
+def test_ids_are_worked_out_of_fewer_where_no_others_came_in(of_others, told):
+    ids = torch.arange(14).view(2, 7)
+    columns = read_columns(xray.trace(Lengthened(of_others=of_others).eval(), ids, torch.arange(7).repeat(2, 1)))
+
+    (given,) = (node for node in columns[0].entrance.nodes if node.label == "TOKEN IDS")
+    assert given.told == told

@@ -230,6 +230,49 @@ def test_layers_laid_end_to_end_are_not_told_as_one(linear, made):
     assert ("One linear layer makes Q, K and V at once" in told) == (linear is nn.Linear)
 
 
+def write_into_cache(keys, values):
+    cache = torch.zeros(2 * BATCH, PLACES, WIDTH)
+    cache[:, torch.arange(PLACES)] = torch.cat([keys, values])
+    return cache[:BATCH], cache[BATCH:]
+
+
+class InOneTensor(Attention):
+    """Attention of which two linear layers make keys and values, which lie in one tensor for a while (min-dalle)."""
+
+    def __init__(self, lay):
+        super().__init__(nn.Linear)
+        self.qkv, self.lay = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3)), lay
+
+    def forward(self, x):
+        rows = self.norm(x)
+        query, key, value = (layer(rows) for layer in self.qkv)
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (query, *self.lay(key, value)))
+        shares = (query @ key.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5).softmax(-1)
+        return x + self.out((shares @ value).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(
+    "lay",
+    [
+        write_into_cache,
+        lambda keys, values: torch.cat([keys, values]).chunk(2),
+        lambda keys, values: torch.stack([keys, values]),
+        lambda keys, values: torch.stack([keys, values], 1).unbind(1),
+        lambda keys, values: torch.cat([keys, values], -1).chunk(2, -1),
+    ],
+)
+def test_layers_of_keys_and_of_values_are_not_told_as_one_where_one_tensor_holds_both(lay):
+    (column,) = read_columns(
+        xray.trace(nn.Sequential(InOneTensor(lay), InOneTensor(lay)).eval(), torch.rand(BATCH, PLACES, WIDTH))
+    )
+    chart = column.frames[0].panels[0].chart
+    labels = {node.key: node.label for node in chart.nodes}
+    made = "LINEAR LAYERS FOR K, V"
+
+    assert [label for label in labels.values() if "LINEAR" in label and label.endswith("K, V")] == [made]
+    assert [labels[edge.source] for edge in chart.edges if labels[edge.target] == made] == ["LAYER NORM"]
+
+
 class ByItsRoot(nn.Module):
     """An RMS norm whose learned numbers are divided by the root before they meet the rows (Moshi's)."""
 

@@ -90,7 +90,7 @@ MODELS = {
     "rows to one within": make_anatomy(FALSE, replace(PLAIN, joined=4)),
     "rows from beside": make_anatomy(FALSE, replace(PLAIN, gates_beside=True)),
     "tables of columns": enter_layers(make_anatomy(FALSE), COLUMNS),
-    "no places": make_anatomy(replace(FALSE, causal=True)),
+    "no places": number_blocks(make_anatomy(replace(FALSE, causal=True)), words_alone=True),
     "sinks": make_anatomy(replace(FALSE, sinks=True)),
     "gate of the output": make_anatomy(replace(FALSE, gate=True)),
     "halves of heads": make_anatomy(replace(FALSE, taken_off="learned")),

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from story.sentences.makers import FALSE, PLAIN, STATE_HEADS, bridge_layers, make_anatomy, make_tower, number_blocks
 
-from xray.story.anatomy.beside_layers import Bridge, EntrancePart, Span
+from xray.story.anatomy.beside_layers import Bridge, Span
 from xray.story.anatomy.branches import Convolution, Recurrence, Unknown
 from xray.story.anatomy.tree import Group, Link, Untold
 from xray.story.sentences.attentions.of_heads import describe_output_gate
@@ -309,8 +309,8 @@ BARE = "No places are added or turned in: the mask that hides the future"
         (make_anatomy(HIDES, replace(HIDES, positions=None)), ""),
         (make_anatomy(HIDES, Unknown(())), ""),
         (make_anatomy(replace(FALSE, causal=None)), ""),
-        (number_blocks(make_anatomy(HIDES), entrance=(EntrancePart("words"), EntrancePart("positions"))), ""),
     ],
 )
 def test_no_places_are_told_only_where_nothing_tells_them(whole, told):
-    assert describe_no_places(whole) == told
+    assert describe_no_places(number_blocks(whole, words_alone=True)) == told
+    assert describe_no_places(whole) == ""

@@ -144,6 +144,7 @@ class Tower:
     `from_one` is where norms stand that multiply by 1 + their weights (Gemma), `not_from_one` where others stand in it
     then, that multiply by their weights as they are: around a "sublayer", in one, by its part or the kind of its state,
     in the "entrance", or "last", behind its layers. `spans` are groups of its layers that a sum reaches over.
+    `words_alone` tells that it begins at each place with the row of one id, and none but scores meet places later.
     """
 
     name: str
@@ -179,6 +180,7 @@ class Tower:
     from_one: tuple[str, ...] = ()
     not_from_one: tuple[str, ...] = ()
     spans: tuple[Span, ...] = ()
+    words_alone: bool = False
 
     @property
     def turns(self) -> tuple[int, ...]:

@@ -41,6 +41,7 @@ from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers
+from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
@@ -237,6 +238,7 @@ def read_tower(
         looked_at=condition is not None and condition.are_looked_at,
         own_numbers=entrance.reads is None and are_own_numbers(flow, entrance.nodes),
         spans=list_spans(flow, chains, layers),
+        words_alone=entrance.reads == "ids" and reads_words_alone(flow, entrance.nodes),
         before=name_looking_first(flow, [site for site in sites if site.weighted_sum in alone], nodes),
     )
     before = frozenset(nodes)

@@ -100,7 +100,8 @@ def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: in
         return "IDS, DRAWN BY CHANCE"
     if kind is None and (own := name_own(flow, maker)):
         return own
-    return INPUTS.get(kind or "", IDS if record.role == "ids" else "INPUT")
+    several = kind == "ids" and len(record.shape) > len(("batch", "place"))  # a word, and numbers of its place, say
+    return IDS if several else INPUTS.get(kind or "", IDS if record.role == "ids" else "INPUT")
 
 
 def tell_padded(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...]:
@@ -160,8 +161,8 @@ def read_as_given(flow: Flow, reader: int, record: TensorRecord) -> tuple[Tensor
 def tell_worked_out(flow: Flow, maker: int, record: TensorRecord) -> tuple[str, ...]:
     """Of how many ids of each row all were worked out, where fewer came in and nothing else did (CLVP)."""
     steps = {maker, *flow.behind(maker)}
-    shapes = {one.shape for node in steps for one, made in flow.given(node) if made is None}
-    (shape,) = shapes if len(shapes) == 1 else ((),)
+    came = {(one.shape, one.argument) for node in steps for one, made in flow.given(node) if made is None}
+    ((shape, _),) = came if len(came) == 1 else (((), None),)
     is_longer = len(shape) > 1 and shape[:-1] == record.shape[:-1] and shape < record.shape
     return (f"worked out of {shape[-1]:,} given",) if is_longer else ()
 

@@ -18,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     ZEROS,
 )
 from xray.ir.flow.regrouping import LAYING, MAP, find_patches
+from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.scored.visible import FILLED
@@ -139,21 +140,33 @@ def name_argument(flow: Flow, source: TensorRecord) -> str:
 
 
 def may_be_same(flow: Flow, one: TensorRecord, other: TensorRecord) -> bool:
-    """Whether two tensors of one shape are one argument of the model: as is known, or as no other is like it."""
-    if one.argument is not None and other.argument is not None:
-        return one.argument == other.argument
-    return count_alike(flow, one) < 2
+    """Whether two tensors of one shape are one argument of the model, be one made of it, as far as can be told."""
+    if one.source is not None or other.source is not None:
+        return count_alike(flow, one) < 2
+    return one.argument == other.argument and count_arguments(flow, one) == 1
 
 
 def count_arguments(flow: Flow, record: TensorRecord) -> int:
-    """How many arguments of the whole pass a tensor may be: one, where that is known, else all that are like it."""
-    return 1 if record.argument is not None else count_alike(flow, record)
+    """How many arguments of the whole pass a tensor may be: one where that is known, else all like it.
+
+    Where some are known, one without a name is none of them, or was given under several.
+    """
+    if record.argument is not None:
+        return 1
+    alike = count_alike(flow, record)
+    return 0 if alike == 1 and record.source is None and are_named(flow) else alike
 
 
 def count_alike(flow: Flow, record: TensorRecord) -> int:
     """How many arguments of the whole pass are like a tensor."""
     like = (record.shape, record.role, record.dtype)
     return sum((one.shape, one.role, one.dtype) == like for one in flow.one_pass.arguments)
+
+
+@once
+def are_named(flow: Flow) -> bool:
+    """Whether it was noted which arguments of the whole pass its steps read."""
+    return any(one.argument for place, step in enumerate(flow.steps) if flow.is_leaf(place) for one in step.inputs)
 
 
 def is_named_picture(name: str) -> bool:

@@ -1,6 +1,7 @@
 """How many parameters the tables hold of which places are made that a sum adds, and how places are counted."""
 
 import re
+from collections.abc import Collection
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from math import prod
@@ -9,6 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     DIFFERENCES,
+    DROPOUTS,
     GRIDS,
     LOOKUPS,
     REPEATS,
@@ -23,12 +25,14 @@ from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
+from xray.story.entrance.inputs import is_made_of_nothing
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
 from xray.story.passages.channels import tells_places
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import STANDING, is_of_ids
 from xray.story.recognition.values.value_shapes import number
+from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 Table = tuple[str, tuple[int, ...]]
@@ -311,3 +315,44 @@ def find_numbering(flow: Flow, node: int) -> int | None:
     """The step that gives the whole numbers that another one looks up, adds to or multiplies first."""
     maker = next((maker for record, maker in flow.given(node) if not record.is_float), None)
     return flow.carried_from(maker, NUMBERED)
+
+
+def reads_words_alone(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether what a stream begins with at each place is the row of the one id that came in there, and nothing else.
+
+    What is looked up is moved, normalised or multiplied by one number at most, and nothing that later steps work into
+    it may tell its places apart.
+    """
+    words = [node for node in nodes if flow.op(node) in LOOKUPS]
+    given = [(ids.shape, maker) for ids, maker in flow.given(words[0]) if not ids.is_float] if len(words) == 1 else []
+    made, last = (flow.output(node).shape for node in (words[0], max(nodes))) if given else ((), ())
+    is_whole = bool(given) and given[0][0] == made[:-1] and last[-1:] == made[-1:] and prod(last) == prod(made)
+    if not is_whole or flow.carried_from(given[0][1]) is not None:
+        return False
+    kept = {one for node in nodes for norm in [find_any_norm(flow, node)] if norm is not None for one in norm.nodes}
+    kept |= {node for node in nodes if flow.op(node) in CARRYING | DROPOUTS or is_number_scale(flow, node)}
+    lengths, stream = {made[-2], prod(made[:-1])}, set(flow.ahead(words[0]))
+    later = [node for node in stream.difference(words) if flow.is_leaf(node)]
+    return {*nodes} <= {*words, *kept} and not any(tells_apart(flow, node, stream, lengths) for node in later)
+
+
+def is_number_scale(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies all numbers by one."""
+    given, whole = flow.steps[node].inputs, flow.output(node).shape
+    return flow.op(node) in SCALINGS and sorted(prod(one.shape) for one in given)[:-1] in ([], [1]) and bool(whole)
+
+
+def tells_apart(flow: Flow, node: int, stream: Collection[int], lengths: Collection[int]) -> bool:
+    """Whether what a step reads beside a stream is as long as its sequences, or cut out of learned rows.
+
+    Not what meets the scores of pairs of places: what that tells is told by their attention.
+    """
+    are_scores = flow.output(node).shape[-1:] == (min(lengths),)
+    given = list(flow.given(node))[-1 if flow.op(node) == "copy_" else 0 :]  # what is written over tells nothing
+    for read, maker in given:
+        before = None if maker is None or flow.op(maker) != "index" else flow.steps[maker].inputs[0]
+        is_cut = before is not None and before.role == "parameter" and prod(before.shape) > prod(read.shape)
+        is_alike = read.role == "mask" or (are_scores and read.role != "parameter") or is_made_of_nothing(flow, maker)
+        if maker not in stream and (is_cut or not (is_alike or {*lengths}.isdisjoint(read.shape))):
+            return True
+    return "x" in str(flow.steps[node].settings.get("normalized_shape", ""))

@@ -16,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     WRITES,
 )
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.ways.lanes import OF_HEADS, Part, count_rows_of_heads, takes_rows_of_heads, tell_scaling
@@ -161,7 +162,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         is_up = part.number > 0 and widens(flow, linears[-1])
         if narrow:
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
-        layers = {flow.steps[node].path for node in linears}
+        layers = {tuple(read_weights(flow, node)) or flow.steps[node].path for node in linears}
         made = LINEAR_FOR[(len(linears) > 1) + (len(layers) > 1)]  # one of each place, end to end (Moshi's depth)
         return f"UP TO {letters}" if is_up else f"{made} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):

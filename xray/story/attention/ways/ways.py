@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, WRITES
 from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
 from xray.story.attention.ways.lanes import (
@@ -109,7 +109,7 @@ def read_lanes(
     query, key, value = sides
     common = query.nodes & key.nodes & value.nodes
     pair = (key.nodes & value.nodes) - common
-    all_three = cut_way(flow, common, None)
+    all_three = gather_layers(flow, cut_way(flow, common, None))
     both = cut_way(flow, pair, None) if any(flow.op(node) not in CARRYING | DROPOUTS for node in pair) else []
     if not both:
         pair = frozenset()
@@ -127,7 +127,7 @@ def read_lanes(
     cuts_apart = any(part.kind == "heads" for lane in lanes for part in lane.parts)
     if cuts_apart and any(node in common for node in query.projections):
         all_three = trim(all_three)
-    return tuple(lanes), (all_three, trim(both), cut_way(flow, asking, None)), turn
+    return tuple(lanes), (all_three, gather_layers(flow, trim(both)), cut_way(flow, asking, None)), turn
 
 
 def list_asking(flow: Flow, query: Side, key: Side, common: Collection[int]) -> frozenset[int]:
@@ -138,6 +138,26 @@ def list_asking(flow: Flow, query: Side, key: Side, common: Collection[int]) -> 
         return frozenset()
     found = frozenset(node for node in (query.nodes & key.nodes) - {*common} if node <= last)
     return found if sum(is_linear(flow, node) for node in found) == 1 else frozenset()
+
+
+def gather_layers(flow: Flow, parts: Sequence[Part]) -> list[Part]:
+    """Shared parts, with linear layers of which none reads another in one, where one tensor then holds what they give.
+
+    Each may make keys alone, or values alone (min-dalle's cache). What writes them there is a part by itself.
+    """
+    found: list[Part] = []
+    for part in parts:
+        first = next((place for place, one in enumerate(found) if one.kind == "linear"), None)
+        is_joined = part.kind == "rotate" and flow.op(part.nodes[-1]) in JOINS | WRITES | {"stack"}
+        if first is None or not is_joined or not any(is_linear(flow, node) for node in part.nodes):
+            found.append(part)
+            continue
+        nodes = [node for one in (*found[first:], part) for node in one.nodes]
+        written = tuple(node for node in nodes if flow.op(node) in WRITES)
+        made = tuple(node for node in nodes if node not in written)
+        found[first:] = [replace(found[first], nodes=made, record=flow.output(made[-1]))]
+        found += [Part("cache", written, part.record)] if written else []
+    return found
 
 
 def trim(parts: list[Part]) -> list[Part]:

@@ -20,9 +20,6 @@ from xray.story.sentences.where import (
 )
 from xray.story.wording import join_words, spell_factor
 
-BARE = frozenset({"words", "norm", "scale"})
-"""What may stand before the layers of a tower that tells nothing of places."""
-
 
 def describe_rotary(anatomy: Anatomy) -> str:
     some = tell_where_places(anatomy, "rotary")
@@ -167,9 +164,9 @@ def describe_added(anatomy: Anatomy) -> str:
 def describe_no_places(anatomy: Anatomy) -> str:
     """That nothing tells one tower of words where each stands but what hides the future, and what goes row by row."""
     tower, found = anatomy.towers[0], list(attentions(anatomy))
-    kinds, parts = {type(one) for one in branches(anatomy)}, {part.part for part in tower.entrance}
-    is_known = kinds <= {Attention, FeedForward, Experts, Recurrence, Convolution} and parts <= BARE
-    is_one = len(anatomy.towers) == 1 and tower.reads == "ids" and not tower.bridges
+    kinds = {type(one) for one in branches(anatomy)}
+    is_known = kinds <= {Attention, FeedForward, Experts, Recurrence, Convolution}
+    is_one = len(anatomy.towers) == 1 and tower.words_alone and not tower.bridges
     if not is_one or not found or not is_known or not all(hides_the_future_alone(one) for one in found):
         return ""
     every = [*branches(anatomy)]
