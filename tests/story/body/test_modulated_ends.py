@@ -6,9 +6,11 @@ import pytest
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
+from unsaid import list_unsaid
 
 import xray
 from xray.story.anatomy.branches import Experts
+from xray.story.sheet.columns import read_columns
 
 CONDITION, EXPERTS = 3, 4
 
@@ -91,3 +93,12 @@ def test_the_one_expert_that_all_places_chose_is_told_as_one_of_several():
     (found,) = group.stages[1].branches
     assert isinstance(found, Experts)
     assert (found.experts, found.chosen) == (EXPERTS, 1)
+
+
+def test_what_a_condition_does_between_two_sublayers_stands_between_these():
+    model = build(FeedForwardPart, [EVEN] * 3)
+
+    columns = read_columns(xray.trace(model.eval(), torch.randn(2, 17, WIDTH), torch.randn(2, CONDITION)))
+
+    told = dict(list_unsaid(columns))
+    assert [told[one]["mul"] for one in ("between sublayers", "between layers")] == [3, 2]
