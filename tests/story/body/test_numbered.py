@@ -145,6 +145,41 @@ def test_a_layer_outside_the_list_of_the_others_is_told(listed):
     assert describe_blocks(anatomy) == "2 of 3 layers are blocks of one list; layer 3 is none of these."
 
 
+class Handing(nn.Module):
+    """Layers that hand on what they were given beside what they made: the next one adds them (Mamba)."""
+
+    def __init__(self, part, *, listed):
+        super().__init__()
+        blocks = [nn.ModuleDict({"norm": nn.LayerNorm(WIDTH), "part": part()}) for _ in range(4)]
+        self.first, self.layers = nn.Linear(7, WIDTH), nn.ModuleList(map(Late, blocks[: 4 if listed else 3]))
+        self.last = None if listed else Late(blocks[3])
+
+    def forward(self, x):
+        x, before = self.first(x), None
+        for layer in (*self.layers, self.last):
+            x, before = (x, before) if layer is None else layer(x, before)
+        return x + before
+
+
+class Late(nn.Module):
+    """One of these layers."""
+
+    def __init__(self, block):
+        super().__init__()
+        self.norm, self.part = block["norm"], block["part"]
+
+    def forward(self, x, before):
+        before = x if before is None else before + x
+        return self.part(self.norm(before)), before
+
+
+@pytest.mark.parametrize("part", [AttentionPart, FeedForwardPart])
+def test_a_layer_of_which_the_next_block_works_the_sum_out_is_in_the_list(part):
+    told = {one: describe_blocks(read(Handing(part, listed=one), rows())) for one in (True, False)}
+
+    assert told == {True: "", False: "3 of 4 layers are blocks of one list; layer 4 is none of these."}
+
+
 class Grouping(nn.Module):
     """Two stages, each of a list of layers and one more behind these (GroupViT)."""
 

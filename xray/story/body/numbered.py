@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import SUMS
 from xray.story.anatomy.beside_layers import Span
 from xray.story.body.layers import Layer
 from xray.story.passages.bridges import end_of
+from xray.story.recognition.between import weights_of
 from xray.story.streams.chains import Chain
 
 NUMBERED = re.compile(r"(.*)\.\d+")
@@ -37,7 +38,7 @@ class Numbered:
 
 def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> Numbered:
     """The blocks of a tower; those without a layer count where all they do is done `around` the layers or behind."""
-    held = [find_block(flow, layer[0].joints[0].add) for layer in layers]
+    held = [find_block(flow, find_work(flow, layer)) for layer in layers]
     blocks = {one for one in held if one is not None}
     if not blocks:
         return Numbered()
@@ -58,6 +59,13 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     stand = place_beside(idle, layers[0][0].joints[0].add, layers[-1][-1].joints[-1].add)
     paths = {flow.steps[node].path for node in idle}
     return Numbered(len(paths | used), len(paths), stand, apart, unlisted, lists)
+
+
+def find_work(flow: Flow, layer: Layer) -> int:
+    """Where a layer stands: at the last weights of its first branch; the next block may work its sum out (Mamba)."""
+    joint = layer[0].joints[0]
+    inner = joint.region.inner
+    return max((node for node in inner if flow.is_leaf(node) and weights_of(flow, [node])), default=joint.add)
 
 
 def list_idle(
@@ -87,7 +95,7 @@ def list_idle(
 
 def list_idle_in_stages(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> tuple[set[int], set[str]]:
     """The blocks in stages that hold no layer, and the paths of those that hold one each (HGNet); none of neither."""
-    adds = [layer[0].joints[0].add for layer in layers]
+    adds = [find_work(flow, layer) for layer in layers]
     own = {one for add in adds if (one := find_own_block(flow, add, adds)) is not None}
     used = {flow.steps[node].path for node in own}
     is_staged = len(used) == len(adds) and all(find_block(flow, node) is not None for node in own)
@@ -122,7 +130,7 @@ def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ..
     More than half of all layers are in these; none where several of the others are blocks of one list. The only block
     of a list, in a stage of one layer, is one of these where it is of the same class as the others (CvT).
     """
-    adds = [layer[0].joints[0].add for layer in layers]
+    adds = [find_work(flow, layer) for layer in layers]
     held = [find_own_block(flow, add, adds) for add in adds]
     kinds = Counter(name_stages(flow, one) for one in held if one is not None)
     kind, _ = max(kinds.items(), key=lambda one: one[1], default=("", 0))

@@ -1,7 +1,7 @@
 """A branch that holds several things one behind the other, such as a shared attention before a state (Zamba)."""
 
 from collections.abc import Collection, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from xray.ir.flow.attention_sites import Site, end_within
 from xray.ir.flow.dataflow import Flow
@@ -25,7 +25,8 @@ def split_sequence(flow: Flow, region: Region, sites: Sequence[Site], nested: Se
     along = cut_at_sums(flow, region, sites, nested)
     if along:
         return [Region(region.start, max(nodes), nodes, region.beside) for nodes in along]
-    parts = join_rest(flow, cut_nodes(flow, region.inner, sites, DEEPEST), sites)
+    cut = join_loose(flow, cut_nodes(flow, region.inner, sites, DEEPEST), sites)
+    parts = join_rest(flow, cut, sites)
     whole = [nodes for nodes in parts if does_mix(flow, nodes) and is_whole(flow, nodes, sites)]
     if len(whole) < 2:
         return [region]
@@ -85,6 +86,22 @@ def join_rest(flow: Flow, parts: Sequence[frozenset[int]], sites: Sequence[Site]
     if len(rest) < 2 or any(is_whole(flow, nodes, sites) for nodes in rest):
         return list(parts)
     return [*own, frozenset().union(*rest)]
+
+
+def join_loose(flow: Flow, parts: Sequence[frozenset[int]], sites: Sequence[Site]) -> list[frozenset[int]]:
+    """Parts with those as one in which a block itself works an attention out, from its first linear layer to its last.
+
+    So it is where one block holds an attention and a feed-forward, of which the latter alone has a block (HAT).
+    """
+    found: list[frozenset[int]] = []
+    for whole, run in groupby(parts, lambda nodes: is_whole(flow, nodes, sites)):
+        loose = [*run]
+        nodes = frozenset[int]().union(*loose)
+        own = [] if whole else own_sites(nodes, sites)
+        last = end_within(flow, own[-1], nodes).output if own else None
+        first = min(projections_in(flow, nodes), default=0)
+        found += loose if last is None else [frozenset(node for node in nodes if first <= node <= last)]
+    return found
 
 
 def own_sites(nodes: Collection[int], sites: Sequence[Site]) -> list[Site]:

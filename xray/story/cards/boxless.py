@@ -222,7 +222,9 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
         lead_on = [node for node in going if any(leads_before(flow, node, one) for one in others)]
         alone = {*flow.ahead(end)}.difference(flow.ahead(*(node for one in others for node in one.sums)))
         late = [node for node in left if name == EARLIER and node in alone]  # be it while another tower runs (CoCa)
-        for part, some in (("between towers", lead_on), ("exit", late), (name, left)):
+        layers = [range(one[0].joints[0].add, one[-1].joints[-1].add) for one in phase.towering.layers]
+        inner = [node for node in left if name == "between layers" and any(node in one for one in layers)]
+        for part, some in (("between towers", lead_on), ("exit", late), ("between sublayers", inner), (name, left)):
             found.append((part, flow, list_unsaid_of(flow, some, seen)))
             seen.update(flow.steps[node].id for node in some)
     for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():

@@ -48,7 +48,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
     working = {*nodes}.difference(routing, steps_behind(flow, router, nodes), *shared)
     places = prod(flow.output(router).shape[:-1])
     is_stacked = experts in list_stacks(flow, nodes) | list_held(flow, nodes)
-    if not is_stacked and not has_weights_of_several(flow, working, places):
+    if not is_stacked and not has_weights_of_several(flow, working, places, routing):
         return None
     found = describe_each(flow, nodes, experts, projections_in(flow, working))
     mixed = find_mixed_behind(flow, region)
@@ -183,11 +183,11 @@ def count_places(flow: Flow, nodes: Collection[int]) -> tuple[int, ...]:
     return tuple(counted[number] for number in range(experts)) if counted else ()
 
 
-def has_weights_of_several(flow: Flow, nodes: Collection[int], places: int) -> bool:
+def has_weights_of_several(flow: Flow, nodes: Collection[int], places: int, routing: Collection[int]) -> bool:
     """Whether steps multiply by weights that not all places share: else it is no experts that are chosen.
 
-    They are layers of several blocks, or several of one, or those of one block that works on some of the places alone:
-    the one expert which was chosen, perhaps.
+    They are layers of several blocks, or several of one, or those of one block that works on some of the places alone,
+    or on those that `routing` picks, be they all: the one expert which was chosen.
     """
     layers = projections_in(flow, nodes)
     names = {node: frozenset(weights_of(flow, [node])) for node in layers}
@@ -198,7 +198,9 @@ def has_weights_of_several(flow: Flow, nodes: Collection[int], places: int) -> b
         return len({*names.values()}) > 1
     first = {names[node] for node in groups[0]}
     rows = prod(flow.output(groups[0][0]).shape[:-1])
-    return len(first) > MOST_OF_ONE or {*names.values()} > first or (len(groups) == 1 and rows < places)
+    picks = (node for node in flow.behind(groups[0][0], within=nodes.__contains__) if flow.op(node) in PICKS)
+    is_one = len(groups) == 1 and (rows < places or any({*routing}.intersection(flow.makers[one][1:]) for one in picks))
+    return len(first) > MOST_OF_ONE or {*names.values()} > first or is_one
 
 
 def describe_each(flow: Flow, nodes: Collection[int], experts: int, layers: Collection[int]) -> FeedForward | None:

@@ -95,6 +95,8 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
     inner = [one.region.inner for one in apart]
     common = {node for nodes in inner for node in nodes if all(node in other for other in inner)}
     common -= {node for one in apart for node in list_operand_layers(flow, one)}
+    held = Counter(node for one in staging.branches for node in one.region.beside)
+    several = {node for node, count in held.items() if count > 1} - list_reading_data(flow)  # learned, as tables are
     read = [list_read_beside(flow, one.region) for one in staging.branches]
     for one in staging.branches:
         name = name_branch(one.branch)
@@ -103,7 +105,7 @@ def split_nodes(flow: Flow, staging: Staging) -> tuple[list[tuple[str, set[int]]
         name = "DEFORMABLE ATTENTION" if isinstance(one.branch, DeformableAttention) else name
         other = list_other_way(flow, one.region, one.site) if one.site is not None else frozenset[int]()
         theirs = {node for beside in apart if beside is not one for node in list_operand_layers(flow, beside)}
-        nodes = one.region.inner | one.region.beside.difference(*read) | list_read_beside(flow, one.region)
+        nodes = one.region.inner | one.region.beside.difference(several, *read) | list_read_beside(flow, one.region)
         branches.append((name, set(nodes) - common - theirs - mixed - gates - other))
         others += [("CONVOLUTION BESIDE ATTENTION", set(other))] if other else []
     others += [("other rows", set(staging.rejoined.nodes))] if staging.rejoined is not None else []
@@ -134,7 +136,8 @@ def list_around(flow: Flow, staging: Staging, held: Collection[int]) -> list[tup
         nodes = set(norm.nodes).difference(held)
         same = [one for one in norms if not one.isdisjoint(nodes)]  # what two read apart is normed once
         norms = [*(one for one in norms if one not in same), nodes.union(*same)]
-    inner = set[int]().union(staging.past, staging.behind, *(joint.region.inner for joint in staging.joints))
+    regions = [joint.region for joint in staging.joints]
+    inner = set[int]().union(staging.past, staging.behind, *(one.inner | one.beside for one in regions))
     left = inner.difference(held, *norms)
     apart = {*staging.nodes, *held}
     parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]

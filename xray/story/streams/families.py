@@ -84,9 +84,9 @@ def keep_stream(flow: Flow, chains: Sequence[Chain], sites: Sequence[object]) ->
 
 
 def ends_block(flow: Flow, chains: Sequence[Chain], before: Chain, chain: Chain) -> bool:
-    """Whether the block of a sum holds the one before it too, and not those of all chains."""
-    block = next(flow.parents(chain.end), -1)
-    return block in flow.parents(before.end) and any(block not in flow.parents(add) for add in list_sums(chains))
+    """Whether a block of a sum holds the one before it too, and not those of all chains."""
+    both = {*flow.parents(chain.end)}.intersection(flow.parents(before.end))
+    return not both <= set.intersection(*({*flow.parents(add)} for add in list_sums(chains)))
 
 
 def has_site(chain: Chain, sites: Sequence[object]) -> bool:
