@@ -40,11 +40,13 @@ class Typed(nn.Module):
 @pytest.mark.parametrize(
     "make",
     [
+        lambda like: like.new(2, 4).fill_(3),
         lambda like: like.new_tensor(0.5),
         lambda like: like.new_empty(2, 4).fill_(3),
         lambda like: like.new_zeros(2, 4),
         lambda like: like.new_ones(2, 4),
         lambda like: like.new_full((2, 4), 3.0),
+        lambda like: torch.arange(4.0, out=like[0] * 1),
     ],
 )
 def test_no_numbers_go_through_what_takes_a_type_alone(make):

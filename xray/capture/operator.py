@@ -171,6 +171,8 @@ class Operator:
     def _see_arguments(
         self, call: OpenCall, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> None:
+        if kwargs.get("out") is not None:  # nothing of what is written over is read
+            kwargs = {operand: value for operand, value in kwargs.items() if operand != "out"}
         names = self._operands.get(func)
         if names is None:
             names = self._operands[func] = name_operands(name, func)

@@ -2,13 +2,16 @@
 
 import pytest
 import torch
+from printed import words_of
 from story.body.test_mistaken import BATCH, PLACES, WIDTH, FeedForwardPart, draw
 from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.charts.chart import Node
 from xray.story.charts.dropouts import drops_now
+from xray.story.poster import compose_poster
 from xray.story.roles.listing import list_roles
 from xray.story.sentences.of_parts import DROPPED_FIRST
 from xray.story.sheet.columns import read_columns
@@ -195,3 +198,25 @@ def test_layers_that_differ_in_drop_paths_alone_are_told_so(has_first):
 
     assert (group.dropouts, group.drop_paths) == (None, (0.0, 0.2))
     assert list_roles(trace)["forward"]["1.1.1.drop_path#0"] == "drop path after feed-forward"
+
+
+class Placed(nn.Module):
+    """Places are added to words, and dropped besides as a copy that nothing reads (WeNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.dropout = nn.Embedding(12, WIDTH), nn.Dropout(0.3)
+        self.register_buffer("places", torch.rand(1, 40, WIDTH))
+
+    def forward(self, ids):
+        places = self.places[:, : ids.shape[1]]
+        rows = self.dropout(self.words(ids) + places)
+        self.dropout(places)
+        return rows
+
+
+def test_a_dropout_of_a_copy_that_nothing_reads_stands_in_no_box():
+    model = nn.Sequential(Placed(), Looks(nn.Identity()), FeedForwardPart(), nn.Linear(WIDTH, 12))
+    trace = xray.trace(model.eval(), torch.arange(BATCH * PLACES).view(BATCH, PLACES) % 12)
+
+    assert words_of(compose_poster(trace, text_width)).count("dropout 0.3, idle") == 1

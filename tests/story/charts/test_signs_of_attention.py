@@ -12,6 +12,7 @@ from xray.story.poster import compose_poster
 
 BATCH, HEADS, PLACES, D_K, VOCAB = 2, 3, 7, 10, 53
 WIDTH = HEADS * D_K
+SHARES = "each row shares out one whole of attention"
 SUMS_TO_1, DISTANCE, ALIBI, ROTARY = "each row sums to 1", "Relative places", "ALiBi:", "Rotary places"
 
 
@@ -82,6 +83,14 @@ LOOKING_OTHERWISE = {
 def test_an_attention_that_does_more_or_else_has_no_formula_of_one_that_does_not(look):
     assert SUMS_TO_1 in read_poster(plain)
     assert SUMS_TO_1 not in read_poster(look)
+
+
+@pytest.mark.parametrize("first", [0, 2])
+def test_rows_that_see_nothing_share_out_no_whole(first):
+    may_see = torch.ones(PLACES, PLACES, dtype=torch.bool).tril() & (torch.arange(PLACES) >= first)
+    told = read_poster(lambda q, k, v, _: functional.scaled_dot_product_attention(q, k, v, may_see))
+
+    assert (SUMS_TO_1 in told) == (SHARES in told) == (first == 0)
 
 
 def test_scores_times_a_triangle_are_hidden_by_no_mask():

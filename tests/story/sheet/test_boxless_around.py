@@ -178,3 +178,27 @@ def test_of_parts_alike_it_is_said_how_many_are_unused_where_others_ran(ran, tol
 )
 def test_what_took_no_part_is_called_by_two_parts_of_its_path_that_tell_something(path, told):
     assert list(list_idle("unused", {path: 4}, {})) == [(f"unused: {told}", "card", 4)]
+
+
+class Scales(nn.Module):
+    """Rows are scaled too often for a box each, by numbers that scale once more what nobody reads."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.up, self.gate, self.down = nn.LayerNorm(8), nn.Linear(8, 9), nn.Linear(8, 9), nn.Linear(9, 8)
+        self.scales = nn.ParameterList(torch.ones(8) for _ in range(6))
+
+    def forward(self, x):
+        rows = self.norm(x)
+        for scale in self.scales:
+            own = scale.exp()
+            rows = rows * own + rows.sin()
+        _ = rows * own
+        return x + self.down(self.up(rows).relu() * self.gate(rows))
+
+
+def test_numbers_that_also_scale_what_nobody_reads_count_as_not_drawn():
+    model = nn.Sequential(nn.Embedding(12, 8), Scales(), Scales(), nn.Linear(8, 12)).eval()
+    text = " ".join(lines_of(compose_poster(xray.trace(model, torch.tensor([[1, 2, 3]])), text_width)))
+
+    assert "Not drawn, with parameters: 1.scales.0 (8), 1.scales.1 (8), and 10 more (80)." in text

@@ -141,7 +141,7 @@ class Flow:
 
 SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 """Operations that take the shape of what they are given, and none of its numbers."""
-KIND_ALIKE = frozenset(["new_tensor", "new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full"])
+KIND_ALIKE = frozenset(["new", "new_tensor", "new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full"])
 """Those that take its type alone; their numbers are what they are given next."""
 
 LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])

@@ -118,6 +118,8 @@ class Attention(Looking):
     A mask hides them or may do so, be they padding, the places of one image became several sequences (MobileViT), there
     are fewer keys than places that ask, or the queries that scored best alone ask (Informer).
     """
+    blind: bool | None = None
+    """That some rows are known to see nothing: their weights are no whole where a kernel makes them 0."""
     coarse: int | None = None
     """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""
     with_others: tuple[str, ...] = ()

@@ -109,8 +109,7 @@ def describe_attention(
     site = sites[0]
     twins = [one for one in sites[1:] if are_twins(flow, site, one)]
     query, key, value = read_sides(flow, site, region)
-    d_k = count_d_k(flow, site)
-    d_v = count_d_v(flow, site)
+    d_k, d_v = count_d_k(flow, site), count_d_v(flow, site)
     heads = count_heads(flow, site, d_v)
     scores, beside = read_scores(flow, site), name_beside(flow, key, region, makers_of_towers)
     scores = scores if beside is None else read_own_future(flow, site, scores, find_own_keys(flow, key, region))
@@ -204,6 +203,7 @@ def describe_attention(
         or chooses_queries(flow, query)
         or (may_leave_out and leaves_out_places(flow, site, key, region))
         or None,
+        blind=scores.is_blind or None,
         coarse=coarse,
         with_others=list_with_others(flow, site, source, makers_of_towers),
         keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,

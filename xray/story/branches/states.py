@@ -54,16 +54,17 @@ def find_recurrence(flow: Flow, nodes: Collection[int]) -> Recurrence | None:
         kind: Kind = "linear attention" if matrix else name_state(len(flow.output(chain).shape), ops)
         heads = describe_state_heads(flow, nodes) if matrix else None
         return Recurrence(kind, flow.output(chain).shape, by_pieces=goes_by_pieces(flow, nodes), heads=heads)
-    states = (find_matrix(flow, node, nodes) for node in sorted(nodes, reverse=True))
-    state = next((record for record in states if record is not None), None)
+    matrices = ((node, find_matrix(flow, node, nodes)) for node in sorted(nodes, reverse=True))
+    read, state = next(((node, record) for node, record in matrices if record is not None), (0, None))
     if state is not None:
         changes, places = list_changing(flow, nodes, state.shape), count_places(flow, nodes)
+        rows = [flow.steps[one].inputs[0].shape[-1] for one in changes] or [flow.output(read).shape[-2]]
         return Recurrence(
             "linear attention",
             state.shape,
-            by_pieces=0 < len(changes) < places,
+            by_pieces=len(changes) < places and (bool(changes) or rows[0] > 1),
             heads=describe_state_heads(flow, nodes),
-            one_piece=[flow.steps[one].inputs[0].shape[-1] for one in changes] == [places] or None,
+            one_piece=rows == [places] or None,
         )
     if sums_pieces(flow, nodes):
         is_space = ops["softplus"] and ops["conv1d"]

@@ -61,9 +61,20 @@ def tell_dropped_above(flow: Flow, chart: Chart, start: int) -> Chart:
 
 
 def list_dropouts(flow: Flow, *places: int) -> tuple[Step, ...]:
-    """The dropouts right behind some steps, those that drop nothing included."""
-    found = (one for place in places for one in (*flow.readers.get(place, ()), *flow.handed.get(place, ())))
-    return tuple(flow.steps[one] for one in dict.fromkeys(found) if flow.op(one) in DROPOUTS)
+    """The dropouts right behind some steps, those that drop nothing included, but of copies that nothing reads.
+
+    So a copy of rows may be dropped after all that works on them has read them (WeNet's places).
+    """
+    pairs = ((place, one) for place in places for one in (*flow.readers.get(place, ()), *flow.handed.get(place, ())))
+    found = (one for place, one in pairs if flow.op(one) in DROPOUTS and not is_of_copy(flow, place, one))
+    return tuple(flow.steps[one] for one in dict.fromkeys(found))
+
+
+def is_of_copy(flow: Flow, place: int, dropout: int) -> bool:
+    """Whether all that reads what a step gives stands before a dropout of it, and nothing reads what that gives."""
+    others = [one for one in flow.leaf_readers(place) if flow.op(one) not in DROPOUTS]
+    kept = flow.one_pass.results & {flow.steps[place].id, flow.steps[dropout].id}
+    return bool(others) and max(others) < dropout and not flow.readers.get(dropout) and not kept
 
 
 def list_kernels(flow: Flow, softmax: int) -> tuple[Step, ...]:

@@ -32,11 +32,14 @@ def count_parameters(step: Step) -> int:
 
 
 def list_met(flow: Flow, reader: int) -> set[int]:
-    """The steps at which data meets what a step makes of learned numbers: that step itself, if it reads data too."""
+    """The steps at which data meets what a step makes of learned numbers: that step itself, if it reads data too.
+
+    What leads to nothing is left out, as the last change of a state is.
+    """
     data = list_reading_data(flow)
     way = {reader} if reader in data else {*flow.ahead(reader, within=lambda one: one not in data)}
     readers = {one for place in way for one in flow.leaf_readers(place)} & data
-    return {reader} if reader in data else readers
+    return {reader} if reader in data else {one for one in readers if not is_lost(flow, one)}
 
 
 def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> list[int]:

@@ -153,7 +153,12 @@ def shares_keys(part: Attention) -> bool:
 
 def shares_one(part: Attention) -> bool:
     """Whether the weights by which values are mixed are those that softmax gives, and no sink takes a share of them."""
-    return part.sinks is False and part.mixed_heads in (None, "before")
+    return gives_one(part) and part.mixed_heads in (None, "before")
+
+
+def gives_one(part: Attention) -> bool:
+    """Whether softmax shares out one whole among the keys, and no row is known to see nothing."""
+    return part.sinks is False and not part.blind
 
 
 def is_apart(part: Attention) -> bool:
@@ -277,7 +282,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention("bias", "how far apart two are counts too", lambda part: part.positions in ("alibi", "relative")),
     ),
     "softmax": (
-        of_attention("rows sum to 1", "each row shares out one whole of attention", lambda part: part.sinks is False),
+        of_attention("rows sum to 1", "each row shares out one whole of attention", gives_one),
         of_attention("a sink's share", "what is left of one whole, the sink has taken", lambda part: part.sinks),
     ),
     "shares": (

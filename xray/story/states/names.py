@@ -117,8 +117,8 @@ def tell_read_node(node: Node, begun: str = "", *, is_parted: bool) -> Node:
 def name_made(node: Node) -> str:
     """By what operation the numbers of a box are made, be they moved or put beside others of the box then (MiniMax)."""
     step, own = node.steps[0], {one.id: one for one in node.steps}
-    while step.op in CARRYING | SIDE_BY_SIDE and step.inputs and step.inputs[0].source in own:
-        step = own[step.inputs[0].source]
+    while step.op in CARRYING | SIDE_BY_SIDE | PLACING and step.inputs and step.inputs[-1].source in own:
+        step = own[step.inputs[-1].source]
     return step.op
 
 
@@ -128,7 +128,7 @@ def find_read(flow: Flow, nodes: Collection[int], here: int | None) -> int | Non
         norm = find_norm(flow, here)
         if norm is not None:
             here = norm.origin
-        elif flow.op(here) in CARRYING or is_linear(flow, here) or is_scale(flow, here):
+        elif flow.op(here) in CARRYING | {"group_norm"} or is_linear(flow, here) or is_scale(flow, here):
             here = flow.makers[here][0]
         else:
             return here

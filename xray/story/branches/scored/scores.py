@@ -9,6 +9,7 @@ import numpy as np
 from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.softmax_axis import read_pair
+from xray.ir.records import VISIBLE
 from xray.story.anatomy.attentions import Positions
 from xray.story.branches.scored.biases import counts_within_a_kind, name_bias
 from xray.story.branches.scored.caps import find_cap
@@ -43,7 +44,7 @@ class Scores:
     them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
     that some places are or may be hidden in another way than by time, `within_a_kind` that how far apart two
     are counts if both are of one kind, and else their kinds alone. `each_side` is how many places of a window lie on
-    each side of the one that looks, where that is followed weight by weight.
+    each side of the one that looks, where that is followed weight by weight. `is_blind` says that a row sees nothing.
     """
 
     bias: Positions | None
@@ -55,6 +56,7 @@ class Scores:
     is_partial: bool = False
     within_a_kind: bool = False
     each_side: int | None = None
+    is_blind: bool = False
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -106,7 +108,15 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         blocks,
         bool(own) or (causal is False and may_hide(sees_both, masks)),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
+        is_blind=(hiding is not None and bool((hiding <= LOW).all(axis=-1).any())) or any(map(hides_all, masks)),
     )
+
+
+def hides_all(mask: Operand) -> bool:
+    """Whether a mask is known to hide all keys of a row."""
+    facts = mask.record.mask
+    rows = () if facts is None else (row for matrix in facts.cells or () for row in matrix)
+    return any(VISIBLE not in row for row in rows) or bool(facts and facts.blind_rows)
 
 
 def hides_for_some(flow: Flow, site: Site, part: Scored) -> bool:

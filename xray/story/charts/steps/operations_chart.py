@@ -33,7 +33,7 @@ from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import list_one_of_two
 from xray.story.states.cut_parts import tell_parts
-from xray.story.states.names import READ, READ_IN_TURNS, part_written
+from xray.story.states.names import READ, READ_IN_TURNS, STATE_BY_PIECES, part_written
 from xray.story.streams.put_back import find_changed_in_place
 from xray.story.streams.shortcuts import find_any_norm
 
@@ -204,7 +204,7 @@ def make_node(
 ) -> Node:
     """A step as a node; `owner` are all that are drawn."""
     is_whole = attends(flow, group) or find_any_norm(flow, node) is not None or bool(list_shift(flow, node))
-    is_whole |= are_alike(flow, group)
+    is_whole |= are_alike(flow, group) or labels.get(node) == STATE_BY_PIECES
     times = list_times(flow, node) if flow.op(node) in CURVES | SUMS and node not in labels else ()
     apart = {*owner}.difference(group)
     bias = [one for one in list_bias(flow, node) if one not in apart] if describe_params(flow, node) else []
