@@ -9,6 +9,8 @@ SWAPS = frozenset({"transpose", "swapaxes", "swapdims"})
 LAST_TWO = frozenset({"t", "mt", "T", "mT", "adjoint"})
 """Operations that swap two axes that are named, and those that swap the last two."""
 TURNED = SWAPS | LAST_TWO | {"permute"}
+SEEN = frozenset({"derived", "sines", "still", "apart"})
+"""Settings that tell what was seen of a step's numbers, and not what it was asked."""
 
 
 def read_turn(step: Step) -> tuple[int, ...] | None:
@@ -21,7 +23,7 @@ def read_turn(step: Step) -> tuple[int, ...] | None:
     if step.op == "permute":
         turned = [number % rank for number in numbers]
         return tuple(turned) if sorted(turned) == order else None
-    if step.op in LAST_TWO or (not step.module and not set(step.settings) - {"derived"}):
+    if step.op in LAST_TWO or (not step.module and not step.settings.keys() - SEEN):
         numbers = [-2, -1]
     return swap(order, numbers[0] % rank, numbers[1] % rank) if len(numbers) == 2 else None
 

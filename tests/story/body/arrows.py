@@ -68,7 +68,17 @@ def is_given(flow, record, upper, held) -> bool:
         return True
     ways = {*upper, *(step for step, _ in reach_back(flow, upper, held) if step not in held)}
     read = [one for step in ways for one, _ in flow.taken(step)]
-    return any(one.source == record.source and (record.source or is_like(one, record)) for one in read)
+    named = list_arguments(flow, record)
+    return any(
+        one.argument in named or (one.source == record.source and (record.source or is_like(one, record)))
+        for one in read
+    )
+
+
+def list_arguments(flow, record) -> set[str]:
+    """The names of what came in, of which a tensor was worked out: ids among which others were put (CPM-Ant)."""
+    ways = () if record.source is None else flow.behind(flow.places.get(record.source))
+    return {one.argument for step in ways for one, _ in flow.taken(step) if one.argument}
 
 
 def is_like(one, other) -> bool:

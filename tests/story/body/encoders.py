@@ -114,7 +114,7 @@ def nomic_bert(c):
     return encoder_only(c, post("layer", attend), post("layer", gated(c)), final=None, parts=parts)
 
 
-@family("MPNetForMaskedLM", "mpnet:115, 234", num_hidden_layers=2)
+@family("MPNetForMaskedLM", "mpnet:115, 234", num_hidden_layers=2, named=True)
 def mpnet(c):
     parts = (f"positions {c.max_position_embeddings}", "norm")
     attend = looks_both_ways(c, positions="relative", kernel="plain")

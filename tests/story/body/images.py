@@ -99,7 +99,7 @@ def clip(c):
     )
 
 
-@family("SwinForImageClassification", "swin:401, 508")
+@family("SwinForImageClassification", "swin:401, 508", named=True)
 def swin(c):
     groups, first = [], 0
     for stage, depth in enumerate(c.depths):

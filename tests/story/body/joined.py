@@ -220,7 +220,8 @@ def vilt(c):
 @family("LayoutLMv3Model", "layoutlmv3:86, 334, 537", named=True, **SEES)
 def layoutlmv3(c):
     # corners of boxes, and how wide and high these are, are looked up in four tables
-    look = looks_both_ways(c, kernel="plain", positions="relative")
+    # numbers of places begin anew at the patches (529), so that no distance picks the bias
+    look = looks_both_ways(c, kernel="plain", positions=Silent("relative"))
     stages = (post("layer", look), post("layer", plain(c)))
     read = (f"table {c.type_vocab_size}", f"positions {c.max_position_embeddings}", *corners(c), "norm")
     places = f"positions {(c.input_size // c.patch_size) ** 2 + 1}"

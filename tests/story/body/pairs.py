@@ -49,7 +49,7 @@ def of_t5(c, think, *, kernel=FUSED, tied=True):
     return network(encode, decode, links=(memory("encoder", "decoder"),), head=head_of(c, tied, scale))
 
 
-@family("T5ForConditionalGeneration", "t5:176, 435", num_layers=2, num_decoder_layers=2, fast=True)
+@family("T5ForConditionalGeneration", "t5:176, 435", num_layers=2, num_decoder_layers=2, fast=True, named=True)
 def t5(c):
     return of_t5(c, plain(c, d_ff=c.d_ff, activation="relu"))
 
@@ -60,17 +60,18 @@ def t5(c):
     num_layers=2,
     feed_forward_proj="gated-gelu",
     tie_word_embeddings=False,
+    named=True,
 )
 def t5_gated(c):
     return of_t5(c, gated(c, d_ff=c.d_ff, activation="gelu tanh"), tied=True)
 
 
-@family("UMT5ForConditionalGeneration", "umt5:188, 433", num_layers=2, num_decoder_layers=2)
+@family("UMT5ForConditionalGeneration", "umt5:188, 433", num_layers=2, num_decoder_layers=2, named=True)
 def umt5(c):
     return of_t5(c, gated(c, d_ff=c.d_ff, activation="gelu tanh"))
 
 
-@family("LongT5ForConditionalGeneration", "longt5:336, 1068", num_layers=2, num_decoder_layers=2)
+@family("LongT5ForConditionalGeneration", "longt5:336, 1068", num_layers=2, num_decoder_layers=2, named=True)
 def longt5(c):
     # the encoder cuts the places into blocks of 128, each of which looks at itself and its neighbours
     sizes = {"heads": c.num_heads, "d_k": c.d_kv, "unscaled": True}

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from story.body.images import count_patches
 from story.body.joined import SEES, asks_for_words, list_askers, sees, writes
 from story.body.truth import (
+    Silent,
     attention,
     columned,
     entrance,
@@ -166,8 +167,10 @@ def mllama(c):
 )
 def udop(c):
     # words and patches of a page stand beside each other, and corners of their boxes are looked up in two tables
-    look = looks_both_ways(c, d_k=c.d_kv, positions="relative", unscaled=True)
-    ahead, ask = replace(look, causal=True), replace(look, source="encoder", positions="none")
+    # of the biases of distances and of boxes two are picked by numbers that are given
+    look = looks_both_ways(c, d_k=c.d_kv, positions=Silent("relative"), unscaled=True)
+    ahead = replace(look, causal=True, positions="relative")
+    ask = replace(look, source="encoder", positions="none")
     think = plain(c, d_ff=c.d_ff, activation="relu")
     made = {"made_whole": True, "with_others": True}  # of numbers from 0 to 1 (824), beside those of patches (249)
     boxes = (columned("bbox", c.max_2d_position_embeddings, *own, **made) for own in (((0,), (2,)), ((1,), (3,))))

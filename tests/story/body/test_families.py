@@ -23,6 +23,24 @@ from xray.story.sheet.shares import list_shares
 TABLE = [
     pytest.param(family, id=name, marks=() if family.fast else pytest.mark.slow) for name, family in FAMILIES.items()
 ]
+WORDS_ALONE = {
+    (0,): {
+        "bloom",
+        "falcon_mamba",
+        "granitemoehybrid",
+        "jamba",
+        "mamba",
+        "mamba2",
+        "mpt",
+        "nemotron_h",
+        "rwkv",
+        "xlstm",
+    }
+    | {"zamba", "zamba2"},
+    (0, 1): {"longt5", "switch_transformers", "t5", "t5_gated", "umt5"},
+    (1,): {"udop"},
+}
+"""The towers whose first layer reads rows of words alone: slopes, biases, states or masks tell places, or none."""
 DENOISING = "model.denoising_class_embed"  # modeling_rt_detr.py:1654, d_fine:1776, deimv2:1894: with labels alone
 QUALITY = "model.decoder.lqe_layers.*", "model.decoder.class_embed.*"  # d_fine:1267: of the last layer alone
 GLOBAL = tuple(f"{name}_global" for name in ("query", "key", "value"))  # longformer:962, led:606: of such places
@@ -153,6 +171,15 @@ def test_the_anatomy_is_true(read):
     family, config, trace = read
 
     assert list_differences(anatomy(trace), family.truth(config)) == []
+
+
+def test_towers_of_words_to_which_nothing_tells_places_before_their_layers_are_known(read):
+    family, _, trace = read
+    name = next(one for one, other in FAMILIES.items() if other is family)
+
+    found = tuple(number for number, tower in enumerate(anatomy(trace).towers) if tower.words_alone)
+
+    assert found == next((towers for towers, names in WORDS_ALONE.items() if name in names), ())
 
 
 def test_the_bases_of_rotary_places_are_those_of_the_configuration(read):

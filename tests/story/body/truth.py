@@ -322,6 +322,8 @@ def memory(source, target, *behind):
 
 
 SKIPPED = {
+    "words_alone",
+    "blind",
     "one_piece",
     "attends_elsewhere",
     "params",

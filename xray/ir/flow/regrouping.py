@@ -122,7 +122,7 @@ def mix_sequences(flow: Flow, moves: Sequence[int]) -> bool:
     for count in range(1, len(moves) + 1):
         is_batch = flow.steps[moves[count - 1]].inputs[0].axes[:1] in (("batch",), ("",))
         before, after = follow(flow, moves[:count]) if is_batch else ([], [])
-        if after and any(before[0][:1] == [piece] for axis in after[1:] for piece in axis):
+        if after and any(before[0][:1] == [piece] for axis in after[1:] if len(axis) > 1 for piece in axis):
             return True
     return False
 

@@ -40,7 +40,7 @@ def find_idle(trace: Trace) -> dict[str, int]:
         idle |= list_unworked(flow)
     holding = worked | by_module(worked).keys()
     for name, count in idle.items():
-        if name not in worked:
+        if name not in worked and count:
             path = next((one for one in reversed(list_above(name)) if one not in holding), name)
             found[path] = found.get(path, 0) + count
     for name, count in (trace.unused or {}).items():

@@ -169,7 +169,7 @@ def has_factor_of_places(flow: Flow, site: Site, maker: int) -> bool:
     product = product_behind(flow, maker)
     factors = () if product is None else flow.makers[product]
     others = [one for one in factors if one is None or not is_of_content(site, {one, *flow.behind(one)})]
-    way = [*list_behind(flow, maker), *flow.behind(*others, most=FAR)]
+    way = [*list_behind(flow, maker), *flow.behind(*others)]
     return bool(others) and any(
         is_apart(flow, one) or is_shifted(flow, one) or (is_picked(flow, one) and picks_by_distance(flow, site, one))
         for one in way
