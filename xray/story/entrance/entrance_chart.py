@@ -347,7 +347,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     record, place = given[1 - sides.index(word)]
     way = flow.behind(given[sides.index(word)][1], within=lambda one: one > word)
     scales = [node for node in way if flow.op(node) in SCALINGS]
-    factors = [read_factor(flow, node) for node in scales]
+    factors = [flow.steps[node].settings.get("factor", read_factor(flow, node)) for node in scales]
     is_made = any(flow.op(node) in SCALINGS and flow.output(node).is_float for node in flow.behind(place))
     if place is None or is_made or len(factors) > 1 or None in factors or flow.steps[place].params:
         return None
