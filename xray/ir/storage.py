@@ -69,9 +69,12 @@ def measure_outputs(one_pass: Pass) -> Mapping[str, tuple[int, ...]]:
 
 
 def is_view(step: Step) -> bool:
-    """Whether an operation looks at its first input in another way: indexing without tensors, and what is known to."""
+    """Whether an operation looks at its first input in another way: indexing by numbers, and what is known to.
+
+    A tensor of no axes is such a number, but for bool and uint8, by which torch indexes as by a mask.
+    """
     if step.op == "index":
-        return len(step.inputs) == 1
+        return all(one.shape == () and one.dtype.startswith("int") for one in step.inputs[1:])
     if step.op == "unfold":  # the tensor's own adds an axis; the one of images copies
         return bool(step.inputs) and len(step.outputs[0].shape) == len(step.inputs[0].shape) + 1
     return step.op in VIEWS

@@ -5,9 +5,12 @@ from collections import Counter
 import pytest
 import torch
 import transformers
+from torch import nn
 
 import xray
+from xray.renderers.fonts import text_width
 from xray.story.body.ends import list_untold
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told
 
@@ -124,3 +127,30 @@ def test_heads_that_work_with_the_weights_of_one_that_is_drawn_are_not_told_as_l
     columns = read(build_deformable_detr)
 
     assert [one.path for one in list_untold(list_told(columns))] == ["model.reference_points"]
+
+
+class WithSinks(nn.Module):
+    """A layer of attention in which a number stands beside the keys, and the largest is taken off before softmax."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.norm, self.qkv = nn.Embedding(53, 30), nn.LayerNorm(30), nn.Linear(30, 90)
+        self.sinks, self.out = nn.Parameter(torch.zeros(1, 3, 1, 1)), nn.Linear(30, 30)
+        self.wider, self.back, self.head = nn.Linear(30, 40), nn.Linear(40, 30), nn.Linear(30, 53)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        q, k, v = (one.unflatten(-1, (3, 10)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, -1))
+        scores = q @ k.mT / 10**0.5
+        scores = torch.cat([scores, self.sinks.expand(*scores.shape[:-1], 1)], dim=-1)
+        weights = (scores - scores.max(dim=-1, keepdim=True).values).softmax(-1)[..., :-1]
+        x = x + self.out((weights @ v).transpose(1, 2).flatten(2))
+        return self.head(x + self.back(self.wider(x).relu()))
+
+
+def test_a_step_of_a_box_is_told_once():
+    poster = compose_poster(xray.trace(WithSinks().eval(), torch.arange(14).view(2, 7)), text_width)
+
+    (softmax,) = (box for box in poster.boxes if box.id.endswith("softmax#0"))
+    assert len(softmax.steps) == len(set(softmax.steps)) > 1
+    assert softmax.tooltip.count("WithSinks.sub\n") == 1

@@ -93,6 +93,57 @@ def test_rows_that_see_nothing_share_out_no_whole(first):
     assert (SUMS_TO_1 in told) == (SHARES in told) == (first == 0)
 
 
+AHEAD = torch.ones(PLACES, PLACES, dtype=torch.bool).triu(1)
+FROM_OUTSIDE = {one: (AHEAD | (one & (torch.arange(PLACES) < 2))[:, None]) * -1e9 for one in (False, True)}
+LOOKS_BACK, PUSHED = "looks back, never ahead", "what may not be seen is pushed far down"
+INFINITY = float("inf")
+
+
+def fused(q, k, v, mask):
+    return functional.scaled_dot_product_attention(q, k, v, mask)
+
+
+def weigh(scores, v):
+    return scores.softmax(-1) @ v
+
+
+FINITE = {
+    "filled once": lambda q, k, v, rows: weigh(score(q, k).masked_fill(AHEAD | rows, -1e9), v),
+    "filled twice": lambda q, k, v, rows: weigh(score(q, k).masked_fill(rows, -1e9).masked_fill(AHEAD, -1e9), v),
+    "chosen": lambda q, k, v, rows: weigh(torch.where(AHEAD | rows, torch.tensor(-(2.0**32)), score(q, k)), v),
+    "added": lambda q, k, v, rows: weigh(score(q, k) + (AHEAD | rows) * -1e9, v),
+    "added from outside": lambda q, k, v, rows: weigh(score(q, k) + FROM_OUTSIDE[bool(rows.any())], v),
+    "in a kernel": lambda q, k, v, rows: fused(q, k, v, (AHEAD | rows) * -1e9),
+    "in a kernel, from outside": lambda q, k, v, rows: fused(q, k, v, FROM_OUTSIDE[bool(rows.any())]),
+}
+INFINITE = {
+    "filled": lambda q, k, v, rows: score(q, k).masked_fill(AHEAD | rows, -INFINITY).softmax(-1).nan_to_num() @ v,
+    "in a kernel": lambda q, k, v, rows: fused(q, k, v, torch.zeros(AHEAD.shape).masked_fill(AHEAD | rows, -INFINITY)),
+    "bools in a kernel": lambda q, k, v, rows: fused(q, k, v, ~(AHEAD | rows)),
+}
+
+
+def read_hidden(look, first):
+    return read_poster(lambda q, k, v, _: look(q, k, v, (torch.arange(PLACES) < first)[:, None]))
+
+
+@pytest.mark.parametrize("look", FINITE.values(), ids=FINITE)
+@pytest.mark.parametrize("first", [0, 2])
+def test_rows_of_which_finite_numbers_hide_all_keys_look_ahead(look, first):
+    told = read_hidden(look, first)
+
+    assert (LOOKS_BACK in told) == (first == 0)
+    assert first == 0 or PUSHED not in told
+
+
+@pytest.mark.parametrize("look", INFINITE.values(), ids=INFINITE)
+def test_rows_whose_weights_become_0_look_at_nothing_ahead(look):
+    told = read_hidden(look, 2)
+
+    assert LOOKS_BACK in told
+    assert PUSHED in told
+
+
 def test_scores_times_a_triangle_are_hidden_by_no_mask():
     poster = read_poster(through(lambda scores: scores * torch.ones(PLACES, PLACES).tril()))
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from story.sentences.makers import EXPERTS, FALSE, PLAIN, make_tower
 
+from xray.story.anatomy.branches import Convolution
 from xray.story.anatomy.tree import Group, Stage
 from xray.story.sentences.stations.of_stages import describe_stage
 from xray.story.sentences.stations.of_stations import describe_station
@@ -129,6 +130,16 @@ def test_what_does_not_hold_of_layers_without_a_station_is_said_of_some(own, oth
 
     found = describe_stage(tower, drawn, [closed])
     assert found == describe_station(tower, drawn.branches[0]).removesuffix(".") + told
+
+
+@pytest.mark.parametrize("branches", [(), (PLAIN, FALSE)])
+def test_convolutions_that_reach_over_a_smaller_map_mix_places_as_others_do(branches) -> None:
+    near, wide = (Convolution((7, 7), 1, is_wide=one) for one in (False, True))
+    drawn, closed = (Stage((*branches, one), False, None) for one in (near, wide))
+    tower = replace(make_tower(FALSE), groups=(Group((0, 3), (drawn,)), Group((1, 2, 4), (closed,))))
+
+    assert describe_stage(tower, drawn, [closed]).endswith("Each place is mixed with places near it.")
+    assert describe_stage(tower, closed, [drawn]).endswith("Each place is mixed with others.")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,11 @@ NormKind = Literal["rms", "layer", "batch", "group", "instance"]
 """Over what a norm takes its measure: of "rms" no mean is taken away."""
 Positions = Literal["rotary", "waves", "alibi", "relative", "added", "none"]
 """How an attention knows where its places are, beside what the entrance adds: "added" to queries and keys by itself."""
+Blind = Literal["nothing", "hidden"]
+"""A row that may see nothing sees none where a kernel makes its weights 0; a softmax makes one whole of what is hidden.
+
+So it looks at "hidden" keys, those ahead included, where finite numbers hide; by -inf the softmax has no answer.
+"""
 ANOTHER_ROW = "another row of the batch"
 """What an attention looks at whose keys come from its own stream, but from the other half of a pair."""
 FORMER_ROWS = "former rows of the stream"
@@ -118,8 +123,8 @@ class Attention(Looking):
     A mask hides them or may do so, be they padding, the places of one image became several sequences (MobileViT), there
     are fewer keys than places that ask, or the queries that scored best alone ask (Informer).
     """
-    blind: bool | None = None
-    """That some rows are known to see nothing: their weights are no whole where a kernel makes them 0."""
+    blind: Blind | None = None
+    """What rows look at that may see nothing, where there are such."""
     coarse: int | None = None
     """How many places become one row that asks, whose answer is spread over them again (EfficientLoFTR)."""
     with_others: tuple[str, ...] = ()

@@ -203,7 +203,7 @@ def describe_attention(
         or chooses_queries(flow, query)
         or (may_leave_out and leaves_out_places(flow, site, key, region))
         or None,
-        blind=scores.is_blind or None,
+        blind=scores.blind,
         coarse=coarse,
         with_others=list_with_others(flow, site, source, makers_of_towers),
         keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,

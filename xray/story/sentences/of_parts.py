@@ -272,7 +272,7 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
     "repeat": (of_attention("repeated keys", "each key head is shared by several query heads", shares_keys),),
     "turn": (of_attention("turned keys", "keys laid on their side to meet every query", any_attention),),
     "scores": (of_attention("scores", "how well each query meets each key", any_attention),),
-    "mask": (of_attention("mask", "what may not be seen is pushed far down", any_attention),),
+    "mask": (of_attention("mask", "what may not be seen is pushed far down", lambda part: part.blind != "hidden"),),
     "bias": (
         of_attention("bias of kinds", "how far apart two of one kind are counts too", lambda part: part.within_a_kind),
         of_attention(

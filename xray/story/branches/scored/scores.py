@@ -10,7 +10,7 @@ from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.records import VISIBLE
-from xray.story.anatomy.attentions import Positions
+from xray.story.anatomy.attentions import Blind, Positions
 from xray.story.branches.scored.biases import counts_within_a_kind, name_bias
 from xray.story.branches.scored.caps import find_cap
 from xray.story.branches.scored.hiding import (
@@ -44,7 +44,8 @@ class Scores:
     them that is not the same for every query. `blocks` counts pieces of which each sees itself alone, `is_partial` says
     that some places are or may be hidden in another way than by time, `within_a_kind` that how far apart two
     are counts if both are of one kind, and else their kinds alone. `each_side` is how many places of a window lie on
-    each side of the one that looks, where that is followed weight by weight. `is_blind` says that a row sees nothing.
+    each side of the one that looks, where that is followed weight by weight. `blind` says at what rows
+    look that may see nothing.
     """
 
     bias: Positions | None
@@ -56,7 +57,7 @@ class Scores:
     is_partial: bool = False
     within_a_kind: bool = False
     each_side: int | None = None
-    is_blind: bool = False
+    blind: Blind | None = None
 
 
 def read_scores(flow: Flow, site: Site) -> Scores:
@@ -72,7 +73,7 @@ def read_scores(flow: Flow, site: Site) -> Scores:
     biases = [part.operand for part in parts if part.kind == "bias" and part.operand is not None]
     joining = [*masks, *(one for one in biases if not is_of_bools(flow, one))]
     hiding, alone = (read_squares(flow, site, kept) for kept in (keep_hiding(flow), keep_values(flow)))
-    hiding = None if hiding is None else mark_hidden(hiding)
+    filled, hiding = hiding, None if hiding is None else mark_hidden(hiding)
     causal = None if hiding is None else sees_no_future(hiding)
     unsure = [part.operand for part in parts if part.kind == "mixed_mask" and part.operand is not None]
     is_unread = any(hides_for_some(flow, site, part) for part in parts) or any(
@@ -99,17 +100,37 @@ def read_scores(flow: Flow, site: Site) -> Scores:
         causal = causal if blocks is None else False
     causal = None if causal is False and list_changing(flow, site, masks) else causal
     bias = name_bias(flow, site, biases, alone, not biases and are_masks(flow, [*masks, *unsure]))
+    blind = tell_blind(flow, site, hiding, filled, masks)
+    looks_ahead = causal is True and blind == "hidden"
     return Scores(
         bias,
-        causal,
-        window,
+        None if looks_ahead else causal,
+        None if looks_ahead else window,
         find_cap(flow, site.scored),
         any(mask.record.shape[-2:-1] != (1,) for mask in masks),
-        blocks,
+        None if looks_ahead else blocks,
         bool(own) or (causal is False and may_hide(sees_both, masks)),
         bias == "relative" and bool(biases) and all(counts_within_a_kind(flow, one.maker) for one in biases),
-        is_blind=(hiding is not None and bool((hiding <= LOW).all(axis=-1).any())) or any(map(hides_all, masks)),
+        blind=blind,
     )
+
+
+def tell_blind(
+    flow: Flow, site: Site, hiding: Values | None, filled: Values | None, masks: Sequence[Operand]
+) -> Blind | None:
+    """What rows look at that may see nothing: at what is hidden, but where -inf hides it, or a kernel is told by bools.
+
+    `filled` are the numbers that hide.
+    """
+    rows = None if hiding is None else (hiding <= LOW).all(axis=-1)
+    if not any(map(hides_all, masks)) and (rows is None or not rows.any()):
+        return None
+    if rows is not None and filled is not None and np.isfinite(filled[rows]).any():
+        return "hidden"
+    is_added = any(one.record.mask is not None and one.record.mask.polarity == "additive" for one in masks)
+    is_told = bool(flow.steps[site.softmax].settings.get("derived")) and not is_added
+    steps = {*site.scored, *flow.behind(*(one.maker for one in masks))}
+    return "nothing" if is_told or any("-inf" in flow.steps[one].settings.values() for one in steps) else "hidden"
 
 
 def hides_all(mask: Operand) -> bool:
@@ -152,7 +173,7 @@ def read_own_future(flow: Flow, site: Site, scores: Scores, own: slice | None) -
         return scores
     hiding = None if own is None else read_squares(flow, site, keep_hiding(flow))
     cells = None if hiding is None else mark_hidden(hiding)[..., own]
-    is_square = cells is not None and cells.shape[-1] == cells.shape[-2]
+    is_square = cells is not None and cells.shape[-1] == cells.shape[-2] and scores.blind != "hidden"
     causal = sees_no_future(cells) if cells is not None and is_square else None
     return replace(scores, causal=causal, window=None, is_partial=scores.is_partial and not causal)
 

@@ -9,7 +9,7 @@ from xray.story.anatomy.branches import (
     Branch,
 )
 from xray.story.anatomy.tree import Stage, Tower
-from xray.story.sentences.stations.of_stations import describe_station
+from xray.story.sentences.stations.of_stations import MIXED, describe_station
 
 EACH_PLACE, OTHERS = "Every place ", ("the other it", "the others it")
 
@@ -35,7 +35,7 @@ def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -
     alike = [one for one in closed if name_kinds(one) == kind]
     others = [list_told(tower, one) for one in alike if all(is_told_apart(tower, branch) for branch in one.branches)]
     for number, text in enumerate(found):
-        if text not in windowed and all(text in texts for texts in others):
+        if text not in windowed and all(is_said(text, texts) for texts in others):
             continue
         counts, fewer, as_many, each = Counter[str](), 0, 0, list[set[str]]()
         for group in tower.groups:
@@ -54,6 +54,11 @@ def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -
             layers = counts[text] + fewer + as_many
             found[number] = f"{text.removesuffix('.')}, in {layers} of {tower.layers} layers{few}."
     return " ".join(found)
+
+
+def is_said(text: str, texts: Collection[str]) -> bool:
+    """Whether a text is among others, or one as of convolutions, of which some reach over a small map (ConvNeXt)."""
+    return text in texts or (text.startswith(MIXED) and any(one.startswith(MIXED) for one in texts))
 
 
 def tell_others(each: Sequence[Collection[str]], counts: Counter[str], text: str) -> str:

@@ -25,6 +25,8 @@ from xray.story.sentences.of_states import is_one_piece
 from xray.story.sentences.sentence import Sentence, fixed, say_first
 from xray.story.wording import join_words
 
+MIXED = "Each place is mixed with"
+
 
 def describe_station(tower: Tower, branch: Branch) -> str:
     """What happens at the station of a branch; no more than is proven."""
@@ -127,7 +129,7 @@ def describe_convolution(one: Branch) -> str:
         return ""
     near = "others" if one.is_wide else "places near it"
     mixed = f"those {'just ' * (not one.is_wide)}before it" if one.causal else near
-    return f"Each place is mixed with {mixed}{', and the mean of all places is added' * bool(one.adds_mean)}."
+    return f"{MIXED} {mixed}{', and the mean of all places is added' * bool(one.adds_mean)}."
 
 
 def describe_projection(branch: Branch) -> str:

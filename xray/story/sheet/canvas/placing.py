@@ -142,11 +142,12 @@ def place_chart(
 def make_box(
     canvas: Canvas, node: Node, left: float, width: float, y: float, height: float, look: Look, station: int | None
 ) -> Box:
-    """A node as a box: its name, its shape, the words of its axes."""
+    """A node as a box: its name, its shape, the words of its axes, and each of its steps once."""
     own = SIGN if node.form == "sign" else node.place[1] * width
     if node.form == "bars":
         return Box(f"part_{len(canvas.boxes)}", left + node.place[0] * width, y, own, BARS, (), "card", filled=False)
-    step = node.steps[0] if node.steps else None
+    steps = tuple({one.id: one for one in node.steps}.values())
+    step = steps[0] if steps else None
     return Box(
         id=look.identity(step) if step is not None else f"part_{len(canvas.boxes)}",
         x=left + node.place[0] * width,
@@ -159,8 +160,8 @@ def make_box(
         outline_width=2.4 if node.outline == "boundary" else 1.4 if node.outline or look.is_narrow else 1.0,
         shape="circle" if node.form == "sign" else "round",
         kind=f"step {look.role} {look.own}" if step is not None else "part",
-        tooltip="" if canvas.is_trial else look.tell(node.steps),
-        steps=() if canvas.is_trial else tuple(look.identity(one) for one in node.steps),
+        tooltip="" if canvas.is_trial else look.tell(steps),
+        steps=() if canvas.is_trial else tuple(look.identity(one) for one in steps),
         record=node.record,
         station=station,
     )
