@@ -152,13 +152,11 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
     if len(step.inputs) != 2 or not step.outputs or len(step.outputs[0].shape) < 2 or not flow.is_leaf(place):
         return None
     shape = step.outputs[0].shape
-    if is_aside(flow, place):
+    if is_aside(flow, place) or not step.outputs[0].is_float:
         return None
     is_short = [is_for_all(record.shape, shape) for record in step.inputs]
     along = [one or lies_along(record.shape, shape) for one, record in zip(is_short, step.inputs, strict=True)]
     if not all(along) or all(is_short) or any(record.role == "parameter" for record in step.inputs):
-        return None
-    if not shape or not step.outputs[0].is_float:
         return None
     other = read_mixed(flow, place) or read_weighed(flow, place)
     if other is not None:
