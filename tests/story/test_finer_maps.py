@@ -37,6 +37,7 @@ class Pyramid(nn.Module):
 def test_maps_of_earlier_layers_that_are_added_behind_a_tower_are_drawn(levels):
     (column,) = read_columns(xray.trace(Pyramid(levels), torch.randn(BATCH, SIDE, SIDE, 7)))
 
+    assert len({(frame.params, len(frame.panels)) for frame in column.frames}) == 1
     told = [(node.label, node.record.shape[1:], node.extra) for node in column.exit.nodes]
     counted = f"{FINER * (WIDTH + 1)} parameters"
     assert told[0] == ("CONVOLUTION 1×1", (FINER, 2, 2), counted)

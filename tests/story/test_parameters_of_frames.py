@@ -116,8 +116,26 @@ def test_a_frame_counts_what_the_blocks_of_its_layers_hold_and_no_box_shows():
         return found.params - frame.params, found.more
 
     assert count_with(*beside) == (count(Aside()) - frame.params, (0, 0)) == (110, (0, 0))
-    assert count_with(beside[0]) == (110, (0, -110))
-    assert count_with(Untold("beside", 5)) == count_with() == (0, (0, 0))
+    assert count_with(beside[0]) == count_with(Untold("beside", 5)) == count_with() == (0, (0, 0))
+
+
+@pytest.mark.parametrize(
+    ("aside", "told"),
+    [
+        ((True, False, False), "layer 1 drawn: {whole} parameters; layers 2–3 have 110 fewer"),
+        ((False, False, True), "layer 1 drawn: {less} parameters; layer 3 has 110 more"),
+    ],
+)
+def test_a_frame_counts_what_no_box_shows_where_some_of_its_layers_hold_it_alone(aside, told):
+    layers = [Aside() for _ in aside]
+    for layer, has_part in zip(layers, aside, strict=True):
+        if not has_part:
+            layer.register_module("beside", nn.Identity())
+    boxes = poster_of(nn.Sequential(nn.Embedding(61, 21), *layers, nn.Linear(21, 61)), IDS).boxes
+    texts = {" ".join("".join(run.text for run in line) for line in box.lines) for box in boxes}
+
+    whole = count(Aside())
+    assert told.format(whole=f"{whole:,}", less=f"{whole - 110:,}") in texts
 
 
 class Spreads(Attention):

@@ -59,7 +59,7 @@ def test_an_attention_that_nothing_goes_past_is_told_with_the_first_layer():
     others = (nn.Sequential(Late(turned=False), FeedForwardPart()) for _ in range(3))
     layers = nn.Sequential(nn.Sequential(Narrow(), FeedForwardPart()), *others)
 
-    assert tell_card(layers)[0].endswith(" (before it: attention)")
+    assert tell_card(layers)[0].endswith(" (before it: self-attention)")
 
 
 class Normed(nn.Module):

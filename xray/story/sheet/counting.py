@@ -1,5 +1,6 @@
 """How many parameters each layer and its sublayers have: those that their steps work with, each once by its name."""
 
+import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,9 @@ from xray.story.recognition.between import weights_of
 from xray.story.sheet.layer_blocks import Layer, list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
+
+NUMBER = re.compile(r"\b\d+\b")
+"""That of a block in its list, in the name of what it holds."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +55,8 @@ def count_frames(
 ) -> tuple[Frame, ...]:
     """Frames with the numbers of parameters of their layers and sublayers.
 
-    What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it, as
-    much in each that a frame stands for: words go their own way beside the rows that look at a picture (InstructBLIP).
+    What is `idle` is counted with them, and with the layers what is drawn nowhere too, where their blocks hold it and
+    none like it is drawn around them: words go their own way beside the rows that look at a picture (InstructBLIP).
     With a sublayer no idle part is counted of a block in which something else works too, be that drawn nowhere.
     """
     flow, towers = reading.flow, reading.towers
@@ -62,7 +66,11 @@ def count_frames(
     left = {one.path: one.params for one in undrawn}
     worked = list_worked(flow)
     drawn = {name for name in worked if left.keys().isdisjoint((name, *list_above(name)))}
-    lodgers, parts = Lodgers.among({**idle, **left}, drawn), Lodgers.among(idle, worked)
+    held_layers = [list_layers(towering, frame, apart) for frame in frames]
+    inside = {name for layers in held_layers for nodes in layers for name in weights_of(flow, nodes, every)}
+    around = {NUMBER.sub("", path) for name in drawn - inside for path in (name, *list_above(name))}
+    own = {path: n for path, n in left.items() if NUMBER.sub("", path) not in around}
+    lodgers, parts = Lodgers.among({**idle, **own}, drawn), Lodgers.among(idle, worked)
 
     lent = list_given_to_several(flow, towering)
 
@@ -70,18 +78,13 @@ def count_frames(
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
         return weights | lodgers.held_by(weights)
 
-    def count_undrawn(nodes: Collection[int]) -> int:
-        return sum(weigh(nodes).values()) - sum(weigh(nodes, parts).values())
-
-    held_layers = [list_layers(towering, frame, apart) for frame in frames]
-    is_alike = not left or all(len({*map(count_undrawn, layers)}) == 1 for layers in held_layers)
     found = []
     for frame, places in zip(frames, held_layers, strict=True):
-        layers = [weigh(nodes, lodgers if is_alike else parts) for nodes in places]
+        layers = [weigh(nodes) for nodes in places]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
-        own = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
-        held = [sum(n for name, n in weights.items() if name not in left) for weights in own]
+        first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
+        held = [sum(n for name, n in weights.items() if name not in left) for weights in first]
         corrections = [one for one in towering.corrections if one.layer in frame.corrected_behind]
         correcting = weigh({*corrections[0].nodes, *corrections[0].places}) if corrections else {}
         found.append(

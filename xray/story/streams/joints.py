@@ -152,13 +152,11 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
     if len(step.inputs) != 2 or not step.outputs or len(step.outputs[0].shape) < 2 or not flow.is_leaf(place):
         return None
     shape = step.outputs[0].shape
-    if is_aside(flow, place):
+    if is_aside(flow, place) or not step.outputs[0].is_float:
         return None
     is_short = [is_for_all(record.shape, shape) for record in step.inputs]
     along = [one or lies_along(record.shape, shape) for one, record in zip(is_short, step.inputs, strict=True)]
     if not all(along) or all(is_short) or any(record.role == "parameter" for record in step.inputs):
-        return None
-    if not shape or not step.outputs[0].is_float:
         return None
     other = read_mixed(flow, place) or read_weighed(flow, place)
     if other is not None:
@@ -374,7 +372,10 @@ def find_learned_start(flow: Flow, maker: int) -> int | None:
 
 
 def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | None:
-    """The residual sum at a step whose stream is made wider or shorter on its way past the branch (ResNet, Hiera)."""
+    """The residual sum at a step whose stream is made wider or shorter on its way past the branch (ResNet, Hiera).
+
+    It may begin with such a step too, before which nothing stands: a linear layer of what comes in.
+    """
     for stream_number in (0, 1):
         here, branch = flow.makers[place][stream_number], flow.makers[place][1 - stream_number]
         if here is None or branch is None or not is_shortcut(flow, here):
@@ -382,13 +383,12 @@ def read_projected(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint 
         way = here
         for _ in range(LONGEST_SHORTCUT):
             norm = find_norm(flow, here)
-            onward = (
-                norm.origin if norm is not None else before_split(flow, here) or next(iter(flow.makers[here]), None)
-            )
+            onward = before_split(flow, here) or next(iter(flow.makers[here]), None) if norm is None else norm.origin
             if onward is None or (norm is None and not is_shortcut(flow, here)):
                 break
             here = onward
-            region = find_region(flow, here, branch) if here < branch and not is_shortcut(flow, here) else None
+            begins = not is_shortcut(flow, here) or (norm is None and {*flow.makers[here]} == {None})
+            region = find_region(flow, here, branch) if here < branch and begins else None
             if region is not None and (leave_before(flow, region, way) or is_other_stream(flow, branch, region, known)):
                 break
             if region is not None and sum(is_learned(flow, node) for node in region.inner) > 1:
