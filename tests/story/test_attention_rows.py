@@ -217,7 +217,7 @@ def test_weights_that_meet_the_other_half_of_the_values_too_are_led_there():
 def test_other_queries_make_other_weights():
     labels = {node.label for node in chart_of(lambda: Twice(same=False)).nodes}
 
-    assert "WITH ANOTHER WAY BESIDE IT" in labels
+    assert "WITH ANOTHER ATTENTION BESIDE IT" in labels
     assert not any("SAME WEIGHTS" in label for label in labels)
 
 

@@ -378,3 +378,23 @@ def test_rows_behind_rows_lie_end_to_end_and_wider_ones_side_by_side():
     assert "END TO END" in told[0]
     assert "SIDE BY SIDE" in told[-1]
     assert "END TO END" not in told[-1]
+
+
+def test_rows_put_in_place_behind_others_lie_end_to_end():
+    class Put(Ends):
+        def __init__(self):
+            super().__init__()
+            self.last, self.map = nn.LayerNorm(WIDTH), nn.Conv2d(WIDTH, 4, 1)
+
+        def forward(self, ids):
+            x = self.last(self.layers(self.words(ids)))
+            first, others = x[:, :1], x[:, 1:]
+            places = torch.arange(others.shape[1]).flip(0)[None, :, None].expand_as(others)
+            rows = torch.cat([first, torch.zeros_like(others).scatter_(1, places, others)], dim=1)
+            return self.map(rows[:, 1:].mT.contiguous().view(len(x), WIDTH, -1, 1))
+
+    boxes = compose_poster(xray.trace(Put(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width).boxes
+    told = {"".join(run.text for run in box.lines[0]).partition("  ")[0] for box in boxes if box.lines}
+
+    assert "END TO END" in told
+    assert "SIDE BY SIDE" not in told

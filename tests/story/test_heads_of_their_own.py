@@ -1,11 +1,15 @@
 """Attentions side by side, each a module with linear layers of its own: what each found lies beside the others'."""
 
+import pytest
 import torch
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray import anatomy
+from xray.story.anatomy.attentions import Attention
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.shares import list_shares
 
 COUNT, PLACES = 3, 5
 
@@ -41,3 +45,41 @@ def test_attentions_that_lie_side_by_side_are_counted_and_keys_of_no_heads_are_t
     assert f"WITH {COUNT - 1} OTHER ATTENTIONS BESIDE IT" in names
     assert "TRANSPOSE K^T" in names
     assert not any("CUT ANEW" in name for name in names)
+
+
+class Halves(nn.Module):
+    """Two attentions, each of half the channels, with a convolution of its values (CSWin), or one and a convolution."""
+
+    def __init__(self, *heads):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 16)
+        self.near, self.heads = nn.ModuleList(nn.Conv1d(8, 8, 3, padding=1) for _ in heads), heads
+
+    def look(self, near, heads, *three):
+        q, k, v = (one.unflatten(-1, (heads, -1)).transpose(1, 2) for one in three)
+        weights = (q @ k.transpose(-2, -1) * q.shape[-1] ** -0.5).softmax(-1)
+        mixed = near(three[-1].mT).mT
+        return (weights @ v + mixed.unflatten(-1, (heads, -1)).transpose(1, 2)).transpose(1, 2).flatten(2)
+
+    def forward(self, x):
+        halves = zip(*(one.chunk(2, -1) for one in self.qkv(self.norm(x)).chunk(3, -1)), strict=True)
+        given = zip(self.near, self.heads, halves, strict=True)
+        made = [self.look(near, heads, *half) if heads else near(half[-1].mT).mT for near, heads, half in given]
+        return x + self.out(torch.cat(made, -1))
+
+
+@pytest.mark.parametrize(
+    ("heads", "beside", "all_heads"),
+    [((2, 2), "ANOTHER ATTENTION", 4), ((2, 4), "ANOTHER ATTENTION", None), ((2, 0), "A CONVOLUTION", 2)],
+)
+def test_another_attention_with_a_convolution_of_its_values_is_no_convolution(heads, beside, all_heads):
+    trace = xray.trace(nn.Sequential(Halves(*heads), nn.LayerNorm(16), Halves(*heads)), torch.rand(2, PLACES, 16))
+    columns = read_columns(trace)
+    panels = [panel for column in columns for frame in column.frames for panel in frame.panels]
+    labels = {node.label for panel in panels for node in panel.chart.nodes}
+    found = [one for one in anatomy(trace).towers[0].branches if isinstance(one, Attention)]
+
+    assert f"WITH {beside} BESIDE IT" in labels
+    assert "CONCAT HEADS" in labels
+    assert {one.heads for one in found} == {all_heads}
+    assert any("convolution" in name for name, *_ in list_shares(columns, trace)) == (0 in heads)

@@ -323,3 +323,34 @@ def test_rows_that_learned_angles_turn_are_told(learned, more, found, told):
 
     assert [one.turned_by_learned for one in whole.towers[0].branches if isinstance(one, Attention)] == [found]
     assert told in describe_rotary(whole)
+
+
+class TurnedByWays(nn.Module):
+    """The first two rows and the others are turned apart, each so many numbers of a head of four, and joined."""
+
+    def __init__(self, *shares):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(8), nn.Linear(8, 24), nn.Linear(8, 8)
+        self.shares = shares
+
+    def turn(self, x, first, share):
+        angles = (first + torch.arange(x.shape[-2]).float()[:, None]).repeat(1, share)
+        part, rest = x[..., :share], x[..., share:]
+        moved = torch.cat((-part[..., share // 2 :], part[..., : share // 2]), -1)
+        turned = part * angles.cos() + moved * angles.sin()
+        return torch.cat([turned, rest], -1) if share < x.shape[-1] else turned
+
+    def forward(self, x):
+        q, k, v = (one.unflatten(-1, (2, 4)).transpose(1, 2) for one in self.qkv(self.norm(x)).chunk(3, -1))
+        ways = ((slice(None, 2), 0, self.shares[0]), (slice(2, None), 2, self.shares[1]))
+        q, k = (torch.cat([self.turn(one[:, :, rows], *how) for rows, *how in ways], 2) for one in (q, k))
+        weights = (q @ k.transpose(-2, -1) / 2).softmax(-1)
+        return x + self.out((weights @ v).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("shares", "told"), [((2, 2), 2), ((2, 4), None), ((4, 2), None), ((4, 4), None)])
+def test_a_share_of_a_head_is_turned_where_it_is_so_of_all_rows(shares, told):
+    model = nn.Sequential(TurnedByWays(*shares), nn.LayerNorm(8), TurnedByWays(*shares))
+    branches = anatomy(xray.trace(model.eval(), torch.rand(2, 5, 8))).towers[0].branches
+
+    assert {(one.positions, one.turned) for one in branches if isinstance(one, Attention)} == {("rotary", told)}

@@ -30,6 +30,7 @@ from xray.story.attention.ways.shares import tell_shares
 from xray.story.attention.ways.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
 from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
+from xray.story.branches.heads import leave_own_heads
 from xray.story.branches.joint import ANOTHER
 from xray.story.branches.operands.sides import Side
 from xray.story.charts.chart import Chart, Edge, Node, steps_at
@@ -60,6 +61,8 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     site, branch = found.site, found.branch
     if site is None or not isinstance(branch, Attention):
         raise ValueError("only an attention has this chart")
+    branch = leave_own_heads(flow, site, branch)
+    found = replace(found, branch=branch)
     ways = read_attention_lanes(flow, found)
     sides, lanes, turn = ways.sides, ways.own, ways.turn
     nodes: list[Node] = []

@@ -122,7 +122,8 @@ def draw_end(
         key = f"tail{count}"
         beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
         twin = find_twin(flow, site, part) if is_joined else None
-        beside = f"{many} OTHER ATTENTIONS" if (many := count_others(flow, site, part)) > 1 else beside
+        many = count_others(flow, site, part, region) if is_joined else 0
+        beside = (f"{many} OTHER ATTENTIONS" if many > 1 else "ANOTHER ATTENTION") if many else beside
         beside = beside if twin is None else f"THE SAME WEIGHTS · OTHER {name_half(flow, twin)}"
         together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
         label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label

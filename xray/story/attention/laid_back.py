@@ -2,16 +2,16 @@
 
 from math import prod
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
-from xray.ir.flow.operation_kinds import (
-    SIDE_BY_SIDE,
-)
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.runs import pads
+from xray.story.branches.convolutions import list_way_beside
 from xray.story.branches.rows import cuts_across_places
+from xray.story.branches.weighed import list_found
 from xray.story.recognition.between import Region
 
 
@@ -63,11 +63,9 @@ def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:
     return after[-1] == branch.heads * before[-1] if branch.heads else after[-1] > before[-1]
 
 
-def count_others(flow: Flow, site: Site, part: Part) -> int:
+def count_others(flow: Flow, site: Site, part: Part, region: Region) -> int:
     """How many other attentions have found all that a part puts beside the rows that its own found; else 0."""
-    found = {one.weighted_sum for one in list_sites(flow)}
-    joined = [
-        flow.carried_from(maker) for node in part.nodes if flow.op(node) in SIDE_BY_SIDE for maker in flow.makers[node]
-    ]
-    others = {one for one in joined if one != site.weighted_sum}
-    return len(others) if others <= found and len(joined) == len(others) + 1 else 0
+    joined = [found for node in part.nodes if flow.op(node) in SIDE_BY_SIDE for found in list_found(flow, node)]
+    others = set[int]().union(*joined) - {site.weighted_sum}
+    is_each = all(len(one) == 1 for one in joined) and len(joined) == len(others) + 1
+    return len(others) if is_each and others <= list_way_beside(flow, region, site) else 0

@@ -119,13 +119,13 @@ def describe_attention(
     kv_heads = count_key_heads(flow, query, key, value, heads, d_k, d_v)
     if heads is not None and kv_heads is not None and kv_heads > heads:
         heads = kv_heads = None  # what was taken for heads are blocks of places (HaloNet)
+    is_laid_out = lies_in_columns(flow, site)
+    cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     apart = count_apart(flow, sites)
-    heads, kv_heads = (None if one is None else one * apart for one in (heads, kv_heads))
+    heads, kv_heads = (None if one is None else one * apart or None for one in (heads, kv_heads))
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
-    is_laid_out = lies_in_columns(flow, site)
     gathered = count_gathered(flow, site, key, region)
-    cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
     window = None if key.others is not None else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)

@@ -5,7 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from xray.ir.flow.attention_sites import Site
+from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.ir.flow.projections import is_product
@@ -19,9 +19,13 @@ from xray.story.recognition.values.value_shapes import number
 
 
 def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
-    """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT)."""
+    """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT).
+
+    None where another attention stands there: a convolution is a part of that one (CSWin, of its values).
+    """
     found = list_way_beside(flow, region, site)
-    return found if any(flow.op(node) in FINDINGS for node in found) else frozenset()
+    is_alone = found.isdisjoint(one.weighted_sum for one in list_sites(flow))
+    return found if is_alone and any(flow.op(node) in FINDINGS for node in found) else frozenset()
 
 
 def list_way_beside(flow: Flow, region: Region, site: Site) -> frozenset[int]:

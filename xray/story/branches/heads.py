@@ -1,5 +1,6 @@
 """Heads of an attention: how many there are, of queries and of keys, and how wide they are."""
 
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
@@ -7,10 +8,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import list_shared_axes
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
 from xray.ir.flow.softmax_axis import read_equation
-from xray.story.branches.operands.sides import (
-    Side,
-    is_narrowed,
-)
+from xray.story.anatomy.attentions import Attention
+from xray.story.branches.operands.sides import Side, is_narrowed
 from xray.story.recognition.between import width_in, width_out
 
 
@@ -96,6 +95,14 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
         return None
     return 1 if site.output is not None else count_cut_queries(flow, site)
+
+
+def leave_own_heads(flow: Flow, site: Site, branch: Attention) -> Attention:
+    """A branch with the heads of its first attention alone, where others stand beside that one (CSWin)."""
+    own, heads, keys = count_heads(flow, site, count_d_v(flow, site)), branch.heads, branch.kv_heads
+    if not own or not heads or heads <= own or heads % own:
+        return branch
+    return replace(branch, heads=own, kv_heads=keys and keys * own // heads)
 
 
 def find_cut_over_one_key(flow: Flow, site: Site) -> tuple[int, int] | None:

@@ -1,17 +1,14 @@
 """What attentions weigh: other scores, values made by other attentions, and parts of the values of one by several."""
 
 from collections.abc import Collection, Sequence
+from math import prod
 from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import (
-    CARRYING,
-    SIDE_BY_SIDE,
-)
-from xray.story.recognition.between import (
-    Region,
-)
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, SUMS
+from xray.story.branches.heads import count_d_k, count_d_v, count_heads
+from xray.story.recognition.between import Region
 from xray.story.recognition.earlier_keys import find_other_scores
 
 MOST_BEHIND = 400
@@ -85,26 +82,49 @@ def find_values(flow: Flow, site: Site) -> int | None:
 
 def are_twins(flow: Flow, one: Site, other: Site) -> bool:
     """Whether two attentions score the same queries and keys, each for a part of the values (DiffLlama)."""
+    return list_scored(flow, one) == list_scored(flow, other) and is_widened(flow, one, other)
 
-    def list_roots(site: Site) -> list[int | None]:
-        return [flow.carried_from(maker) for maker in flow.makers[site.scores][-2:]]
 
-    return list_roots(one) == list_roots(other) and is_widened(flow, one, other)
+def list_scored(flow: Flow, site: Site) -> list[tuple[int | None, int | None]]:
+    """The steps that made what an attention scores, or cut it out of more, and which of their outputs it is."""
+    found = []
+    for record, maker in list(flow.given(site.scores))[-2:]:
+        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
+            before, earlier = next(flow.given(maker))
+            if prod(before.shape) > prod(record.shape):
+                break
+            record, maker = before, earlier
+        found.append((maker, record.output))
+    return found
 
 
 def count_apart(flow: Flow, sites: Sequence[Site]) -> int:
     """How many attentions alike stand side by side and have all that their rows are then: each has heads of its own.
 
+    They are alike in how many heads they have, and how wide these are, be their windows others (CSWin); else 0.
     Those that ask with the same queries are of the same heads (DiffLlama's, by two halves of its values).
     """
-    if len({flow.carried_from(flow.makers[site.scores][0]) for site in sites}) < len(sites):
+    if len({list_scored(flow, site)[0] for site in sites}) < len(sites):
         return 1
     joins = {find_join(flow, site.weighted_sum) for site in sites}
     join = joins.pop() if len(joins) == 1 else None
-    if join is None or len(sites) != len(flow.makers[join]) or any(are_twins(flow, sites[0], one) for one in sites[1:]):
+    each = [] if join is None else list_found(flow, join)
+    is_all = len(each) == len(sites) and all({site.weighted_sum} in each for site in sites)
+    if not is_all or any(are_twins(flow, sites[0], one) for one in sites[1:]):
         return 1
-    shapes = {(flow.output(one.scores).shape, flow.output(one.weighted_sum).shape) for one in sites}
-    return len(sites) if len(shapes) == 1 and is_widened(flow, sites[0], sites[-1]) else 1
+    wide = [(count_d_k(flow, one), count_d_v(flow, one)) for one in sites]
+    alike = {(count_heads(flow, one, own[1]), *own) for one, own in zip(sites, wide, strict=True)}
+    return (len(sites) if len(alike) == 1 else 0) if is_widened(flow, sites[0], sites[-1]) else 1
+
+
+def list_found(flow: Flow, join: int) -> list[set[int]]:
+    """What attentions found, of each tensor that a step puts beside others, be something added to it (CSWin)."""
+    found = {one.weighted_sum for one in list_sites(flow)}
+    ways = (
+        flow.behind(maker, within=lambda one: one in found or flow.op(one) in CARRYING | SUMS, ends=found.__contains__)
+        for maker in flow.makers[join]
+    )
+    return [found.intersection(way) for way in ways]
 
 
 def is_widened(flow: Flow, one: Site, other: Site) -> bool:
@@ -122,6 +142,6 @@ def find_join(flow: Flow, start: int) -> int | None:
         for reader in flow.readers.get(here, ()):
             if flow.op(reader) in SIDE_BY_SIDE:
                 return reader
-            if flow.op(reader) in CARRYING and reader not in todo:
+            if flow.op(reader) in CARRYING | SUMS and reader not in todo:
                 todo.append(reader)
     return None

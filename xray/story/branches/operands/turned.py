@@ -132,13 +132,18 @@ def list_made(flow: Flow, side: Side, turned: Sequence[int]) -> Iterator[tuple[T
 
 
 def count_turned_beside(flow: Flow, side: Side) -> int | None:
-    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are."""
+    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are.
+
+    Rows may come by ways of their own: None too where it is another count in some, or all is turned (V-JEPA 2-AC).
+    """
+    counts, whole = set[int](), set(list_products(flow, side.nodes))
     for node in sorted(side.nodes, reverse=True):
         given = [(record, maker) for record, maker in flow.given(node) if 0 not in record.shape]
         if flow.op(node) not in SIDE_BY_SIDE or not given or flow.output(node).shape[-1] == given[0][0].shape[-1]:
             continue
         own = [set(flow.behind(maker, most=MOST_BEHIND, within=side.nodes.__contains__)) for _, maker in given]
         turned = [record.shape[-1] for (record, _), nodes in zip(given, own, strict=True) if is_rotary(flow, nodes)]
-        if 0 < len(turned) < len(given):
-            return sum(turned)
-    return None
+        if 0 < len(turned) < len(given) and not whole.isdisjoint(held := set[int]().union(*own)):
+            counts.add(sum(turned))
+            whole -= held
+    return counts.pop() if len(counts) == 1 and not whole else None

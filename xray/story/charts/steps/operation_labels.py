@@ -306,9 +306,9 @@ def lies_end_to_end(flow: Flow, node: int) -> bool:
     grown = [axis for axis, size in enumerate(made) if any(shape[axis : axis + 1] != (size,) for shape in shapes)]
     if len(grown) != 1 or len(made) < 2 or any(len(shape) != len(made) for shape in shapes):
         return False
-    channels = find_channels(flow, node)
-    channels = find_channels_ahead(flow, node) if channels is None else channels
-    return grown[0] == 0 or (channels is not None and grown[0] != channels)
+    known = {find_channels(flow, maker) for maker in flow.makers[node] if maker is not None} - {None}
+    known = known or {find_channels_ahead(flow, node)}
+    return grown[0] == 0 or known.isdisjoint({None, grown[0]})
 
 
 def writes_across(flow: Flow, node: int) -> bool:

@@ -59,7 +59,7 @@ def describe_waves(anatomy: Anatomy) -> str:
     if not found:
         return ""
     other = "its neighbour" if {branch.turned_pairs for branch in found} == {"neighbours"} else "another"
-    some, many = tell_where_places(anatomy, "waves"), spell_turned(found)
+    some, many = tell_where_places(anatomy, "waves"), spell_turned(found) if all(one.turned for one in found) else ""
     part = f" It is done to {many} numbers of each head, not to the others." if many else ""
     return (
         f"Places by cosines and sines{some}: to each number of queries and keys, times a cosine by its place, {other},"
