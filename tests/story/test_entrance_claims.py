@@ -270,6 +270,28 @@ def test_ids_that_are_looked_up_before_a_convolution_are_no_signal():
     assert name_input(flow, finders, finders, []) == "ids"
 
 
+def picture(found, came):
+    return found[0](came.float().permute(0, 3, 1, 2) / 255).flatten(2).mT
+
+
+def mark_and_move(found, came):
+    return found[0](nn.functional.one_hot(came, OTHER).float().mT).mT
+
+
+@pytest.mark.parametrize(
+    ("found", "enter", "shape", "reads"),
+    [
+        (nn.Conv2d(3, WIDTH, 4, stride=4), picture, (2, 16, 16, 3), "image"),
+        (nn.Conv1d(1, WIDTH, 4, stride=4), lambda found, came: found[0](came[:, None] / 255).mT, (2, 48), "audio"),
+        (nn.Conv1d(OTHER, WIDTH, 3, padding=1), mark_and_move, (2, PLACES), "ids"),
+    ],
+)
+def test_whole_numbers_that_no_row_is_found_by_are_an_image_or_a_signal(found, enter, shape, reads):
+    anatomy, _ = read(lambda: Entered(found, enter=enter), torch.randint(0, OTHER, shape))
+
+    assert anatomy.towers[0].reads == reads
+
+
 def put(found, came):
     rows = torch.zeros(*came.shape, OTHER + 1)
     rows[:, 0, 0] = 1

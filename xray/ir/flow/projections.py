@@ -24,7 +24,8 @@ def is_projection(flow: Flow, place: int) -> bool:
     if step.op in LINEARS:
         return True
     if step.op in PRODUCTS:
-        return len(step.inputs) > 1 and not is_product(flow, place)
+        many = range(len(step.inputs))
+        return len(many) > 1 and not is_product(flow, place) and any(is_weight(flow, place, one) for one in many)
     return is_linear_by_count(flow, place)
 
 
@@ -99,7 +100,10 @@ def data_input(flow: Flow, place: int) -> int | None:
 
 
 def is_weight(flow: Flow, place: int, number: int) -> bool:
-    """Whether an input of a product is a parameter, or one that was only turned; never the first of two plain ones."""
+    """Whether an input of a product is a parameter, or one that was only turned; never the first of two plain ones.
+
+    Nor is it a plain one of which nothing is summed: frequencies that meet places, each with each.
+    """
     record: TensorRecord = flow.steps[place].inputs[number]
     maker = flow.makers[place][number]
     while maker is not None and flow.op(maker) in SHAPING and flow.makers[maker]:
@@ -115,6 +119,7 @@ def is_weight(flow: Flow, place: int, number: int) -> bool:
         and record.source is None
         and len(record.shape) == 2
         and record.role == "activation"
+        and flow.steps[place].inputs[number].shape[-2:-1] != (1,)
     )
     return plain and number > 0 and flow.op(place) in ("mm", "matmul") and flow.makers[place][others[0]] is not None
 

@@ -319,7 +319,7 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
         *(cut(joint, other).inner for other in others for joint in list_joints(other)),
         *(norm.nodes for other in others for staging in other.stagings for norm in staging.norms),
         *(other.sums | list_ends(other) for other in others),
-        list_made_for_many(flow, one, others, sites),
+        list_made_for_many(flow, [cut(joint, one) for joint in list_joints(one)], others, sites),
     )
 
     def part(joint: Joint) -> Joint:
@@ -335,23 +335,23 @@ def tell_apart(flow: Flow, one: Towering, towers: Sequence[Towering], sites: Seq
     return replace(found, tower=replace(found.tower, name=one.tower.name, entrance=one.tower.entrance))
 
 
-def list_made_for_many(flow: Flow, one: Towering, others: Sequence[Towering], sites: Sequence[Site]) -> frozenset[int]:
-    """The steps that work on what other towers end with for several sums of one that looks at nothing (UnivNet)."""
-    joints, attending = list_joints(one), {site.softmax for site in sites}
-    beside = frozenset[int]().union(*(joint.region.beside for joint in joints))
-    if any(not attending.isdisjoint(joint.region.inner) for joint in joints):
-        return frozenset()
+def list_made_for_many(
+    flow: Flow, regions: Sequence[Region], others: Sequence[Towering], sites: Sequence[Site]
+) -> frozenset[int]:
+    """The steps that work on what other towers end with for several sums of one, before keys and values are made."""
+    beside = frozenset[int]().union(*(region.beside for region in regions))
+    looking = {node for site in sites for way in (site.key, site.value) for node in way.nodes}
     read = Counter(
         node
-        for joint in joints
+        for region in regions
         for node in flow.behind(
-            *(maker for inner in joint.region.inner for maker in flow.makers[inner]),
+            *(maker for inner in region.inner for maker in flow.makers[inner]),
             within=lambda place: place in beside,
         )
     )
     ends = {other.end for other in others}
     made = flow.ahead(*ends, within=lambda place: place in ends or place in beside)
-    return frozenset(node for node in made if read[node] > 1)
+    return frozenset(node for node in made if read[node] > 1 and node not in looking)
 
 
 def list_ends(one: Towering) -> frozenset[int]:

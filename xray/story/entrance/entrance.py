@@ -27,6 +27,7 @@ from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, s
 from xray.story.entrance.place_tables import list_added
 from xray.story.entrance.shared_ids import find_id_columns, name_table
 from xray.story.entrance.tables import (
+    are_ids,
     find_lone_rows,
     holds_sines,
     judge_training,
@@ -99,7 +100,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     picking = frozenset[int]().union(*(one.nodes for node in tables if (one := find_choice(flow, node)) is not None))
     norms = list_norms(flow, nodes - picking)
     sources = {node: source for node in finders if (source := source_of(flow, node, stops)) is not None}
-    outer = [node for node, source in sources.items() if source.role != "ids"]
+    outer = [node for node, source in sources.items() if not are_ids(flow, source, node)]
     vectors = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
     others = bool(outer or vectors) and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)

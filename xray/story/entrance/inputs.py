@@ -22,7 +22,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.scored.visible import FILLED
-from xray.story.entrance.tables import MOVING, looks_up_places
+from xray.story.entrance.tables import MOVING, are_ids, looks_up_places
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import lays_neighbours
 from xray.story.recognition.between import ONES, is_linear
@@ -73,7 +73,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         source = source_of(flow, min(finders), stops)
         if source is None:
             return "noise" if is_drawn(flow, flow.makers[min(finders)][0]) else None
-        if source.role == "ids":  # looked up before a convolution moves along them
+        if are_ids(flow, source, min(finders)):
             return "ids"
         read = flow.steps[min(finders)].inputs[0].shape  # patches may come as flat rows, and are laid out just before
         axes = len(read) if len(source.shape) == 2 and len(read) >= 4 and read[1] > 1 else len(source.shape)

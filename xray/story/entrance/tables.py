@@ -110,6 +110,15 @@ def is_other_row(flow: Flow, record: TensorRecord, maker: int | None, stops: Col
     return outside or any(one in stops for one in found)
 
 
+def are_ids(flow: Flow, source: TensorRecord, node: int) -> bool:
+    """Whether rows are found by whole numbers that come in, in a table or of 0 and 1, before a step works on them."""
+    wide = len(source.shape) + 1
+    return source.role == "ids" and any(
+        flow.op(one) in LOOKUPS | {"one_hot"} or (flow.op(one) == "eq" and len(flow.output(one).shape) >= wide)
+        for one in flow.behind(node)
+    )
+
+
 def looks_up_places(flow: Flow, node: int) -> bool:
     """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table.
 
