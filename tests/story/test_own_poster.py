@@ -193,6 +193,24 @@ def test_a_cache_gives_a_row_of_its_picture_from_every_turn():
     assert [sum(value is not None for value in row) for row in rows] == [*range(1, len(rows) + 1)]
 
 
+@pytest.mark.parametrize("tower", ["encoder", "decoder"])
+def test_words_times_the_root_and_the_sines_added_to_them_stand_in_boxes_of_their_own(both, tower):
+    labels = {step: text_of(box.lines[0]) for box in both.boxes for step in box.steps}
+    words, scale, places = (labels[f"training/{tower}.embedding.{part}#0"] for part in ("words", "scale", "positions"))
+
+    assert (words, scale, places) == ("EMBED × √d_model", "EMBED × √d_model", "POSITIONS")
+
+
+def test_no_mask_is_drawn_where_a_wide_box_leaves_it_no_room():
+    trace = recorded("one layer, training")
+    steps = (replace(step, settings={}) if ".embedding.scale" in step.id else step for step in trace.steps)
+    layout = compose_poster(replace(trace, passes=(replace(trace.passes[0], steps=tuple(steps)),)), text_width)
+
+    assert boxes_saying(layout, "+ PLACES")
+    assert [cells.id for cells in layout.cells if cells.id.startswith("mask_")] == []
+    assert boxes_saying(layout, "a row for each sequence") == []
+
+
 def test_another_batch_than_the_run_was_trained_with_is_said():
     trace = recorded("one layer, training")
     layout = compose_poster(replace(trace, config={**trace.config, "batch": 500}), text_width)

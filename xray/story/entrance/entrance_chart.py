@@ -18,7 +18,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.regrouping import LAYING, find_patches, find_stacked
 from xray.story.body.towers import Towering
-from xray.story.branches.scored.caps import name_times, read_factor
+from xray.story.branches.scored.caps import name_times, read_scaling
 from xray.story.charts.chart import (
     MIDDLE,
     Chart,
@@ -291,7 +291,7 @@ def label_scale(flow: Flow, node: int) -> str:
         return label_of_one_number(flow, node)
     if is_root(flow, node):
         return f"{'÷' if flow.op(node) in DIVISIONS else '×'} √d_model"
-    factor, given = read_factor(flow, node), flow.steps[node].inputs
+    factor, given = read_scaling(flow, node), flow.steps[node].inputs
     several = [one.role for one in given if one.shape != flow.output(node).shape and prod(one.shape) > 1]
     if several:
         return "× LEARNED NUMBERS" if several == ["parameter"] else "MULTIPLIED"
@@ -347,7 +347,7 @@ def chart_places(flow: Flow, towering: Towering, start: int) -> Chart | None:
     record, place = given[1 - sides.index(word)]
     way = flow.behind(given[sides.index(word)][1], within=lambda one: one > word)
     scales = [node for node in way if flow.op(node) in SCALINGS]
-    factors = [flow.steps[node].settings.get("factor", read_factor(flow, node)) for node in scales]
+    factors = [read_scaling(flow, node) for node in scales]
     is_made = any(flow.op(node) in SCALINGS and flow.output(node).is_float for node in flow.behind(place))
     if place is None or is_made or len(factors) > 1 or None in factors or flow.steps[place].params:
         return None

@@ -21,8 +21,8 @@ LINE = NOTE * LEADING
 EDGE = 15.0
 """From a heading's top to the top of what is under it."""
 
-CAPTION, IDS_HEIGHT, MASK_HEIGHT = 26.0, 142.0, 139.0
-"""How high the caption of a column is, what its ids take, and the mask above them."""
+CAPTION, IDS_HEIGHT, MASK_HEIGHT, LEAST_ROOM = 26.0, 142.0, 139.0, 110.0
+"""How high the caption of a column is, what its ids take, and the mask above them; how much room its remark takes."""
 
 QUESTION_LINES, MOST_TURNS = 5, 6
 
@@ -252,9 +252,9 @@ def list_makers(column: Column, number: int, record: TensorRecord, reader: Step)
 
 
 def draw_mask_beside(canvas: Canvas, column: Column, foot: Foot, left: float, right: float) -> None:
-    """The mask of a batch, cell by cell, left of the way from the ids to the first layer."""
+    """The mask of a batch, cell by cell, left of the way from the ids to the first layer, where it has room."""
     mask = find_mask(column)
-    if mask is None or mask.facts is None:
+    if mask is None or mask.facts is None or right - left < LEAST_ROOM:
         return
     look, side = column.look, column.look.own
     title = (Run("MASK ", OP, "text", "bold"), *digits(read_shape([(0, mask.record)]), LABEL))
