@@ -124,7 +124,7 @@ def test_a_learned_row_that_is_led_on_has_a_box_of_its_own_and_counts_there_alon
 def ask_twice(model, x):
     seen = x.flatten(1, 2)
     rows = model.rows.expand(len(seen), -1, -1)
-    return model.look.last(rows) + model.look(rows, seen)
+    return model.look.last(rows) * model.look(rows, seen)
 
 
 def test_learned_rows_that_two_layers_read_have_one_box():
