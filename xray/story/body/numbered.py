@@ -64,8 +64,8 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
 def find_work(flow: Flow, layer: Layer) -> int:
     """Where a layer stands: at the last weights of its first branch; the next block may work its sum out (Mamba)."""
     joint = layer[0].joints[0]
-    inner = joint.region.inner
-    return max((node for node in inner if flow.is_leaf(node) and weights_of(flow, [node])), default=joint.add)
+    inner = sorted(joint.region.inner, reverse=True)
+    return next((node for node in inner if flow.is_leaf(node) and weights_of(flow, [node])), joint.add)
 
 
 def list_idle(
