@@ -173,6 +173,45 @@ def test_a_scripted_module_is_one_step():
     assert [(s.op, s.outputs[0].shape) for s in recorded.steps] == [("recursive_script_module", (2, 4))]
 
 
+def soft_cap(x: torch.Tensor, cap: float):
+    return (x / cap).tanh() * cap
+
+
+def cap_twice(x: torch.Tensor):
+    return soft_cap(soft_cap(x, 2.0), 3.0)
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torch")
+def test_a_scripted_function_is_run_as_it_was_written_and_is_scripted_again_behind_it():
+    scripted, run = torch.jit.script(cap_twice), torch._C.ScriptFunction.__call__
+    recorded = record_and_compare(Model(lambda x: scripted(x) + 1), torch.ones(2, 3))
+
+    assert [step.op for step in recorded.steps] == ["model", *["div", "tanh", "mul"] * 2, "add"]
+    assert recorded.steps[-1].inputs[0].source == recorded.steps[-2].id
+    assert torch._C.ScriptFunction.__call__ is run
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning:torch", "ignore:Converting")
+def test_a_traced_function_runs_as_it_was_traced():
+    traced = torch.jit.trace(lambda x: x * 2 if x.shape[0] > 1 else x, torch.ones(2, 3))
+    model = Model(lambda x: traced(x) + 1)
+    with record(model):
+        out = model(torch.ones(1, 3))
+
+    assert torch.equal(out, torch.full((1, 3), 3.0))
+
+
+def test_recorders_that_end_out_of_order_leave_scripted_functions_as_they_were():
+    run = torch._C.ScriptFunction.__call__
+    first, second = record(nn.Linear(3, 4)), record(nn.Linear(3, 4))
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+
+    assert torch._C.ScriptFunction.__call__ is run
+
+
 @pytest.mark.filterwarnings("ignore:Guards may run slower:RuntimeWarning")
 def test_a_compiled_module_is_run_eagerly_and_stays_compiled():
     model = torch.compile(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), backend="eager")

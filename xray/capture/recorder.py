@@ -37,6 +37,7 @@ from xray.capture.operations import OperationMode
 from xray.capture.operator import Operator, describe_picking
 from xray.capture.optimizers import watch_optimizers
 from xray.capture.parts import is_distributed, name_groups
+from xray.capture.scripts import run_scripts_as_written
 from xray.capture.sight import Sight, see_named
 from xray.capture.tensors import name_arguments
 from xray.capture.unused import list_unused
@@ -132,6 +133,7 @@ class Recorder:
         if self._sees_operations and self._root is not None:
             hooks.enter_context(watch_optimizers(self, self._root, self._journal, self._lane))
             hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
+            hooks.enter_context(run_scripts_as_written())
             hooks.enter_context(OperationMode(self._operator))
             if self._has_ranks:
                 hooks.enter_context(
