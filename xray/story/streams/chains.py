@@ -55,7 +55,8 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     before: dict[int, int | None] = {}
     for add, joint in joints.items():
         is_new = meets_another(flow, joint.stream, joints, before)
-        before[add] = None if is_new else find_before(flow, joint, joints, sites)
+        before[add] = None if is_new else go_back(flow, joint.stream, joints)[0]
+    before = find_before(flow, joints, before, sites)
     for add in find_side_ways(flow, joints, before, sites):
         del joints[add], before[add]
     roots = {add: begin_of(flow, joint.stream) for add, joint in joints.items()}
@@ -240,29 +241,45 @@ def chain_behind(last: int, before: Mapping[int, int | None]) -> set[int]:
     return found
 
 
-def find_before(flow: Flow, joint: Joint, joints: dict[int, Joint], sites: Sequence[Site]) -> int | None:
-    """The sum that a stream comes from; None if it begins elsewhere, or other rows attend to each other than before."""
-    before, is_normed = go_back(flow, joint.stream, joints)
-    looked = before if is_normed and attends(joint, sites) else None
-    while looked is not None and not attends(joints[looked], sites):
-        looked, _ = go_back(flow, joints[looked].stream, joints)
-    return None if looked is not None and are_regrouped(flow, looked, joint.add) else before
+def find_before(
+    flow: Flow, joints: Mapping[int, Joint], before: Mapping[int, int | None], sites: Sequence[Site]
+) -> dict[int, int | None]:
+    """The sum before each one on its stream; None where it begins one.
+
+    One begins where other rows attend to each other behind a norm than before, but where these are put back later:
+    then layers take turns on one stream, be places added where it first turns (MixSTE).
+    """
+    turns: dict[int, tuple[tuple[int, ...], ...]] = {}
+    found = dict(before)
+    for add, joint in joints.items():
+        last, is_normed = go_back(flow, joint.stream, joints, with_places=True)
+        looked = last if is_normed and attends(joint, sites) else None
+        while looked is not None and not attends(joints[looked], sites):
+            looked = go_back(flow, joints[looked].stream, joints)[0]
+        if looked is not None and are_regrouped(flow, looked, add):
+            turns[add] = flow.output(looked).shape, flow.output(add).shape
+            found[add] = last
+    back = {(other, one) for one, other in turns.values()}
+    return found | {add: None for add, turn in turns.items() if turn not in back}
 
 
-def go_back(flow: Flow, here: int | None, joints: Collection[int]) -> tuple[int | None, bool]:
+def go_back(
+    flow: Flow, here: int | None, joints: Collection[int], *, with_places: bool = False
+) -> tuple[int | None, bool]:
     """The sum before a step, through norms, moves, bends and pools, and whether norms are among these."""
-    *way, last = (None, *walk_back(flow, here, joints))
+    *way, last = (None, *walk_back(flow, here, joints, with_places=with_places))
     is_normed = any(find_norm(flow, node) is not None for node in (*way, last) if node is not None)
     return last if last in joints else None, is_normed
 
 
-def walk_back(flow: Flow, here: int | None, joints: Collection[int]) -> Iterator[int]:
-    """A step and those before it that a stream goes through, as far as a sum."""
+def walk_back(flow: Flow, here: int | None, joints: Collection[int], *, with_places: bool = False) -> Iterator[int]:
+    """A step and those before it that a stream goes through, be places added to it, as far as a sum."""
     for _ in range(FARTHEST):
         if here is None:
             return
         yield here
-        here = None if here in joints else step_back(flow, here)
+        behind = None if here in joints else step_back(flow, here)
+        here = before_places(flow, here) if behind is None and with_places and here not in joints else behind
 
 
 def meets_another(flow: Flow, here: int | None, joints: Collection[int], before: Mapping[int, int | None]) -> bool:
