@@ -46,6 +46,7 @@ ALONE = NORMS | CURVES | DROPOUTS | SCALINGS | SUMS | STATISTICS | CASTING | COP
 TOGETHER = frozenset({"mean", "sum", "amax", "logsumexp"})
 """What makes one row of several."""
 SLICE = re.compile(r"-?\d*:-?\d*|\.\.\.")
+DIGITS = re.compile(r"\d+")
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
@@ -337,17 +338,19 @@ def list_untold(
 ) -> tuple[Untold, ...]:
     """What no step that is told of works with, in any pass: outermost modules, and single parameters by their names.
 
-    What is `apart` of a pass, by its flow's identity, lends nothing to steps that are told, but what is `boxed`.
+    What is `apart` of a pass, by its flow's identity, lends nothing to steps that are told, but what is `boxed`. Where
+    boxes are, those of layers that stand for others have what is called so: what has no like there is in none.
     """
     worked: dict[str, int] = {}
-    known = {*boxed}
+    known, likes = {*boxed}, {name_like(one) for one in boxed}
     flows, halved = list[Flow](), set[str]()
     for flow, nodes in told:
         around = {block for node in nodes for block in flow.parents(node)}
         halved.update(flow.steps[block].path for block in around)
         strange = {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
         worked |= list_worked(flow)
-        known |= weights_of(flow, nodes, strange.union(apart.get(id(flow), ()))).keys()
+        held = weights_of(flow, nodes, strange.union(apart.get(id(flow), ())))
+        known |= {name for name in held if not likes or name_like(name) in likes}
         flows.append(flow)
     holding, found = by_module(known), dict[str, int]()
     ran = {step.path for flow in flows for step in flow.steps if step.module}
@@ -359,6 +362,12 @@ def list_untold(
     calls = {path: [flow for flow in flows if path in list_calls(flow)] for path in found}
     lost = {path for path, some in calls.items() if some and all(is_led_nowhere(flow, path) for flow in some)}
     return tuple(Untold(path, count, path in lost) for path, count in found.items())
+
+
+def name_like(name: str) -> str:
+    """A parameter by its name in its module, and by what that is called, numbers left out: alike in alike layers."""
+    *blocks, own = DIGITS.sub("", name.partition("[")[0].partition(" ")[0]).split(".")
+    return f"{next(filter(None, reversed(blocks)), '')}.{own}"
 
 
 def is_of_others(flow: Flow, place: int, around: Collection[int]) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
 from xray.story.body.ends import LEAST_SAID, list_untold
@@ -104,10 +105,10 @@ def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...
     """
     boxless = list_boxless_readers(columns, list_learned_aside(columns, unsaid))
     told, drawn = list_told(columns), list_drawn(columns)
-    held = (
-        weights_at(flow, [place for one, place in flow.places.items() if one in drawn[id(flow)]]) for flow, _ in told
-    )
-    boxed = {name for weights in held for name in weights}
+    boxed = set[str]()
+    for flow, _ in told:
+        places = [place for one, place in flow.places.items() if one in drawn[id(flow)]]
+        boxed |= {*weights_at(flow, places), *gather_weights(flow, places)}
     return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in told], boxless, boxed)
 
 
