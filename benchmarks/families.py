@@ -33,9 +33,11 @@ from families_page import read_rows, write_page
 from xray.errors import TraceError
 from xray.ir.json_form import trace_from_json, trace_to_json
 from xray.ir.trace import Trace
+from xray.renderers.fonts import text_width
 from xray.renderers.sheet.poster import draw_poster
 from xray.story.body.reading import read_passes
 from xray.story.body.whole import anatomy
+from xray.story.poster import compose_poster
 
 PREFERRED = (
     "SEQ_TO_SEQ_CAUSAL_LM",
@@ -313,10 +315,11 @@ def draw(trace: Trace) -> dict[str, Any]:
     """How a trace is drawn, how long that takes, and how many parameters and towers its anatomy has."""
     began = time.process_time()
     draw_poster(trace, "svg")
+    spent = time.process_time() - began
     found = anatomy(trace)
     return {
-        "drawn": "poster" if found.towers else "blocks",
-        "draw_s": round(time.process_time() - began, 2),
+        "drawn": "blocks" if compose_poster(trace, text_width) is None else "poster",
+        "draw_s": round(spent, 2),
         "params": found.params,
         "attentions": sum(len(one.sites) for one in read_passes(trace)),
         "towers": [f"{tower.name} {tower.layers}" for tower in found.towers],

@@ -1,7 +1,6 @@
 """Lines that would lead from a box to one that reads nothing of it, and boxes that would tell a thing twice."""
 
 import torch
-from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 from torch.nn.functional import layer_norm, scaled_dot_product_attention
@@ -9,6 +8,7 @@ from torch.nn.functional import layer_norm, scaled_dot_product_attention
 import xray
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.panels import chart_input
+from xray.story.sheet.proof import list_unproven
 
 PLACES, WORDS = 6, 41
 

@@ -46,6 +46,7 @@ from xray.story.sheet.counting import count_frames
 from xray.story.sheet.layer_blocks import list_around_layers
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
+from xray.story.sheet.proof import keep_proven
 from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
@@ -59,11 +60,12 @@ INFO, AISLE, GAP, MOST_GAP = 384.0, 62.0, 9.0, 26.0
 def compose_sheet(
     trace: Trace, measure: Measure, *, all_layers: bool = False, marks: Marks | None = None
 ) -> Layout | None:
-    """The sheet of a trace of any network with a residual stream; None for any other.
+    """The sheet of a trace of any network with a residual stream; None for any other, and where it would not be true.
 
+    No sheet has an arrow that the recorded steps do not prove.
     Layers that are alike stand as one unless all are asked for. The steps in `marks` are outlined and listed.
     """
-    columns = read_columns(trace, all_layers=all_layers)
+    columns = keep_proven(read_columns(trace, all_layers=all_layers))
     if not columns:
         return None
     canvas = Canvas(measure)

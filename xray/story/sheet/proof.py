@@ -1,0 +1,167 @@
+"""No arrow but a proven one: what the upper box does was worked out of what the lower one made."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from xray.ir.flow.cut_rows import list_cut_makers
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.records import TensorRecord
+from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.sheet.columns import Column
+
+Taken = tuple[int, int | None]
+"""A step, and the number of what it gives; None where that is not told."""
+
+
+def keep_proven(columns: Sequence[Column]) -> list[Column] | None:
+    """The columns without arrows that no recorded step proves; None where a box would be left without any.
+
+    Such a box says that something is made otherwise than it is.
+    """
+    found = []
+    for column in columns:
+        charts = {id(chart): drop_unproven(column.reading.flow, chart) for chart in list_charts(column)}
+        if None in charts.values():
+            return None
+        found.append(put_charts(column, {key: chart for key, chart in charts.items() if chart is not None}))
+    return found
+
+
+def put_charts(column: Column, charts: Mapping[int, Chart]) -> Column:
+    """The column with other charts, by the identities of those that they stand for."""
+
+    def find(chart: Chart | None) -> Chart | None:
+        return None if chart is None else charts.get(id(chart), chart)
+
+    frames = (
+        replace(
+            frame,
+            bridge=find(frame.bridge),
+            panels=tuple(replace(one, chart=charts.get(id(one.chart), one.chart)) for one in frame.panels),
+        )
+        for frame in column.frames
+    )
+    return replace(column, entrance=find(column.entrance), exit=find(column.exit), frames=tuple(frames))
+
+
+def list_unproven(columns: Sequence[Column]) -> list[tuple[str, str, str]]:
+    """The arrows of all charts of columns that no recorded step proves: the tower's name, and those of both boxes."""
+    return [
+        (column.name, chart.node(edge.source).label, chart.node(edge.target).label)
+        for column in columns
+        for chart in list_charts(column)
+        for edge in check_chart(column.reading.flow, chart)
+    ]
+
+
+def list_charts(column: Column) -> Iterator[Chart]:
+    """What a column draws, from its entrance to its exit."""
+    yield from (one for one in (column.entrance, column.exit) if one is not None)
+    for frame in column.frames:
+        panels = (panel.chart for panel in frame.panels if panel.is_open)
+        yield from (one for one in (frame.bridge, *panels) if one is not None)
+
+
+def drop_unproven(flow: Flow, chart: Chart) -> Chart | None:
+    """The chart without unproven arrows; None where a box that one leads from, or to, would have no other."""
+    false = frozenset(check_chart(flow, chart))
+    edges = tuple(edge for edge in chart.edges if edge not in false)
+    leading = {edge.source for edge in edges}.union(chart.heads)
+    led = {edge.target for edge in edges}.union(chart.feet, chart.memory)
+    is_whole = all(edge.source in leading and edge.target in led for edge in false)
+    return (replace(chart, edges=edges) if false else chart) if is_whole else None
+
+
+def check_chart(flow: Flow, chart: Chart) -> Iterator[Edge]:
+    """The arrows from one box of steps to another whose steps read nothing of it, through no third box but moves."""
+    steps = {node.key: list_steps(flow, node) for node in chart.nodes}
+    held = frozenset[int]().union(*steps.values())
+    for edge in chart.edges:
+        lower, upper = steps[edge.source], steps[edge.target]
+        if edge.source.rpartition(":")[2].startswith(("given", "also")):
+            is_proven = is_given(flow, chart.node(edge.source).record, upper, held - lower)
+        else:
+            is_proven = not lower or not upper or not lower.isdisjoint(upper) or leads(flow, lower, upper, held)
+        if not is_proven:
+            yield edge
+
+
+def leads(flow: Flow, lower: Collection[int], upper: Collection[int], held: Collection[int]) -> bool:
+    """Whether some steps read what others gave, through none that is held but moves."""
+    taken = reach_back(flow, upper, held)
+    behind = {step for step, _ in taken}
+    given = {step for step, output in taken if not leaves_out(flow, lower, step, output)}
+    return not given.isdisjoint(lower) or moves_part(flow, lower, behind.union(upper))
+
+
+def is_given(flow: Flow, record: TensorRecord | None, upper: Collection[int], held: Collection[int]) -> bool:
+    """Whether some steps read what comes in, or what was worked out of it in no other box."""
+    if record is None or not upper:
+        return True
+    ways = {*upper, *(step for step, _ in reach_back(flow, upper, held) if step not in held)}
+    read = [one for step in ways for one, _ in flow.taken(step)]
+    named = list_arguments(flow, record)
+    return any(
+        one.argument in named or (one.source == record.source and (record.source or is_like(one, record)))
+        for one in read
+    )
+
+
+def list_arguments(flow: Flow, record: TensorRecord) -> set[str]:
+    """The names of what came in, of which a tensor was worked out: ids among which others were put (CPM-Ant)."""
+    ways = () if record.source is None else flow.behind(flow.places.get(record.source))
+    return {one.argument for step in ways for one, _ in flow.taken(step) if one.argument}
+
+
+def is_like(one: TensorRecord, other: TensorRecord) -> bool:
+    """Whether two of what came in are the same argument, as far as can be told."""
+    return one.argument == other.argument if one.argument and other.argument else one.role == other.role
+
+
+def leaves_out(flow: Flow, box: Iterable[int], cut: int, output: int | None) -> bool:
+    """Whether of the parts of a cut the steps of a box go on with others alone."""
+    read = {record.output for step in box for record, maker in flow.given(step) if maker == cut}
+    return output is not None and bool(read) and output not in read
+
+
+def moves_part(flow: Flow, moves: Collection[int], others: Collection[int]) -> bool:
+    """Whether steps only move one part of a cut, which others read too."""
+    if any(flow.op(step) not in CARRYING for step in moves):
+        return False
+    ours, theirs = (
+        {(maker, record.output) for step in steps for record, maker in flow.given(step) if record.output is not None}
+        for steps in (moves, others)
+    )
+    return not ours.isdisjoint(theirs)
+
+
+def list_steps(flow: Flow, node: Node) -> set[int]:
+    """The places of all steps that a box stands for, those inside its blocks included."""
+    places = {flow.places[step.id] for step in node.steps if step.id in flow.places}
+    return {inner for place in places for inner in range(place, max(place + 1, flow.ends[place]))}
+
+
+def reach_back(flow: Flow, steps: Collection[int], held: Collection[int]) -> set[Taken]:
+    """The steps that some were worked out of, as far as the next ones that stand in boxes and do more than move.
+
+    With each, which of the things that it gives was read.
+    """
+    found = set[Taken]()
+    todo = [taken for step in steps for taken in list_taken(flow, step)]
+    while todo:
+        taken = todo.pop()
+        if taken in found:
+            continue
+        found.add(taken)
+        here = taken[0]
+        if here in steps or here not in held or flow.op(here) in CARRYING:
+            todo += list_taken(flow, here)
+    return found
+
+
+def list_taken(flow: Flow, step: int) -> list[Taken]:
+    """The makers of what a step takes, each with the number of what it takes, where that is told."""
+    makers = list_cut_makers(flow, step)
+    told = [(maker, record.output) for record, maker in flow.given(step) if maker in makers and maker is not None]
+    return [*told, *((maker, None) for maker in makers if maker not in dict(told))]
