@@ -47,3 +47,17 @@ def test_a_sheet_with_a_box_that_only_a_false_arrow_leads_to_is_none(columns, mo
 
     monkeypatch.setattr(compose, "read_columns", lambda trace, all_layers: false)
     assert compose_poster(recorded("GPT-2, inference"), text_width) is None
+
+
+def test_an_arrow_that_is_missing_is_put_back(columns):
+    (column, *others) = columns
+    (frame, *frames) = column.frames
+    (panel, *panels) = frame.panels
+    chart = panel.chart
+    (softmax,) = (node.key for node in chart.nodes if node.label.startswith("SOFTMAX"))
+    edges = [edge for edge in chart.edges if edge.source != softmax]
+    (lost,) = {*chart.edges}.difference(edges)
+    without = replace(panel, chart=replace(chart, edges=tuple(edges)))
+    led = keep_proven([replace(column, frames=(replace(frame, panels=(without, *panels)), *frames)), *others])
+
+    assert {*led[0].frames[0].panels[0].chart.edges} == {*edges, lost}

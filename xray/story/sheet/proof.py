@@ -1,5 +1,6 @@
 """No arrow but a proven one: what the upper box does was worked out of what the lower one made."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -15,13 +16,13 @@ Taken = tuple[int, int | None]
 
 
 def keep_proven(columns: Sequence[Column]) -> list[Column] | None:
-    """The columns without arrows that no recorded step proves; None where a box would be left without any.
+    """The columns without arrows that no recorded step proves, and with those that are missing.
 
-    Such a box says that something is made otherwise than it is.
+    None where a box would be left without any: it says that something is made otherwise than it is.
     """
     found = []
     for column in columns:
-        charts = {id(chart): drop_unproven(column.reading.flow, chart) for chart in list_charts(column)}
+        charts = {id(chart): prove_arrows(column.reading.flow, chart) for chart in list_charts(column)}
         if None in charts.values():
             return None
         found.append(put_charts(column, {key: chart for key, chart in charts.items() if chart is not None}))
@@ -63,14 +64,40 @@ def list_charts(column: Column) -> Iterator[Chart]:
         yield from (one for one in (frame.bridge, *panels) if one is not None)
 
 
-def drop_unproven(flow: Flow, chart: Chart) -> Chart | None:
-    """The chart without unproven arrows; None where a box that one leads from, or to, would have no other."""
+def prove_arrows(flow: Flow, chart: Chart) -> Chart | None:
+    """The chart without unproven arrows, and with all others; None where a box would be left without any."""
     false = frozenset(check_chart(flow, chart))
     edges = tuple(edge for edge in chart.edges if edge not in false)
+    edges = (*edges, *find_missing(flow, replace(chart, edges=edges)))
     leading = {edge.source for edge in edges}.union(chart.heads)
     led = {edge.target for edge in edges}.union(chart.feet, chart.memory)
     is_whole = all(edge.source in leading and edge.target in led for edge in false)
-    return (replace(chart, edges=edges) if false else chart) if is_whole else None
+    return replace(chart, edges=edges) if is_whole else None
+
+
+def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
+    """The arrows that are not there from boxes below to others, which read what they made by no way that is drawn.
+
+    Steps that stand in several boxes tell of none.
+    """
+    steps = {node.key: list_steps(flow, node) for node in chart.nodes}
+    times = Counter(step for own in steps.values() for step in own)
+    owners = {step: key for key, own in steps.items() for step in own if times[step] == 1}
+    rows = {node.key: node.row for node in chart.nodes}
+    below: dict[str, set[str]] = {key: set() for key in rows}
+    found: list[Edge] = []
+    for key in sorted(rows, key=rows.__getitem__):
+        for edge in chart.edges:
+            if edge.target == key:
+                below[key] |= {edge.source, *below[edge.source]}
+        own = [step for step in steps[key] if times[step] == 1]
+        taken = reach_back(flow, own, times.keys())
+        read = (owners.get(step) for step, output in taken if not leaves_out(flow, own, step, output))
+        for lower in sorted({one for one in read if one is not None and one != key} - below[key]):
+            if rows[lower] < rows[key] and any(flow.op(step) not in CARRYING for step in steps[lower]):
+                found.append(Edge(lower, key))
+                below[key] |= {lower, *below[lower]}
+    return found
 
 
 def check_chart(flow: Flow, chart: Chart) -> Iterator[Edge]:
