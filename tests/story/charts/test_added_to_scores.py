@@ -183,3 +183,31 @@ def test_nothing_is_left_to_add_of_what_is_filled_wherever_it_is_not_0(seen):
 
     assert [node.label for node in panel.chart.nodes if node.label.startswith(("+", "MASK"))] == ["MASK"]
     assert getattr(panel.staging.branches[0].branch, "causal", None)
+
+
+class OfPlaces(nn.Module):
+    """Keys of places meet the queries, and one learned row, and both are added to the scores (Transformer-XL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.table, self.led, self.row = (
+            nn.Embedding(9, WIDTH),
+            nn.Linear(WIDTH, WIDTH),
+            nn.Parameter(torch.rand(WIDTH)),
+        )
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = self.led(self.table(torch.arange(x.shape[1]))).unflatten(-1, (HEADS, -1)).transpose(0, 1)
+        scores = query @ key.mT + query @ places.mT
+        scores = scores + self.row.view(HEADS, 1, -1) @ places.mT
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_keys_of_places_that_two_biases_read_are_counted_in_the_first_alone():
+    _, _, nodes = read_panel(OfPlaces)
+
+    first, second = (node.extra for node in nodes if node.label.startswith("+"))
+    assert first == f"{9 * WIDTH + WIDTH * WIDTH + WIDTH:,} parameters"
+    assert second == f"{WIDTH:,} parameters"
