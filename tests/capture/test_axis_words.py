@@ -357,3 +357,28 @@ def test_scores_of_the_codes_of_a_smaller_table_are_none_of_words(count, word):
     found = axes_of(Coded(count), torch.zeros(2, 5, dtype=torch.long))
 
     assert {axes[-1] for axes in found["classify"]} == {word}
+
+
+class Roomy(Grouped):
+    """Keys and values of 7 places stand in a room for as many as a head is wide; shares get the type of queries."""
+
+    def __init__(self):
+        super().__init__(24, 3, 3, 8, by_hand=True)
+
+    def forward(self, ids):
+        x = self.words(ids)
+        query, key, value = (self.split(one(x), 3) for one in (self.query, self.key, self.value))
+        room = torch.zeros(*key.shape[:2], 8, 8).index_copy(2, torch.arange(7), key)
+        values = torch.zeros(*key.shape[:2], 8, 8).index_copy(2, torch.arange(7), value)
+        hidden = torch.full((7, 8), -1e9).triu(1)
+        heads = (query @ room.transpose(2, 3) + hidden).float().softmax(-1).type_as(query) @ values
+        return self.head(x + self.output(heads.transpose(1, 2).reshape(*ids.shape, 24)))
+
+
+def test_what_gives_its_type_alone_gives_no_axes():
+    (shares,) = (
+        step for step in xray.trace(Roomy(), torch.zeros(2, 7, dtype=torch.long)).steps if step.op == "softmax"
+    )
+
+    assert shares.outputs[0].axes[:3] == ("batch", "heads", "seq_len")
+    assert shares.outputs[0].axes[3] != "d_k"

@@ -290,3 +290,33 @@ def test_places_that_every_layer_adds_are_counted_once_and_named():
 
     assert bars["places"] == 7 * 21
     assert sum(bars.values()) == count(Detecting())
+
+
+class LooksUp(Looking):
+    """Keys of places, of a table that the layer holds as well as all others do (Former)."""
+
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def forward(self, x, before=()):
+        q, k, v = (one(self.norm(x)).unflatten(-1, (3, 7)).transpose(1, 2) for one in (self.q, self.k, self.v))
+        far = self.table(torch.arange(x.shape[1])).unflatten(-1, (3, 7)).transpose(0, 1)
+        x = x + self.out(((q @ k.mT + q @ far.mT).softmax(-1) @ v).transpose(1, 2).flatten(2))
+        return x + self.think(x)
+
+
+class OneTable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words, self.table, self.out = nn.Embedding(61, 21), nn.Embedding(11, 21), nn.Linear(21, 61)
+        self.layers = nn.Sequential(*(LooksUp(self.table) for _ in range(3)))
+
+    def forward(self, ids):
+        return self.out(self.layers(self.words(ids)))
+
+
+def test_a_table_that_all_layers_hold_is_none_of_the_parameters_of_each():
+    told = [text_of(line) for box in poster_of(OneTable(), IDS).boxes for line in box.lines]
+
+    assert f"{count(Looking()):,} parameters each" in told

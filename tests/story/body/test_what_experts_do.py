@@ -245,3 +245,31 @@ def test_a_router_weighs_experts_that_a_table_names():
     assert nodes["choice"].label == "2 OF 4, BY A TABLE OF WORDS"
     assert nodes["choice"].remark == "named for each word, by a table"
     assert nodes["mixed"].label == "SUM, WEIGHTED BY THE ROUTER"
+
+
+class Dealt(nn.Module):
+    """Rows dealt out to experts by a product with what says who goes where; no expert has a gate (nanoMoE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 4)
+        self.wide, self.back = nn.Parameter(torch.randn(4, WIDTH, 9)), nn.Parameter(torch.randn(4, 9, WIDTH))
+
+    def forward(self, x):
+        given = self.norm(x).flatten(0, 1)
+        best, chosen = self.router(given).topk(2)
+        scores = torch.full((len(given), 4), -torch.inf).scatter(1, chosen, best).softmax(-1)
+        sent = torch.diag_embed(scores.t())
+        dealt = sent.bool().type_as(given) @ given
+        made = torch.bmm(functional.gelu(torch.bmm(dealt, self.wide)), self.back)
+        return x + (sent.transpose(0, 1).flatten(1) @ made.flatten(0, 1)).view(x.shape)
+
+
+def test_what_deals_places_out_to_experts_is_none_of_their_weights():
+    nodes = {node.key: node for node in draw(Reader(AttentionPart(), Dealt()), rows())}
+
+    assert (nodes["each"].label, nodes["each"].extra) == (
+        "IN EACH: EXPAND + GELU",
+        f"{4 * WIDTH * 9:,} parameters in all",
+    )
+    assert nodes["each"].record.shape[-1] == 9

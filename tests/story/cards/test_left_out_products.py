@@ -75,3 +75,25 @@ def test_sublayers_led_back_by_one_linear_layer_are_not_said_to_be_added_togethe
 
 def test_a_linear_layer_that_makes_the_wide_rows_too_is_said_to_make_more():
     assert [text[: text.index("  ")] for text in tell(takes=False) if text.startswith(LABEL)] == [f"{LABEL} AND MORE"]
+
+
+class Halved(nn.Module):
+    """Attention whose values are one half of bent rows; the other half goes past it, and is led back with it."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.made = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * 5 + 4 * WIDTH)
+        self.out = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        query, key, wide, gate = self.made(self.norm(x)).split((5, 5, 2 * WIDTH, 2 * WIDTH), -1)
+        past, value = (wide * nn.functional.gelu(gate)).split((WIDTH, WIDTH), -1)
+        return x + self.out(torch.cat((past, scaled_dot_product_attention(query, key, value)), -1))
+
+
+def test_bent_rows_that_attention_and_the_way_past_it_share_stand_in_one_box():
+    told = read(Halved(), Halved())
+
+    assert sum(text.startswith(("COMBINE", "MULTIPLIED")) for text in told) == 1
+    assert sum(text.startswith("CUT INTO TWO HALVES") for text in told) == 1
+    assert not any(text.startswith("HEADS") for text in told)

@@ -146,3 +146,68 @@ def test_zeros_that_a_product_is_added_to_are_no_bias(learned):
     (column,) = read_columns(xray.trace(model.eval(), torch.ones(2, 5, WIDTH)))
 
     assert any("BIAS" in node.label for node in column.frames[0].panels[0].chart.nodes) == learned
+
+
+class Padded(nn.Module):
+    """A triangle, and what hides padding, filled in wherever one minus it is not 0; both are added up (Bart, once)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x, seen):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        length = x.shape[1]
+        seen = torch.ones(x.shape[:2]) if seen is None else seen
+        hidden = 1.0 - seen[:, None, None].expand(-1, 1, length, length)
+        hidden = hidden.masked_fill(hidden.to(torch.bool), -1e9)
+        scores = query @ key.mT + (hidden + torch.full((length, length), -1e9).triu(1))
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+class Decoding(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.parts = nn.ModuleList(part() for _ in range(2) for part in (Padded, FeedForwardPart))
+
+    def forward(self, x, seen=None):
+        for part in self.parts:
+            x = part(x, seen) if isinstance(part, Padded) else part(x)
+        return x
+
+
+@pytest.mark.parametrize("seen", [(), (torch.ones(2, 5),)])
+def test_nothing_is_left_to_add_of_what_is_filled_wherever_it_is_not_0(seen):
+    (column,) = read_columns(xray.trace(Decoding().eval(), torch.rand(2, 5, WIDTH), *seen))
+    panel = column.frames[0].panels[0]
+
+    assert [node.label for node in panel.chart.nodes if node.label.startswith(("+", "MASK"))] == ["MASK"]
+    assert getattr(panel.staging.branches[0].branch, "causal", None)
+
+
+class OfPlaces(nn.Module):
+    """Keys of places meet the queries, and one learned row, and both are added to the scores (Transformer-XL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.table, self.led, self.row = (
+            nn.Embedding(9, WIDTH),
+            nn.Linear(WIDTH, WIDTH),
+            nn.Parameter(torch.rand(WIDTH)),
+        )
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        places = self.led(self.table(torch.arange(x.shape[1]))).unflatten(-1, (HEADS, -1)).transpose(0, 1)
+        scores = query @ key.mT + query @ places.mT
+        scores = scores + self.row.view(HEADS, 1, -1) @ places.mT
+        return x + self.out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2))
+
+
+def test_keys_of_places_that_two_biases_read_are_counted_in_the_first_alone():
+    _, _, nodes = read_panel(OfPlaces)
+
+    first, second = (node.extra for node in nodes if node.label.startswith("+"))
+    assert first == f"{9 * WIDTH + WIDTH * WIDTH + WIDTH:,} parameters"
+    assert second == f"{WIDTH:,} parameters"

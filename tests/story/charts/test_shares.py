@@ -3,6 +3,7 @@
 import pytest
 import torch
 from story.body.test_mistaken import HEADS, PLACES, WIDTH, AttentionPart, FeedForwardPart, draw
+from story.charts.scaled_attentions import read_panel
 from torch import nn
 from torch.nn import functional
 
@@ -53,3 +54,26 @@ def test_a_box_that_shows_one_piece_of_a_packed_row_says_of_how_many(pieces):
 
     said = [node.label for node in nodes if node.told == (f"1 of {pieces} pieces",)]
     assert set(said) == ({f"{PLACES} OF {pieces * PLACES} ROWS {one}" for one in "QKV"} if pieces > 1 else set())
+
+
+class Spanned(nn.Module):
+    """Each head learns how far it looks: what lies farther away has its weight multiplied by 0 (adaptive spans)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.span = nn.Parameter(torch.rand(HEADS, 1, 1))
+        self.register_buffer("near", torch.linspace(-1, 0, 2))
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).reshape(*x.shape[:2], 3, HEADS, -1).permute(2, 0, 3, 1, 4).unbind(0)
+        weights = (query @ key.mT).softmax(-1) * (self.near + self.span * 2).clamp(0, 1)
+        return x + self.out((weights @ value).transpose(1, 2).flatten(2))
+
+
+def test_what_makes_the_numbers_that_weights_are_multiplied_by_is_in_their_box():
+    _, _, nodes = read_panel(Spanned)
+    (box,) = (node for node in nodes if node.label == "WEIGHTS · NUMBERS OF PAIRS")
+
+    assert box.extra == f"{HEADS} parameters"
+    assert [step.op for step in box.steps] == ["mul", "clamp", "add", "mul"]

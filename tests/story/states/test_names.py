@@ -25,6 +25,19 @@ class Gated(Pieces):
         return self.end(super().forward(x) * nn.functional.silu(self.gate(x)))
 
 
+class WrittenOut(Pieces):
+    """The gate is a part of what one layer gives, and is bent by its own sigmoid (Mamba 2)."""
+
+    def __init__(self, pieces):
+        super().__init__(pieces)
+        self.first = nn.Linear(12, 24)
+        self.last, self.end = nn.Identity(), nn.Linear(12, 12)  # type: ignore[assignment]  # rows go on as read
+
+    def forward(self, x):
+        gate, rows = self.first(x).split((12, 12), -1)
+        return self.end(super().forward(rows) * (gate * gate.sigmoid()))
+
+
 class Scaled(Gated):
     """What leads back to the stream is multiplied by one number (Granite 4)."""
 
@@ -52,6 +65,12 @@ def test_a_gate_stands_between_what_is_read_of_a_state_and_the_way_back():
 
     assert head == "× GATE"
     assert lead_to(chart, "× GATE") == ["GATE + SiLU", "ROWS READ OF IT"]
+
+
+def test_a_gate_that_is_bent_step_by_step_goes_into_no_state():
+    chart = chart_state(1, WrittenOut)
+
+    assert lead_to(chart, "× GATE") == ["ROWS READ OF IT", "SiLU"]
 
 
 def test_a_gate_and_a_state_are_known_before_a_way_back_that_is_scaled():

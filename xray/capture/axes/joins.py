@@ -6,6 +6,7 @@ from math import prod
 
 from xray.capture.axes.groups import Groups
 from xray.capture.kernels.fused import ATTENTIONS
+from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import TURNED, read_turn
 
@@ -19,6 +20,8 @@ KEEPING = (
 )
 ELEMENTWISE = frozenset(KEEPING.split())
 """What keeps every axis where it stands, counted from the right."""
+OF_A_TYPE = frozenset({"to", "type_as"})
+"""What takes the type alone of a tensor that it is given next."""
 VIEWS = frozenset({"view", "reshape", "flatten", "unflatten", "unsafe_view", "view_as", "reshape_as"})
 CUTS = frozenset(
     ("chunk", "split", "tensor_split", "split_with_sizes", "narrow", "cat", "concat", "pad", "repeat_interleave")
@@ -59,9 +62,14 @@ def is_called_norm(step: Step) -> bool:
     return step.op.endswith(("norm", "activation")) and len(given) == 1
 
 
+def list_laid(step: Step) -> tuple[TensorRecord, ...]:
+    """The tensors of which an operation keeps the axes."""
+    return step.inputs[:1] if step.op in OF_A_TYPE else step.inputs
+
+
 def join_from_the_right(step: Step, at: Tensors, groups: Groups) -> None:
     rank = len(step.outputs[0].shape)
-    for number, record in enumerate(step.inputs):
+    for number, record in enumerate(list_laid(step)):
         for back in range(1, min(len(record.shape), rank) + 1):
             axis = at.ins[number] + len(record.shape) - back
             if not groups.is_stretched(axis):
@@ -72,7 +80,7 @@ def stretch_axes(step: Step, at: Tensors, groups: Groups) -> None:
     """Mark axes of size 1 that an operation stretches along longer ones: a cosine of every head is no one's own."""
     if step.op in ELEMENTWISE and step.outputs:
         made = step.outputs[0].shape
-        for number, record in enumerate(step.inputs):
+        for number, record in enumerate(list_laid(step)):
             for back in range(1, min(len(record.shape), len(made)) + 1):
                 if record.shape[-back] == 1 < made[-back]:
                     groups.stretch(at.ins[number] + len(record.shape) - back)

@@ -18,16 +18,17 @@ def list_written_bend(flow: Flow, end: int) -> tuple[int, ...]:
         return list_snake(flow, end)
     if flow.op(end) not in SCALINGS or len(makers) != 2 or None in makers:
         return ()
-    nodes, todo = {end}, {maker for maker in makers if maker is not None}
+    nodes, todo = {end}, {(maker, record.output) for record, maker in flow.given(end) if maker is not None}
     while len(todo) > 1 and len(nodes) < MOST_STEPS:
-        here = max(todo)
-        todo.remove(here)
+        here, _ = max(todo, key=lambda one: one[0])
+        todo = {one for one in todo if one[0] != here}
         given = list(flow.given(here))
         if flow.op(here) not in BENDING or any(maker is None or record.shape != shape for record, maker in given):
             return ()
         nodes.add(here)
-        todo |= {maker for _, maker in given if maker is not None}
-    is_one = len(todo) == 1 and len(flow.steps[min(todo)].outputs) == 1  # of a cut in two, a half may bend the other
+        todo |= {(maker, record.output) for record, maker in given if maker is not None}
+    # of a cut in two, a half may bend the other
+    is_one = len(todo) == 1 and all(len(flow.steps[here].outputs) == 1 or part is not None for here, part in todo)
     is_bent = is_one and any(flow.op(node) in CURVES for node in nodes)
     return tuple(sorted(nodes)) if is_bent else ()
 

@@ -37,7 +37,7 @@ from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, Surface, steps_at
-from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.counted_weights import count_params, describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
 from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
@@ -129,6 +129,7 @@ def draw_square(
     last, row = draw_columns(flow, site, last, row, nodes, edges)
     own = [node for node in parts[-1].nodes[:-1] if node not in capped]  # such as the largest that is taken away
     below = sum(max(part.nodes) < capped[0] for part in later) if capped else None
+    seen = set[int]()
     for number, part in enumerate((*later, None)):
         if number == below:
             nodes.append(cap_node(flow, capped, branch, row))
@@ -152,14 +153,15 @@ def draw_square(
         held = [node for node in own if node < min(part.nodes)]
         own = [node for node in own if node not in held]
         if part.kind == "scale":
-            made_node = factor_node(flow, part, site, key=key, row=row)
+            box = factor_node(flow, part, site, key=key, row=row)
         elif part.kind == "mix":
-            made_node = mix_node(flow, part.nodes, "SCORES", key, row)
+            box = mix_node(flow, part.nodes, "SCORES", key, row)
         elif part.kind == "kept":
-            made_node = own_node(flow, part, site, branch=branch, key=key, row=row)
+            box = own_node(flow, part, site, branch=branch, key=key, row=row)
         else:
-            made_node = score_node(flow, part, site, branch=branch, made=made, hiding=hiding, key=key, row=row)
-        nodes.append(replace(made_node, steps=(*made_node.steps, *steps_at(flow, *held))))
+            box = score_node(flow, part, site, branch=branch, made=made, hiding=hiding, seen=seen, key=key, row=row)
+            seen |= {*part.nodes, *made}
+        nodes.append(replace(box, steps=(*box.steps, *steps_at(flow, *held))))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     dropped = list_dropouts(flow, site.softmax)
@@ -268,14 +270,16 @@ def joined_node(flow: Flow, site: Site, join: int, made: Sequence[int], *, key: 
     )
 
 
-def describe_own(flow: Flow, site: Site, made: Sequence[int]) -> str:
+def describe_own(flow: Flow, site: Site, made: Sequence[int], seen: Collection[int] = ()) -> str:
     """The parameters of what stands beside an attention; not again those by which its queries, keys and values go.
 
-    Rows for relative places may go through the same (DeBERTa-v2, SEW-D), and keys of other rows (PEGASUS-X).
+    Rows for relative places may go through the same (DeBERTa-v2, SEW-D), and keys of other rows (PEGASUS-X). Nor those
+    of steps `seen` in a box below, as of places that two biases read.
     """
     ways = {flow.steps[node].path for way in (site.query, site.key, site.value) for node in way.nodes}
-    own = [node for node in made if not flow.steps[node].params or flow.steps[node].path not in ways]
-    return describe_params(flow, *own) or "same weights" * (len(own) < len(made))
+    again = [node for node in made if node in seen or (flow.steps[node].params and flow.steps[node].path in ways)]
+    own = describe_params(flow, *(node for node in made if node not in again))
+    return own or "same weights" * bool(count_params(flow, *again))
 
 
 def chooser_node(flow: Flow, site: Site, made: Sequence[int], row: int) -> Node:
@@ -297,6 +301,7 @@ def score_node(
     branch: Attention,
     made: Sequence[int],
     hiding: frozenset[int],
+    seen: Collection[int],
     key: str,
     row: int,
 ) -> Node:
@@ -332,7 +337,7 @@ def score_node(
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None and is_of_other_parts(flow, site, part.operand.maker):
         label = OTHER_PARTS
-    told = describe_own(flow, site, [*part.nodes, *made]) if made else ""
+    told = describe_own(flow, site, [*part.nodes, *made], seen) if made else ""
     many = count_readers(flow, made)
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []
     origin = Origin() if others else find_origin(flow, site, part)

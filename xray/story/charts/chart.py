@@ -252,7 +252,7 @@ def share_boxes(chart: Chart) -> Chart:
         own = {step.id for step in node.steps}
         others = (one for one in chart.nodes[:number] if own and own <= {step.id for step in one.steps})
         first = next((one.key for one in others if one.key.split(":")[0] != node.key.split(":")[0]), None)
-        if first is not None and node.key not in (*chart.heads, *chart.memory) and first not in chart.heads:
+        if first is not None and node.key not in chart.memory and first not in chart.heads:
             kept[node.key] = first
     edges = dict.fromkeys(
         Edge(kept.get(one.source, one.source), one.target, one.fan if one.source not in kept else 1)
@@ -260,4 +260,6 @@ def share_boxes(chart: Chart) -> Chart:
         if one.target not in kept
     )
     nodes = tuple(node for node in chart.nodes if node.key not in kept)
-    return replace(chart, nodes=nodes, edges=tuple(edges), feet=tuple(key for key in chart.feet if key not in kept))
+    feet = tuple(key for key in chart.feet if key not in kept)
+    head = " ".join(kept.get(key, key) for key in chart.heads)
+    return replace(chart, nodes=nodes, edges=tuple(edges), feet=feet, head=head)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, TURNS, ZEROS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, PLACING, SIDE_BY_SIDE, SPLITS, TURNS, ZEROS
 from xray.ir.flow.projections import data_input
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.anatomy.branches import FeedForward
@@ -53,7 +53,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
         opened = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
         own = [node for node in nodes if node > max(opened, default=-1)]
         begun = opened or [one for one in (found.region.start,) if one is not None]
-        return chart_operations(flow, own, found.region.end, begins=begun)
+        return chart_operations(flow, own, found.region.end, label_half(flow, found.region.end), begins=begun)
     bend = label_activation(branch.activation or "")
     with_bend = f" + {bend}" if bend else ""
     between = [
@@ -168,6 +168,12 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     edges.append(Edge(top, "contract"))
     chart = Chart(tuple(name_clamps(flow, node, nodes) for node in drawn), tuple(edges), feet, "contract")
     return draw_chosen(flow, chart, wide[0], last)
+
+
+def label_half(flow: Flow, end: int) -> dict[int, str]:
+    """The step that a feed-forward ends with, and what it is called, where it cuts off what goes another way."""
+    whole, part = flow.steps[end].inputs[:1], flow.output(end).shape
+    return {end: f"CUT: {part[-1]:,} OF {whole[0].shape[-1]:,}"} if flow.op(end) in SPLITS and whole else {}
 
 
 def draw_chosen(flow: Flow, chart: Chart, wide: int, last: int) -> Chart:

@@ -143,6 +143,21 @@ def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
     }
 
 
+def list_products(flow: Flow, nodes: Collection[int], experts: int) -> list[int]:
+    """The products with the weights of all experts at once; what deals places out to as many is no weights."""
+    reading = list_reading_data(flow)
+    products = (node for node in sorted(nodes) if flow.op(node) in STACKED and flow.is_leaf(node))
+    return [node for node in products if any(shape[0] == experts for shape in list_held_shapes(flow, node, reading))]
+
+
+def list_held_shapes(flow: Flow, node: int, reading: Collection[int]) -> list[tuple[int, ...]]:
+    """The shapes of the stacks of weights that a product multiplies by."""
+    given = flow.given(node)
+    return [
+        record.shape for record, maker in given if len(record.shape) == 3 and (maker is None or maker not in reading)
+    ]
+
+
 def list_held(flow: Flow, nodes: Collection[int]) -> set[int]:
     """How many matrices each learned tensor holds that steps read, one behind the other; it may have been turned."""
     given = (one for node in nodes for one in flow.given(node))

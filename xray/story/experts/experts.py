@@ -15,6 +15,8 @@ from xray.story.experts.choice import (
     count_routers,
     find_choice,
     list_held,
+    list_held_shapes,
+    list_products,
     list_routers,
     list_routing,
     list_stacks,
@@ -205,13 +207,7 @@ def has_weights_of_several(flow: Flow, nodes: Collection[int], places: int, rout
 
 def describe_each(flow: Flow, nodes: Collection[int], experts: int, layers: Collection[int]) -> FeedForward | None:
     """What one expert is: read off the stacked products, or off their linear layers; None where some are others."""
-    products = [
-        node
-        for node in sorted(nodes)
-        if flow.is_leaf(node)
-        and any(len(record.shape) == 3 and record.shape[0] == experts for record in flow.steps[node].inputs)
-        and flow.op(node) in STACKED
-    ]
+    products = list_products(flow, nodes, experts)
     if len(products) >= 2:
         last = products[-1]
         d_ff = flow.steps[last].inputs[0].shape[-1]
@@ -313,14 +309,6 @@ def find_weighed(flow: Flow, nodes: Collection[int], router: int) -> set[int]:
         if len(sides) == 2 and len(own) == 1 and len(few & own[0]) > 1 and any(chosen & side for side in sides):
             return own[0] - apart
     return set()
-
-
-def list_held_shapes(flow: Flow, node: int, reading: Collection[int]) -> list[tuple[int, ...]]:
-    """The shapes of the stacks of weights that a product multiplies by."""
-    given = flow.given(node)
-    return [
-        record.shape for record, maker in given if len(record.shape) == 3 and (maker is None or maker not in reading)
-    ]
 
 
 def count_shared(flow: Flow, parts: Sequence[Collection[int]]) -> int:

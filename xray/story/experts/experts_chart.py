@@ -27,7 +27,7 @@ from xray.story.charts.chart import (
 )
 from xray.story.charts.counted_weights import count_params, describe_params
 from xray.story.charts.steps.operations_chart import chart_operations
-from xray.story.experts.choice import find_choice, list_routers, list_routing
+from xray.story.experts.choice import find_choice, list_held_shapes, list_products, list_routers, list_routing
 from xray.story.experts.experts import count_places, is_product_of_two, list_shared
 from xray.story.experts.held_gates import find_held
 from xray.story.experts.mixing import (
@@ -47,7 +47,7 @@ from xray.story.experts.neighbours import find_mixed_behind
 from xray.story.experts.router_chart import add_way
 from xray.story.experts.sets import find_picked, list_sets, name_parting
 from xray.story.experts.shared_chart import BESIDE_BOTH, BESIDE_ROUTER, name_shared, shared_node
-from xray.story.recognition.between import adds_learned_row, is_linear
+from xray.story.recognition.between import adds_learned_row, is_linear, list_reading_data
 from xray.story.recognition.norms import Norm, spell_norm
 from xray.story.sentences.of_parts import PARTED, describe_load
 from xray.story.wording import plural
@@ -123,7 +123,7 @@ def chart_experts(flow: Flow, found: Branching) -> Chart | None:
     if load:
         drawn.append(Node("load", describe_load(load), 2, FAN, form="bars", bars=load))
         edges.append(Edge("choice", "load"))
-    heavy = [node for node in sorted(nodes) if is_stacked(flow, node, count)]
+    heavy = list_products(flow, nodes, count)
     entering = list_entering(flow, heavy, own, routing)
     if entering:
         row, scaled = drawn[-1].row + 1, flow.output(entering[-1])
@@ -335,18 +335,11 @@ def weights_of(flow: Flow, node: int) -> str:
     return f"{sizes[0][0] * sizes[0][1]:,} parameters" if sizes else ""
 
 
-def is_stacked(flow: Flow, node: int, count: int) -> bool:
-    """Whether a step multiplies by the weights of all experts at once."""
-    stacks = [one for one in flow.steps[node].inputs if len(one.shape) == 3 and one.shape[0] == count]
-    is_product = flow.is_leaf(node) and flow.op(node).endswith(("mm", "matmul", "einsum"))
-    return is_product and bool(stacks) and (not is_linear(flow, node) or stacks[-1].role == "parameter")
-
-
 def count_stacked(flow: Flow, node: int, count: int) -> int:
     """How many weights all experts have there together, with the biases that are added to what is made."""
-    stacks = [one.shape for one in flow.steps[node].inputs if len(one.shape) == 3 and one.shape[0] == count]
+    stacks = [shape for shape in list_held_shapes(flow, node, list_reading_data(flow)) if shape[0] == count]
     adds = (reader for reader in flow.readers.get(node, ()) if flow.op(reader) in SUMS)
     picks = [maker for add in adds for maker in flow.makers[add] if maker is not None and maker != node]
     shapes = (one.shape for pick in picks for one in flow.steps[pick].inputs if one.role == "parameter")
     biases = sum(prod(shape) for shape in shapes if len(shape) == 2 and shape[0] == count)
-    return prod(stacks[-1]) + biases
+    return sum(map(prod, stacks)) + biases

@@ -119,9 +119,15 @@ def condition_of(flow: Flow, place: int) -> Operand | None:
     if step.op in ("masked_fill", "masked_fill_", "where"):
         given = [Operand(record, maker) for record, maker in flow.given(place) if record.dtype == "bool"]
         rest = [maker for record, maker in flow.given(place) if record.dtype != "bool" and maker is not None]
-        if len(given) == 1 and all(flow.op(maker) in FILLINGS for maker in rest):
+        if len(given) == 1 and all(flow.op(maker) in FILLINGS or fills_itself(flow, place) for maker in rest):
             return given[0]
     return None
+
+
+def fills_itself(flow: Flow, place: int) -> bool:
+    """Whether a step fills what is not 0, so that nothing else is left of what it fills (Bart's mask of padding)."""
+    roots = {flow.carried_from(maker) for maker in flow.makers[place]}
+    return flow.op(place) in FILLS and len(roots) == 1 and None not in roots
 
 
 def fills_mask(flow: Flow, place: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.weights import by_module, list_above, list_worked
+from xray.ir.flow.weights import by_module, gather_weights, list_above, list_worked
 from xray.story.anatomy.tree import Untold
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
@@ -72,7 +72,7 @@ def count_frames(
     own = {path: n for path, n in left.items() if NUMBER.sub("", path) not in around}
     lodgers, parts = Lodgers.among({**idle, **own}, drawn), Lodgers.among(idle, worked)
 
-    lent = list_given_to_several(flow, towering)
+    lent = list_given_to_several(flow, towering) | list_held_for_several(flow, towering)
 
     def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
@@ -108,6 +108,22 @@ def list_given_to_several(flow: Flow, towering: Towering) -> set[str]:
         given = {record.weight for step in steps for record in step.inputs if record.weight is not None}
         times.update(given.difference(*(step.weights for step in steps)))
     return {name for name, count in times.items() if count > 1}
+
+
+def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
+    """The parameters that several layers read beside their way, where all on it are a layer's own: one table of places.
+
+    Each looks into it itself, as it is a part of all their blocks (Former).
+    """
+    on_way, beside = Counter[str](), Counter[str]()
+    for layer in towering.layers:
+        regions = [one.region for staging in layer for one in staging.branches]
+        inner = frozenset[int]().union(*(region.inner for region in regions))
+        own = gather_weights(flow, inner)
+        on_way.update(own.keys())
+        read = gather_weights(flow, frozenset[int]().union(*(region.beside for region in regions)) - inner)
+        beside.update(read.keys() - own.keys())
+    return set() if max(on_way.values(), default=0) > 1 else {name for name, count in beside.items() if count > 1}
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:

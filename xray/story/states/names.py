@@ -7,6 +7,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, PLACING, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.branches import Branch, Recurrence
 from xray.story.branches.states import longest_chain
@@ -141,7 +142,8 @@ def find_state_gate(flow: Flow, nodes: Collection[int], product: int) -> StateGa
     if flow.op(product) not in SCALINGS or len(makers) != 2:
         return None
     roots = [flow.carried_from(maker) for maker in makers]
-    bends = [root for root in roots if root is not None and flow.op(root) in CURVES and root in nodes]
+    inside = [root for root in roots if root is not None and root in nodes]
+    bends = [root for root in inside if flow.op(root) in CURVES or list_written_bend(flow, root)]
     if len(bends) != 1 or len({record.shape for record in flow.steps[product].inputs}) != 1:
         return None
     read = roots[1 - roots.index(bends[0])]

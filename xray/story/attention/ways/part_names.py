@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     FINDINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
+    SPLITS,
     SUMS,
     TURNS,
     WRITES,
@@ -201,7 +202,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         return f"{label_rows(flow, part)} {letters}"
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
         return f"{taken} {letters}"
-    if part.kind == "heads" and len(part.nodes) == 1 < len({one.shape for one in flow.steps[part.nodes[0]].outputs}):
+    if parts_rows(flow, part):
         return label_cut(flow, part)
     if keeps_rows(flow, part):
         return CUT_ANEW + of
@@ -311,19 +312,26 @@ def narrows(flow: Flow, part: Part) -> bool:
     return bool(linears) and width_out(flow, linears[-1]) < (width_in(flow, linears[0]) or 0)
 
 
+def parts_rows(flow: Flow, part: Part) -> bool:
+    """Whether a part does no more than cut rows into several, and none of these into heads."""
+    outputs = flow.steps[part.nodes[0]].outputs if part.kind == "heads" and len(part.nodes) == 1 else ()
+    is_plain = len(outputs) > 1 and flow.op(part.nodes[0]) in SPLITS and not names_heads(part.record)
+    return is_plain or len({one.shape for one in outputs}) > 1
+
+
 def label_cut(flow: Flow, part: Part) -> str:
     """What a move is called that gives rows another shape: with how many numbers of each row go on, if not all do."""
     given = flow.steps[part.nodes[0]].inputs
     before, after = (given[0].shape if given else ()), part.record.shape
     is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
+    if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
+        return "CUT INTO TWO HALVES"
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
     if cuts_smaller(flow, part):
         return CUT_SMALLER
     if only_turns(flow, part) and len(before) == len(after):
         return AXES_SWAPPED
-    if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
-        return "CUT INTO TWO HALVES"
     if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
         return CUT_ANEW
     if (len(before), len(after)) == (3, 4):

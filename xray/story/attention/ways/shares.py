@@ -11,6 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import ORDER, OVER_HEADS, follow_axes, read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_projection
+from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import MULTIPLIED, SQUARE
@@ -18,6 +19,7 @@ from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.chart import Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
+from xray.story.facts.unsaid import comes_in, works_out
 from xray.story.recognition.norms import name_norm
 from xray.story.recognition.scored_parts import list_changing
 from xray.story.streams.shortcuts import find_any_norm
@@ -60,11 +62,22 @@ def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], e
             nodes.append(mix_node(flow, steps, "WEIGHTS", key, row))
         else:
             label = label_scaled(flow, site, steps) if kind == "scaled" else label_norm(flow, steps)
-            record, extra = flow.output(steps[-1]), describe_params(flow, *steps)
-            nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *reversed(steps)), record, extra))
+            record, own = flow.output(steps[-1]), [*reversed(steps), *list_learned_beside(flow, site, steps)]
+            nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *own), record, describe_params(flow, *own)))
         edges.append(Edge(last, key))
         last, row = key, row + 1
     return last, row
+
+
+def list_learned_beside(flow: Flow, site: Site, steps: Sequence[int]) -> list[int]:
+    """The steps that make what weights are multiplied by out of learned numbers, where nothing that came in does."""
+    own = {site.softmax, *site.weighed}
+    starts = (maker for node in steps for maker in flow.makers[node] if maker not in own)
+    made = sorted(flow.behind(*starts), reverse=True)
+    given = {(one.shape, one.dtype) for one in flow.one_pass.arguments}
+    held = [record for node in made for record, maker in flow.taken(node) if maker is None]
+    is_given = any(record.role != "parameter" and comes_in(record, given) for record in held)
+    return [] if is_given or not gather_weights(flow, made) else [node for node in made if works_out(flow, node)]
 
 
 def label_scaled(flow: Flow, site: Site, steps: Sequence[int]) -> str:
