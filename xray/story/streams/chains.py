@@ -116,10 +116,13 @@ def leave_projected_end(flow: Flow, chain: Chain) -> Chain:
     """A chain without last sums that make rows of another width by linear layers alone, on both ways (Chronos-Bolt).
 
     They make of the stream what is handed out, each for itself (two of them in TimesFM 2.5), where the stream comes by
-    the sums before as it is; but for the first, which may make the rows that it begins with in the same way.
+    the sums before as it is; but for the first, which may make the rows that it begins with in the same way. Nor is one
+    of a layer that adds what is made of all layers' rows side by side (ExpansionNet).
     """
     ends = [*takewhile(lambda joint: joint.stream == chain.joints[-1].stream, reversed(chain.joints))]
     before = chain.joints[: -len(ends)]
+    if len(ends) == 1 and joins_layers(flow, ends[0], before):
+        return replace(chain, joints=before)
     if len(before) < 2 or chain.skips or any(joint.past for joint in before[1:]):
         return chain
     ways = [way for joint in ends for way in (joint.past, joint.region.inner)]
@@ -127,6 +130,14 @@ def leave_projected_end(flow: Flow, chain: Chain) -> Chain:
     others = any(flow.op(node) in FINDINGS or is_product(flow, node) for way in ways for node in way)
     is_as_wide = any(flow.output(joint.add).shape[-1] == flow.output(before[-1].add).shape[-1] for joint in ends)
     return chain if is_as_wide or others or not by_rows else replace(chain, joints=before)
+
+
+def joins_layers(flow: Flow, joint: Joint, before: Sequence[Joint]) -> bool:
+    """Whether a branch begins with what several sums before gave, put side by side."""
+    sums = {one.add for one in before}
+    joins = (node for node in joint.region.inner if flow.op(node) in SIDE_BY_SIDE)
+    given = ({strip_plain(flow, maker) for maker in flow.makers[node] if maker is not None} for node in joins)
+    return any(len(makers) > 1 and makers <= sums for makers in given)
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:
