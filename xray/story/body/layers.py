@@ -13,7 +13,7 @@ from xray.ir.records import MaskFacts
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
-from xray.story.body.stages import Staging
+from xray.story.body.stages import Staging, find_own_bend
 from xray.story.body.widths import (
     count_shared_sets,
     is_shared,
@@ -271,6 +271,22 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             count_shared_sets(own[key]) if in_part[key] else None,
         )
         for key, numbers in groups.items()
+    ]
+
+
+def leave_bends(flow: Flow, layers: Sequence[Layer], groups: Sequence[Group]) -> list[Layer]:
+    """Layers, none with a bend behind it that only some of those alike have: it is of what comes next (UnivNet).
+
+    So it is of the last layer where of all that end as it does, this alone has one, be they otherwise no group.
+    """
+    ends = [blur(layer[-1].stage) for layer in layers]
+    bent = {number for number, layer in enumerate(layers) if find_own_bend(flow, layer[-1]) is not None}
+    alike = {number for number, end in enumerate(ends) if end == ends[-1]}
+    left = {one for group in groups if not bent.issuperset(group.layers) for one in group.layers}
+    left |= {len(layers) - 1} if len(alike) > 1 and len(alike & bent) == 1 else set()
+    return [
+        (*layer[:-1], replace(layer[-1], left=True)) if number in left & bent else layer
+        for number, layer in enumerate(layers)
     ]
 
 

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
+from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import looks_back
 from xray.story.charts.between_chart import chart_added, chart_put_beside, name_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.steps.operations_chart import chart_operations
-from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import find_cut as find_cut_axis
 from xray.story.entrance.cut_rows import label_cut_rows, label_longer, label_padded
 from xray.story.entrance.entrance_chart import label_scale
@@ -36,7 +36,7 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
         ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
         ends |= {end_of(one): number for number, one in enumerate(towering.layers)}
         return chart_put_beside(flow, found.rows, layer, ends)
-    bend = find_drawn_bend(flow, towering, layer - 1)
+    bend = find_own_bend(flow, towering.layers[layer - 1][-1])
     nodes = found.nodes - {bend}  # it is drawn in its layer
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
