@@ -98,7 +98,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     Blocks that each mix places are layers, whatever they are; those of one class also where some only think and no
     pattern of parts comes again (Nemotron-H). What they hold is cut again into blocks of one class that each mix places
     (stages of Swin), all or none of them those of another tower, and by its pattern; but blocks of a sum each, no two
-    alike, are sublayers of one layer (SHViT). None too where that leaves something longer than any pattern.
+    of those alike that mix places, are sublayers of one layer (SHViT). None too where that leaves something longer than
+    any pattern.
     """
     holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
@@ -119,7 +120,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
             continue
         kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
         comes_again = find_period(kinds) is not None
-        is_stage = is_stage and (any(len(one) > 1 for one in inner) or len(set(kinds)) < len(kinds))
+        mixing = [kind for kind in kinds if kind[0] != "think"]
+        is_stage = is_stage and (any(len(one) > 1 for one in inner) or len(set(mixing)) < len(mixing))
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 

@@ -51,8 +51,11 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     labels |= {node: name_repeated(flow, group[-1]) for node, group in repeated.items()}
     folded, key = {**fold_site(flow, found), **repeated}, name_bridge(layer)
     added = find_earlier(flow, found, towering.layers[: layer - 1])
+    moved = {node: list_moved(flow, node, made, nodes) for node, (_, made) in added.items()}
+    folded |= {node: (*own, node) for node, own in moved.items() if own}
+    nodes = nodes.difference(*moved.values())
     labels |= label_kept(flow, towering, nodes)
-    labels |= {node: label_added(flow, towering, node, number) for node, (number, _) in added.items()}
+    labels |= {node: label_added(flow, towering, node, number, moved[node]) for node, (number, _) in added.items()}
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
     if chart is None:
         return None
@@ -95,10 +98,22 @@ def lead_counts(flow: Flow, chart: Chart, bridging: Bridging) -> Chart:
     return replace(chart, nodes=(given, *nodes), edges=edges, feet=feet)
 
 
-def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
+def list_moved(flow: Flow, node: int, made: int, nodes: Collection[int]) -> tuple[int, ...]:
+    """The steps between what a layer gave and a sum that adds it, which moves it alone."""
+    here = next((one for one in flow.makers[node] if flow.carried_from(one) == made), None)
+    moved: list[int] = []
+    while here is not None and here != made and here in nodes:
+        moved.append(here)
+        here = flow.makers[here][0]
+    return tuple(reversed(moved))
+
+
+def label_added(flow: Flow, towering: Towering, node: int, number: int, moved: Sequence[int]) -> str:
     """What a step is called that adds what a layer gave, as it was or normed, or puts it beside other numbers."""
     as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
     told = f"WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    cuts = [one for one in moved if flow.op(one) == "index" and find_cut_axis(flow, one)]
+    told = f"{label_cut_rows(flow, cuts[0])} OF {told}" if len(cuts) == 1 else told
     return f"+ {told}" if flow.op(node) in SUMS else f"WITH {told} BESIDE IT"
 
 
