@@ -18,12 +18,14 @@ def think():
 class AddsToMemory(nn.Module):
     """The second attention is added to the rows that it asks for, not to those of the first (MAT)."""
 
-    def __init__(self):
+    def __init__(self, *, moves=False):
         super().__init__()
+        self.moves = moves
         self.look, self.ask, self.think = Attention(WIDTH, 2), Attention(WIDTH, 2), think()
         self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(3))
 
     def forward(self, x, memory):
+        x = x.view_as(x) if self.moves else x
         x = self.norms[0](x + self.look(x, x))
         x = self.norms[1](memory + self.ask(memory, x))
         return self.norms[2](x + self.think(x))
@@ -82,6 +84,13 @@ def test_blocks_that_do_the_same_and_begin_another_stream_each_are_no_layers():
 
     assert not xray.anatomy(trace).towers
     assert compose_poster(trace, text_width) is None
+
+
+def test_nor_are_they_where_they_move_numbers_in_other_ways():
+    model = Decoder(AddsToMemory, 2)
+    model.blocks[1] = AddsToMemory(moves=True)
+
+    assert not xray.anatomy(trace_of(model)).towers
 
 
 def test_what_the_only_block_of_a_list_adds_up_is_one_layer():

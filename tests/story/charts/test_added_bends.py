@@ -77,3 +77,39 @@ def test_a_bend_behind_the_last_layer_that_the_others_do_not_have_stands_at_the_
     (tower,) = reading.towers
 
     assert [node.label for node in chart_exit(reading.flow, tower, ()).nodes] == ["ReLU", "CONVOLUTION 1×1"]
+
+
+class Seeing(nn.Module):
+    """Attention at the first rows alone, as many as are said, and a feed-forward."""
+
+    def __init__(self, most):
+        super().__init__()
+        self.most, self.look = most, nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+        self.wide, self.back = nn.Linear(WIDTH, 17), nn.Linear(17, WIDTH)
+
+    def forward(self, x):
+        x = x + self.look(x, x[:, : self.most], x[:, : self.most], need_weights=False)[0]
+        return x + self.back(self.wide(x).relu())
+
+
+class SeeingLess(nn.Module):
+    """No two layers look at as many rows; a bend behind the last of them is the model's."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Seeing(most) for most in (5, 4, 3))
+        self.first, self.last = nn.Linear(4, WIDTH), nn.Linear(WIDTH, 3)
+
+    def forward(self, x):
+        x = self.first(x)
+        for layer in self.layers:
+            x = layer(x)
+        return self.last(x.relu())
+
+
+def test_it_does_so_where_the_layers_are_no_group_but_end_alike():
+    (reading,) = read_passes(xray.trace(SeeingLess().eval(), torch.rand(2, 7, 4)))
+    (tower,) = reading.towers
+
+    assert chart_stage(reading.flow, tower.stagings[-1]).nodes[-1].label == "ADD"
+    assert [node.label for node in chart_exit(reading.flow, tower, ()).nodes] == ["ReLU", "LINEAR"]

@@ -172,3 +172,59 @@ def test_pieces_of_rows_are_not_counted_as_heads():
 
     assert isinstance(looking, Attention)
     assert looking.heads is None
+
+
+class ReadBeside(nn.Module):
+    """Layers whose heads have no last linear layer; what they find is also laid out for a head of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.asks, self.thinks = (nn.ModuleList(make() for _ in range(2)) for make in (self.ask, FeedForwardPart))
+        self.last, self.pace = nn.Linear(WIDTH, 2), nn.Linear(WIDTH, 4)
+
+    def ask(self):
+        return nn.Linear(WIDTH, 3 * WIDTH)
+
+    def forward(self, x):
+        paces = []
+        for ask, think in zip(self.asks, self.thinks, strict=True):
+            q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in ask(x).chunk(3, -1))
+            found = ((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+            x = think(x + found)
+            paces.append(found.reshape(1, *found.shape).mean(1))
+        return self.last(x), self.pace(sum(paces).mean(1))
+
+
+def test_heads_that_are_added_as_they_lie_are_joined_as_the_sum_reads_them():
+    trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), ReadBeside()).eval(), torch.rand(2, PLACES, WIDTH))
+    reading = read_pass(trace.passes[0])
+    (joined,) = (
+        node
+        for node in chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0]).nodes
+        if node.label == "CONCAT HEADS"
+    )
+
+    assert joined.record.shape == (2, PLACES, WIDTH)
+
+
+class WithRows(nn.Module):
+    """What the heads find is put beside the rows that asked, before a linear layer of both."""
+
+    def __init__(self):
+        super().__init__()
+        self.q, self.k, self.v = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
+        self.out = nn.Linear(2 * WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = (part(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        found = ((q @ k.mT / q.shape[-1] ** 0.5).softmax(-1) @ v).transpose(1, 2).flatten(2)
+        return x + self.out(torch.cat((x, found), -1))
+
+
+def test_an_attention_is_not_another_one_of_the_same_weights_beside_itself():
+    layers = (WithRows(), FeedForwardPart(), WithRows(), FeedForwardPart())
+    trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), *layers).eval(), torch.rand(2, PLACES, WIDTH))
+    reading = read_pass(trace.passes[0])
+    chart = chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
+
+    assert [node.label for node in chart.nodes if "BESIDE" in node.label] == ["WITH ANOTHER WAY BESIDE IT"]

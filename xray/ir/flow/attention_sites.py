@@ -304,11 +304,14 @@ def seek_weighted_sum(
 
 
 def end_within(flow: Flow, site: Site, nodes: Collection[int]) -> Site:
-    """The attention with the end that it has among some steps: two streams may each take rows of one result (SD3)."""
-    if site.output is None or site.output in nodes:
+    """The attention with the end that it has among some steps: two streams may each take rows of one result (SD3).
+
+    Another may read what the heads found beside the sum (the tempo of Beat Transformer).
+    """
+    if site.output in nodes:
         return site
     concat, output = seek_output(flow, site.weighted_sum, nodes)
-    return site if output is None else replace(site, concat=concat, output=output)
+    return site if output is None and site.output is not None else replace(site, concat=concat, output=output)
 
 
 def seek_output(

@@ -104,7 +104,7 @@ def list_own(flow: Flow, region: Region, site: Site) -> frozenset[int]:
     Not so in a block that begins behind the stream, and holds no other attention: what the first layer alone looks up
     belongs to that, be it for all (WavLM).
     """
-    others = [one.softmax for one in list_sites(flow) if one is not site]
+    others = [one.softmax for one in list_sites(flow) if one.weighted_sum != site.weighted_sum]
     blocks = (
         block
         for block in flow.parents(site.softmax)

@@ -22,7 +22,7 @@ def find_twin(flow: Flow, site: Site, part: Part) -> Site | None:
     """The attention of the same queries, keys and mask, but of other values, that a part puts beside the heads."""
     read = {flow.carried_from(maker) for node in part.nodes for maker in flow.makers[node]}
     own = list_behind_weights(flow, site)
-    others = (one for one in list_sites(flow) if one is not site and one.weighted_sum in read)
+    others = (one for one in list_sites(flow) if one.weighted_sum != site.weighted_sum and one.weighted_sum in read)
     return next((one for one in others if own is not None and list_behind_weights(flow, one) == own), None)
 
 

@@ -13,7 +13,7 @@ from xray.ir.records import MaskFacts
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
-from xray.story.body.stages import Staging
+from xray.story.body.stages import Staging, find_own_bend
 from xray.story.body.widths import (
     count_shared_sets,
     is_shared,
@@ -98,7 +98,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     Blocks that each mix places are layers, whatever they are; those of one class also where some only think and no
     pattern of parts comes again (Nemotron-H). What they hold is cut again into blocks of one class that each mix places
     (stages of Swin), all or none of them those of another tower, and by its pattern; but blocks of a sum each, no two
-    alike, are sublayers of one layer (SHViT). None too where that leaves something longer than any pattern.
+    of those alike that mix places, are sublayers of one layer (SHViT). None too where that leaves something longer than
+    any pattern.
     """
     holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
@@ -119,7 +120,8 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
             continue
         kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
         comes_again = find_period(kinds) is not None
-        is_stage = is_stage and (any(len(one) > 1 for one in inner) or len(set(kinds)) < len(kinds))
+        mixing = [kind for kind in kinds if kind[0] != "think"]
+        is_stage = is_stage and (any(len(one) > 1 for one in inner) or len(set(mixing)) < len(mixing))
         layers += cut_layers(piece) if is_stage or comes_again or count_maps(flow, piece) > 2 else [piece]
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
@@ -271,6 +273,22 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
             count_shared_sets(own[key]) if in_part[key] else None,
         )
         for key, numbers in groups.items()
+    ]
+
+
+def leave_bends(flow: Flow, layers: Sequence[Layer], groups: Sequence[Group]) -> list[Layer]:
+    """Layers, none with a bend behind it that only some of those alike have: it is of what comes next (UnivNet).
+
+    So it is of the last layer where of all that end as it does, this alone has one, be they otherwise no group.
+    """
+    ends = [blur(layer[-1].stage) for layer in layers]
+    bent = {number for number, layer in enumerate(layers) if find_own_bend(flow, layer[-1]) is not None}
+    alike = {number for number, end in enumerate(ends) if end == ends[-1]}
+    left = {one for group in groups if not bent.issuperset(group.layers) for one in group.layers}
+    left |= {len(layers) - 1} if len(alike) > 1 and len(alike & bent) == 1 else set()
+    return [
+        (*layer[:-1], replace(layer[-1], left=True)) if number in left & bent else layer
+        for number, layer in enumerate(layers)
     ]
 
 

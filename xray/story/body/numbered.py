@@ -201,14 +201,18 @@ def stands_between(flow: Flow, layer: Layer, blocks: Collection[int]) -> bool:
 
 
 def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> tuple[Span, ...]:
-    """The groups of some layers, but not of all, behind which a sum adds what the first of them began with."""
+    """The layers and groups of them, but not of all, behind which a sum adds what the first of them began with.
+
+    All that a layer alone gives goes into that sum: else what it began with is added for some readers (SAM).
+    """
     begun = {layer[0].joints[0].stream: number for number, layer in enumerate(layers)}
     ends = {layer[-1].joints[-1].add: number for number, layer in enumerate(layers)}
     found: list[Span] = []
     for skip in (skip for chain in chains for skip in chain.skips):
         over = [number for add, number in ends.items() if add in skip.region.inner]
         is_added = skip.stream in map(flow.carried_from, flow.makers[skip.add])
-        if is_added and len(over) > 1 and over == [*range(begun.get(skip.stream, -1), over[-1] + 1)]:
+        is_stream = len(over) > 1 or (bool(over) and len(flow.leaf_readers(end_of(layers[over[0]]))) == 1)
+        if is_added and is_stream and over == [*range(begun.get(skip.stream, -1), over[-1] + 1)]:
             made, first = (flow.output(one).shape for one in (skip.add, layers[over[0]][0].joints[0].add))
             behind = (node for node in skip.region.inner if node > end_of(layers[over[-1]]))
             if prod(made) == prod(first):  # else some rows were left out before

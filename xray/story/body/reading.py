@@ -9,7 +9,7 @@ from itertools import combinations, pairwise
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
-from xray.ir.flow.operation_kinds import FINDINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SUMS
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention
@@ -253,7 +253,7 @@ def are_told_unlike(flow: Flow, towers: Sequence[Towering]) -> bool:
     """Whether two runs of blocks of one list do the same, and not the same sums of them are a tower's.
 
     So the towers part at least one of them as the model does not (MAT's decoder, whose first block begins another
-    stream). What stands behind all sums of towers may be an exit.
+    stream). What stands behind all sums of towers may be an exit. How numbers are moved does not matter.
     """
     told = {joint.add for one in towers for joint in list_joints(one)}
     last = max(told, default=-1)
@@ -262,7 +262,7 @@ def are_told_unlike(flow: Flow, towers: Sequence[Towering]) -> bool:
         name = name_list(flow, node)
         if name and node < last and not flow.is_leaf(node):
             inner = [one for one in range(node, flow.ends[node]) if flow.is_leaf(one)]
-            kind = (name, step.module, tuple(map(flow.op, inner)))
+            kind = (name, step.module, tuple(flow.op(one) for one in inner if flow.op(one) not in CARRYING))
             found.setdefault(kind, set()).add(tuple(one in told for one in inner if flow.op(one) in SUMS))
     return any(len(ways) > 1 for ways in found.values())
 

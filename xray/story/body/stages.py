@@ -75,7 +75,8 @@ class Staging:
     """A stage with the sums and steps that it was read from; `added` are rows put beside the stream before it.
 
     `behind` are the steps that scale and shift the stream by learned numbers behind its sum, `past` those on its way
-    past the branches. `taken` takes the rows that it alone works on, `rejoined` puts others beside these behind it.
+    past the branches. `taken` takes the rows that it alone works on, `rejoined` puts others beside these behind it. A
+    bend behind it that others alike do not have is `left` to what comes behind the layers.
     """
 
     stage: Stage
@@ -87,6 +88,7 @@ class Staging:
     past: tuple[int, ...] = ()
     taken: int | None = None
     rejoined: RejoinedRows | None = None
+    left: bool = False
 
     @property
     def nodes(self) -> set[int]:
@@ -368,5 +370,5 @@ def find_own_bend(flow: Flow, staging: Staging) -> int | None:
     """The bend behind the sum of a stage through which all goes that it gives, if nothing else stands between."""
     last, stage = staging.joints[-1].add, staging.stage
     is_normed = stage.norm.is_behind_sum and any(norm.end > last for norm in staging.norms)
-    is_plain = not (is_normed or staging.behind or stage.stream_scale or stage.replaces)
+    is_plain = not (staging.left or is_normed or staging.behind or stage.stream_scale or stage.replaces)
     return find_bend_behind(flow, last) if is_plain else None

@@ -23,7 +23,7 @@ from xray.story.body.last_norms import (
     norm_within_skip,
     take_norm,
 )
-from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts
+from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts, leave_bends
 from xray.story.body.numbered import list_spans, read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
@@ -203,6 +203,8 @@ def read_tower(
     bridges = find_bridges(flow, layers, sites, turns)
     groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))
     groups = tell_again(flow, layers, groups) if turns else groups
+    layers = leave_bends(flow, layers, groups)
+    stagings = [one for layer in layers for one in layer]
     widths = {group.d_model for group in groups}
     streams = {joint.add for chain in chains for joint in chain.joints} | set(names)
     condition = find_conditioning(flow, layers, final, streams, entrance.nodes, bridges)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, SUMS
 from xray.ir.trace import Step
+from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import looks_back
 from xray.story.charts.between_chart import chart_added, chart_put_beside, name_beside
 from xray.story.charts.chart import RIGHT_HALF, Chart, Edge, Node, steps_at
 from xray.story.charts.steps.operations_chart import chart_operations
-from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import find_cut as find_cut_axis
 from xray.story.entrance.cut_rows import label_cut_rows, label_longer, label_padded
 from xray.story.entrance.entrance_chart import label_scale
@@ -36,7 +36,7 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
         ends = {one[-1].joints[-1].add: number for number, one in enumerate(towering.layers)}
         ends |= {end_of(one): number for number, one in enumerate(towering.layers)}
         return chart_put_beside(flow, found.rows, layer, ends)
-    bend = find_drawn_bend(flow, towering, layer - 1)
+    bend = find_own_bend(flow, towering.layers[layer - 1][-1])
     nodes = found.nodes - {bend}  # it is drawn in its layer
     begins = {found.start if bend is None else bend}
     labels, scale = label_bridge(flow, found), find_factor_behind(flow, found.end)
@@ -51,8 +51,11 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     labels |= {node: name_repeated(flow, group[-1]) for node, group in repeated.items()}
     folded, key = {**fold_site(flow, found), **repeated}, name_bridge(layer)
     added = find_earlier(flow, found, towering.layers[: layer - 1])
+    moved = {node: list_moved(flow, node, made, nodes) for node, (_, made) in added.items()}
+    folded |= {node: (*own, node) for node, own in moved.items() if own}
+    nodes = nodes.difference(*moved.values())
     labels |= label_kept(flow, towering, nodes)
-    labels |= {node: label_added(flow, towering, node, number) for node, (number, _) in added.items()}
+    labels |= {node: label_added(flow, towering, node, number, moved[node]) for node, (number, _) in added.items()}
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
     if chart is None:
         return None
@@ -95,10 +98,22 @@ def lead_counts(flow: Flow, chart: Chart, bridging: Bridging) -> Chart:
     return replace(chart, nodes=(given, *nodes), edges=edges, feet=feet)
 
 
-def label_added(flow: Flow, towering: Towering, node: int, number: int) -> str:
+def list_moved(flow: Flow, node: int, made: int, nodes: Collection[int]) -> tuple[int, ...]:
+    """The steps between what a layer gave and a sum that adds it, which moves it alone."""
+    here = next((one for one in flow.makers[node] if flow.carried_from(one) == made), None)
+    moved: list[int] = []
+    while here is not None and here != made and here in nodes:
+        moved.append(here)
+        here = flow.makers[here][0]
+    return tuple(reversed(moved))
+
+
+def label_added(flow: Flow, towering: Towering, node: int, number: int, moved: Sequence[int]) -> str:
     """What a step is called that adds what a layer gave, as it was or normed, or puts it beside other numbers."""
     as_it_was = end_of(towering.layers[number]) in map(flow.carried_from, flow.makers[node])
     told = f"WHAT LAYER {number + 1} GAVE{'' if as_it_was else ', NORMED'}"
+    cuts = [one for one in moved if flow.op(one) == "index" and find_cut_axis(flow, one)]
+    told = f"{label_cut_rows(flow, cuts[0])} OF {told}" if len(cuts) == 1 else told
     return f"+ {told}" if flow.op(node) in SUMS else f"WITH {told} BESIDE IT"
 
 

@@ -11,7 +11,6 @@ from xray.story.anatomy.branch_words import spell_gathered
 from xray.story.anatomy.branches import Convolution, Experts, FeedForward, PoolMixing
 from xray.story.attention.pairs import describe_turns
 from xray.story.body.stages import Staging, find_own_bend
-from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.alike import list_convolutions
 from xray.story.charts.between_chart import name_parted
@@ -130,17 +129,6 @@ def name_behind(staging: Staging) -> str:
     learned = staging.behind[: len(staging.behind) - len(cleared)]
     told = [name_learned_behind(learned)] if learned else []
     return ", ".join([*told, *(["ROWS OF A MASK SET TO 0"] if cleared else [])])
-
-
-def find_drawn_bend(flow: Flow, towering: Towering, number: int) -> int | None:
-    """The bend behind the last sum of a layer, where the layer that is drawn for all alike has one too.
-
-    Where only what comes behind some layers bends what the last of them gives, none of them has it (UnivNet).
-    """
-    group = next((group for group in towering.tower.groups if number in group.layers), None)
-    first = number if group is None else group.layers[0]
-    alike = [find_own_bend(flow, towering.layers[one][-1]) for one in (number, first)]
-    return None if None in alike else alike[0]
 
 
 def list_factors(flow: Flow, staging: Staging) -> list[int]:

@@ -13,6 +13,7 @@ from xray.ir.flow.weights import find_first, gather_weights
 from xray.ir.trace import Step
 from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
+from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_cap, name_times, read_factor
 from xray.story.charts.chart import BROAD, Chart, Edge, Node, add_above, steps_at
@@ -21,7 +22,6 @@ from xray.story.charts.norm_chart import name_modulation
 from xray.story.charts.steps.drawn_steps import MOST_AT_ALL
 from xray.story.charts.steps.operation_labels import find_laid, label_step
 from xray.story.charts.steps.operations_chart import chart_operations
-from xray.story.charts.sum_chart import find_drawn_bend
 from xray.story.entrance.cut_rows import (
     cuts_rows,
     label_cut_into,
@@ -80,7 +80,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if last is None and (levels := chart_levels(flow, towering, others)) is not None:
         return levels
     if last is None:
-        bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
+        bend = find_own_bend(flow, towering.layers[-1][-1])
         begin = end if bend is None else bend
         return add_worked(flow, towering, chart_rows_left(flow, begin, others), begin, others)
     loss = last if is_loss(flow, last) and len(flow.steps[last].inputs) > 1 else None
@@ -168,7 +168,7 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
     if boxes := find_last_boxes(flow, towering, corrected):
         nodes |= {*boxes}
         labels[boxes[0]], folded[boxes[0]] = OF_THESE, boxes
-    bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
+    bend = find_own_bend(flow, towering.layers[-1][-1])
     aside, begins = frozenset[int]().union(*ways.values()), {end if bend is None else bend, end, *together}
     chart = chart_operations(
         flow, nodes, top, labels, "out", folded=folded, begins=begins, most=MOST_AT_ALL, aside=aside
@@ -386,7 +386,7 @@ def close_row(nodes: Sequence[Node], row: int) -> tuple[Node, ...]:
 def is_of_stage(flow: Flow, towering: Towering, node: int) -> bool:
     """Whether a step belongs to the last stage: what scales its sum, the norm behind it, or the bend of all of that."""
     last = towering.stagings[-1:]
-    bend = find_drawn_bend(flow, towering, len(towering.layers) - 1)
+    bend = find_own_bend(flow, towering.layers[-1][-1])
     own = {
         node
         for staging in last

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from xray.story.anatomy.beside_layers import Boxes
 from xray.story.anatomy.tree import Anatomy, Tower
-from xray.story.wording import join_words
+from xray.story.wording import join_words, spell_layers
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
 CHANGING = {"positions", "projection", "scale", "norm", "convolution"}
@@ -58,10 +58,15 @@ def describe_spans(anatomy: Anatomy) -> str:
 
 
 def spell_spans(tower: Tower) -> str:
-    """Behind which groups of its layers what the first of each began with is added."""
+    """Behind which of its layers what each began with is added, or behind which groups what the first of each did."""
     sizes = {one.last - one.first + 1 for one in tower.spans}
     every = sizes.pop() if len(sizes) == 1 else 0
     made = ", something is made of what the last gave, and" * all(one.made for one in tower.spans)
+    if every == 1:
+        several, numbers = len(tower.spans) > 1, spell_layers([one.first for one in tower.spans])
+        made = made.replace("the last", "each" if several else "it")
+        begun = f"{made or ','} what {'each' if several else 'it'} began with"
+        return f"Behind layer{'s' * several} {numbers} of the {tower.name} tower{begun}"
     if every * len(tower.spans) == tower.layers:
         return f"Groups of {every} layers: behind each{made or ','} what the first of them began with"
     groups = ", and ".join(f"{one.first + 1} to {one.last + 1}" for one in tower.spans)

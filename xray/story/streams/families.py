@@ -16,7 +16,7 @@ from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 from xray.story.streams.beginnings import begin_behind_moves, begin_with_moved
 from xray.story.streams.chains import Chain, are_regrouped, convolves_little, find_chains, leave_side_ways
-from xray.story.streams.joints import Joint
+from xray.story.streams.joints import Joint, root_of
 from xray.story.streams.replaced import begin_with_replaced, end_with_thinking, put_convolutions_between
 
 LEAST_JOINTS, NEAR_BEHIND, FAR_BEHIND = 2, 24, 200
@@ -144,9 +144,12 @@ def hold_all(flow: Flow, chains: Sequence[Chain]) -> set[int]:
 
 
 def goes_through_waist(flow: Flow, before: Chain, following: Chain) -> bool:
-    """Whether a layer between two chains makes less than half as many numbers as either has: a code (VibeVoice)."""
+    """Whether a layer between two chains makes less than half as many numbers as either has: a code (VibeVoice).
+
+    Where what was there before is added behind layers of the second chain, it is none (Squeezeformer).
+    """
     start, end = following.start, before.end
-    if start is None:
+    if start is None or any(root_of(flow, skip.stream) == end for skip in following.skips):
         return False
     least = min(prod(flow.output(place).shape) for place in (start, end))
 

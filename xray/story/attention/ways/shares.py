@@ -120,7 +120,9 @@ def label_norm(flow: Flow, steps: Sequence[int]) -> str:
 def list_queries_elsewhere(flow: Flow, site: Site) -> set[str]:
     """The steps that make the keys of an attention, and the queries of one the other way round (Grounding DINO)."""
     asks, offers = set(site.query.nodes), set(site.key.nodes)
-    turned = (one for one in list_sites(flow) if one != site and asks.intersection(one.key.nodes))
+    turned = (
+        one for one in list_sites(flow) if one.weighted_sum != site.weighted_sum and asks.intersection(one.key.nodes)
+    )
     return {flow.steps[node].id for one in turned for node in offers.intersection(one.query.nodes) - asks}
 
 
