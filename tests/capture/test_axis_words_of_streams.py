@@ -37,6 +37,40 @@ def test_a_row_of_several_streams_is_no_width_of_the_model():
     assert [found[path][0][-1] for path in ("wide", "back")] == ["d_ff", "d_model"]
 
 
+class Classes(nn.Module):
+    """Four rows that look at each other, then side by side in one, which looks at others of its kind (TabPFN)."""
+
+    def __init__(self, width, count):
+        super().__init__()
+        self.words = nn.Embedding(23, width)
+        self.layers = nn.ModuleList(Look(one) for one in (width, width * count, width * count))
+
+    def forward(self, ids):
+        first, *others = self.layers
+        x = first(self.words(ids)).flatten(-2)
+        for layer in others:
+            x = layer(x)
+        return x
+
+
+class Look(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.into, self.out = nn.Linear(width, width), nn.Linear(width, width)
+
+    def forward(self, x):
+        rows = self.into(x).unflatten(-1, (3, -1)).transpose(-2, -3)
+        return x + self.out(functional.scaled_dot_product_attention(rows, rows, rows).transpose(-2, -3).flatten(-2))
+
+
+def test_rows_that_looked_at_each_other_are_no_streams():
+    found = axes_of(Classes(15, 4), torch.zeros(2, 5, 4, dtype=torch.long))
+
+    words = {word for axes in found.values() for one in axes for word in one}
+    assert "d_model" in words
+    assert not [word for word in words if "streams" in word]
+
+
 def cut_by_view(x):
     return x.view(len(x), -1, 3, 22).reshape(-1, 3, 22)
 

@@ -152,3 +152,21 @@ def test_places_that_are_looked_up_and_added_at_last_are_drawn_with_their_table(
     words = [" ".join(one.split()) for one in words_of(Looks(**given))]
 
     assert [word for word in words if word.startswith("+") and word.endswith("PLACES")] == told
+
+
+class SideBySide(nn.Module):
+    """A head over the last of the rows, with the one that stands above it beside it (Pyraformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.head, self.order = nn.Linear(2 * WIDTH, 4), torch.tensor([0, 1, 0, 2])
+
+    def forward(self, x):
+        order = self.order.repeat(len(x), 1)[:, :, None].repeat(1, 1, WIDTH)
+        return self.head(x.gather(1, order).view(len(x), -1, 2 * WIDTH)[:, -1])
+
+
+def test_rows_that_lie_side_by_side_are_not_told_as_the_last_one():
+    (column,) = read_columns(xray.trace(Ends(SideBySide()).eval(), rows()))
+
+    assert [node.label for node in column.exit.nodes] == ["LAST NORM", "LINEAR OF 2 ROWS SIDE BY SIDE"]

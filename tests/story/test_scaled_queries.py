@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from story.halves import HEADS, InHalves, chart_of, trace_of
+from story.halves import D_K, HEADS, InHalves, chart_of, trace_of
 from torch import nn
 
 import xray
@@ -99,3 +99,23 @@ def test_a_number_of_their_place_that_queries_are_multiplied_by_is_told(part, fo
 
     assert {one.queries_by_place for one in whole.towers[0].branches if isinstance(one, Attention)} == {found}
     assert describe_query_factor(whole) == told
+
+
+class ScalableQueries(InHalves):
+    """Queries that are multiplied by what two layers make of their number and of themselves (TabPFN)."""
+
+    def __init__(self):
+        super().__init__()
+        self.by_themselves = nn.Sequential(nn.Linear(D_K, 13), nn.GELU(), nn.Linear(13, D_K))
+
+    def turn(self, rows):
+        if rows.shape[1] != HEADS:
+            return super().turn(rows)
+        return super().turn(rows * 3.5 * (1 + torch.tanh(self.by_themselves(rows))))
+
+
+def test_factors_that_are_made_of_queries_are_no_second_layer_for_them():
+    labels = [node.label for node in chart_of(ScalableQueries).nodes]
+
+    assert [label for label in labels if label.startswith("LINEAR")].count("LINEAR Q") == 1
+    assert "Q × WHAT IS MADE OF Q" in labels

@@ -78,6 +78,19 @@ class OrdersOnce(Detector):
         return scores.masked_fill(torch.ones(scores.shape[1:]).tril().bool(), -1e4), self.classes(x)
 
 
+class Tries(Detector):
+    """Tries of the scores whether their double is above 0, of which nothing is handed out, and hands out half of them.
+
+    Torch's distributions do so with the numbers that they are given (Toto).
+    """
+
+    def forward(self, x, kind=None):
+        x = self.norm(Reader.forward(self, x, kind))
+        made = self.classes(x)
+        (made * 2).gt(0).all()
+        return made / 4, self.second(torch.relu(self.first(x)))
+
+
 class Letters(Reader):
     """Three heads of one layer each (MGP-STR)."""
 
@@ -169,6 +182,14 @@ def test_a_head_that_a_model_keeps_for_itself_is_not_drawn():
     (column,) = read_columns(record(Detector, hands_out=False))
 
     assert CLASSES not in {node.record.shape[-1] for node in column.exit.nodes}
+
+
+def test_what_is_only_tried_of_a_head_is_none_of_what_it_gives():
+    (column,) = read_columns(record(Tries))
+    labels = {node.label for node in column.exit.nodes}
+
+    assert "÷ 4" in labels
+    assert "× 2" not in labels
 
 
 @pytest.mark.parametrize(("make", "unsaid"), [(Moves, ()), (Refines, (("elsewhere", {"linear": 1}),))])

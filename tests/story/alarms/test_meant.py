@@ -112,3 +112,36 @@ def test_what_is_meant_raises_nothing(name):
 )
 def test_what_is_turned_round_in_all_layers_raises_an_alarm(model):
     assert [alarm.kind for alarm in audit(xray.trace(model.eval(), ids=IDS)).alarms] == ["inverted"]
+
+
+class Along(Attention):
+    """The same along one of two axes, the other one being folded into the batch: all series at a time, or all times."""
+
+    def __init__(self, axis):
+        super().__init__(fill if axis == 2 else see, lambda weights, _: weights)
+        self.axis = axis
+
+    def forward(self, x, mask):
+        rows = x.transpose(self.axis, 2)
+        made = super().forward(rows.flatten(0, 1), torch.ones(LENGTH, LENGTH, dtype=torch.bool).tril())
+        return made.view(rows.shape).transpose(self.axis, 2)
+
+
+class Series(nn.Module):
+    """Layers along time, behind each of which one looks over all series of a time (Toto)."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.layers = nn.Linear(5, WIDTH), nn.ModuleList(map(Along, (2, 2, 1)))
+
+    def forward(self, series):
+        x = self.into(series)
+        for layer in self.layers:
+            x = x + layer(x, None)
+        return x
+
+
+def test_attention_over_all_series_of_a_time_raises_nothing():
+    trace = xray.trace(Series().eval(), torch.rand(2, 3, LENGTH, 5))
+
+    assert [alarm.kind for alarm in audit(trace).alarms] == []

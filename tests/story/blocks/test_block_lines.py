@@ -66,6 +66,21 @@ def test_a_constant_of_a_step_stands_by_itself():
     assert [(gate.kind, gate.record.shape) for gate in gates] == [("input", (2, 7)), ("constant", (3,))]
 
 
+def test_an_argument_is_told_apart_from_another_of_its_shape():
+    first = call("net.first", "ne", [""], parent="net#0")
+    second = call("net.second", "index", [""], parent="net#0")
+    steps = [replace(one, inputs=(argument("input", name),)) for one, name in ((first, "ids"), (second, "times"))]
+    root, *inner = model_of(*steps).steps
+    root = replace(root, inputs=(argument("ids", "ids"), argument("times", "times")))
+
+    gates = list_entrances(plan_blocks(forward(root, *inner)))
+    assert [(gate.kind, gate.name, gate.nodes) for gate in gates] == [("input", "ids", (0,)), ("input", "times", (1,))]
+
+
+def argument(name, of):
+    return replace(tensor(name, (2, 7)), argument=of)
+
+
 def test_the_models_outputs_leave_it():
     steps = flat_chain(3, ["linear", "relu", "tanh"])
     (gate,) = list_exits(plan_blocks(model_of(*steps)))

@@ -59,3 +59,19 @@ def test_numbers_that_are_not_turned_go_the_same_way_where_all_are_cut_behind_a_
 
     labels = [node.label for node in draw(Reader(TurnedInPart(0), FeedForwardPart()), rows())]
     assert [label for label in labels if label.endswith(" Q")] == ["NORM Q", "COMBINE Q"]
+
+
+class TurnedWhole(Turning):
+    """What is turned stands between what is not, of which there is nothing here (lucidrains' rotary places)."""
+
+    def turn(self, x):
+        left, middle, right = x[..., :0], x[..., 0 : x.shape[-1]], x[..., x.shape[-1] :]
+        return torch.cat([left, super().turn(middle), right], dim=-1)
+
+
+def test_no_head_is_told_to_be_without_numbers():
+    torch.manual_seed(0)
+    nodes = draw(Reader(TurnedWhole(0), FeedForwardPart()), rows())
+
+    assert {"ROTATE Q", "ROTATE K"} <= {node.label for node in nodes}
+    assert not [node.label for node in nodes if node.record is not None and 0 in node.record.shape]

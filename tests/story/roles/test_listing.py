@@ -67,6 +67,25 @@ def test_a_lone_attention_says_its_parts():
     assert {"scores: query times key", "projection to queries, keys and values"} <= set(roles.values())
 
 
+class OneHead(nn.Module):
+    """Rows of one head, with an axis put in where others have their heads (TACTiS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.query, self.key, self.value, self.last = (nn.Linear(12, 12) for _ in range(4))
+
+    def forward(self, x):
+        q, k, v = (one(x)[:, None] for one in (self.query, self.key, self.value))
+        return self.last(((q @ k.mT / 12**0.5).softmax(-1) @ v)[:, 0])
+
+
+def test_an_axis_that_is_put_in_splits_no_heads():
+    roles = roles_of(OneHead(), torch.rand(2, 5, 12))
+
+    assert {"an axis of 1 put in: keys", "an axis of 1 put in: values"} <= set(roles.values())
+    assert not [words for words in roles.values() if words.startswith("split heads")]
+
+
 class Mixer(nn.Module):
     """One learned row looks at several for each place, and what it finds goes on through a linear layer (Inkling 2)."""
 

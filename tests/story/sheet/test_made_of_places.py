@@ -17,7 +17,8 @@ class Gated(nn.Module):
     def __init__(self, heads=4):
         super().__init__()
         self.norm, self.qk, self.v = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.places, self.out, self.heads = nn.Linear(2, heads), nn.Linear(WIDTH, WIDTH), heads
+        self.places: nn.Module = nn.Linear(2, heads)
+        self.out, self.heads = nn.Linear(WIDTH, WIDTH), heads
         self.gate = nn.Parameter(torch.ones(heads))
 
     def forward(self, x):
@@ -41,3 +42,19 @@ def test_what_places_alone_make_by_a_layer_and_in_no_box_is_said():
 
     assert (counts["linear"], counts["softmax"]) == (3, 3)
     assert "Not drawn, with parameters: 1.places (12), 3.places (12), and 1 more (12)." in text
+
+
+class Placed(Gated):
+    """The same, with a norm before the layer that weighs places (LightSANs)."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Sequential(nn.LayerNorm(2), self.places)
+
+
+def test_a_norm_before_what_places_alone_make_is_said_to_be_in_no_box_too():
+    parts = (part for _ in range(3) for part in (Placed(), FeedForwardPart()))
+    trace = xray.trace(nn.Sequential(nn.Embedding(12, WIDTH), *parts).eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
+    ((_, counts),) = list_unsaid(read_columns(trace))
+
+    assert (counts["linear"], counts["layer_norm"]) == (3, 3)

@@ -81,12 +81,22 @@ class WidthNamer:
                 groups.name(half, "d_ff")
 
     def part_streams(self, axis: int, widths: Collection[int]) -> int:
-        """The axis of one stream where an axis holds several, one behind the other, each as wide as a table's rows."""
+        """The axis of one stream where an axis holds several, one behind the other, each as wide as a table's rows.
+
+        What attention looks along are rows, laid side by side: no streams (the class rows of TabPFN).
+        """
         groups, parts = self.groups, self.groups.parts(axis)
         if len(parts) != 2 or groups.size(parts[1]) not in widths or groups.word(parts[1]):
             return axis
-        groups.name(parts[0], "streams")
+        if groups.find(parts[0]) not in self.list_looked_along():
+            groups.name(parts[0], "streams")
         return groups.find(parts[1])
+
+    def list_looked_along(self) -> set[int]:
+        """The axes of queries and of keys, in all that a softmax shares out along its last axis."""
+        shared = [step for step in self.one_pass.steps if step.op == "softmax" and len(step.outputs[0].shape) > 2]
+        lasts = ((self.at[step.id].outs[0], len(step.outputs[0].shape)) for step in shared)
+        return {self.groups.find(first + rank - back) for first, rank in lasts for back in (1, 2)}
 
     def is_read(self, step: Step) -> bool:
         """Whether a layer of the model goes on with what the step made."""

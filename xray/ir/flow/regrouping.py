@@ -114,6 +114,20 @@ def are_spread(flow: Flow, moves: Sequence[int]) -> bool:
     return False
 
 
+def run_along_axes(flow: Flow, moves: Sequence[int]) -> bool:
+    """Whether moves, the last first, lay rows of whole axes out, while others become sequences: no axis is cut.
+
+    So all series stand in a row at one time, or all times of one series (Toto).
+    """
+    before, after = follow(flow, moves)
+    if len(after) < len(("row", "width")):
+        return False
+    rows = {*after[-2]}
+    others = [axis for axis in before[1:] if axis and rows.isdisjoint(axis) and after[-1] != axis]
+    is_whole = rows.isdisjoint(before[0]) and all(rows.isdisjoint(axis) or rows.issuperset(axis) for axis in before)
+    return bool(rows and others) and is_whole
+
+
 def mix_sequences(flow: Flow, moves: Sequence[int]) -> bool:
     """Whether moves, the last first, put rows of several sequences of a batch into one, as one view of all rows may.
 

@@ -14,7 +14,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CASTING, DROPOUTS
 from xray.ir.records import Span, TensorRecord
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.alarms.reach import block_of, shape_of_path
+from xray.story.alarms.reach import block_of, name_alike
 from xray.story.alarms.sequences import find_documents, find_setting, is_as_said
 from xray.story.alarms.squares import LONGEST_STEP, Square, count_rows, find_open, finds_next_word, is_safe, joint
 from xray.story.recognition.values.mask_cells import MOST
@@ -120,9 +120,9 @@ def read_row(matrix: Sequence[Span], start: int, step: int) -> Places:
 
 def check_triangles(flow: Flow, known: Sequence[Stretches]) -> Iterator[Alarm]:
     """Triangles that are turned round or begin too late, and layers that see ahead beside others that do not."""
-    groups: dict[str, list[Stretches]] = defaultdict(list)
+    groups: dict[tuple[str, str, int], list[Stretches]] = defaultdict(list)
     for one in known:
-        groups[shape_of_path(flow, one.site)].append(one)
+        groups[name_alike(flow, one.site)].append(one)
     shifted = finds_next_word(flow)
     looks_back = any(one.see_ahead() is False for one in known)
     for alike in groups.values():

@@ -174,6 +174,14 @@ def shape_of_path(flow: Flow, site: Site) -> str:
     return re.sub(r"\d+", "*", block_of(flow, site).path)
 
 
+def name_alike(flow: Flow, site: Site) -> tuple[str, str, int]:
+    """What attentions have in common that are alike: path and class of their modules, and how many places they look at.
+
+    Those that look along another axis, as over the series of one time, need not hide what those along time do (Toto).
+    """
+    return shape_of_path(flow, site), block_of(flow, site).module, flow.output(site.scores).shape[-1]
+
+
 def count(sites: Sequence[Site]) -> str:
     return "the one attention" if len(sites) == 1 else f"all {len(sites)} attentions"
 

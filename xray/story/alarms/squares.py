@@ -15,7 +15,7 @@ from xray.ir.flow.projections import is_product
 from xray.story.alarms.arguments import given_values, list_given, list_masks
 from xray.story.alarms.bench import Bench, mark_hidden
 from xray.story.alarms.kinds import Alarm, alarm_at
-from xray.story.alarms.reach import block_of, shape_of_path
+from xray.story.alarms.reach import block_of, name_alike
 from xray.story.recognition.values.value_shapes import Values
 
 LONGEST_STEP = 2
@@ -73,11 +73,11 @@ def read_squares(flow: Flow, sites: Sequence[Site]) -> tuple[Square, ...]:
 
 def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
     """The alarms that follow from the form of squares: triangles turned round or off by one, layers that see ahead."""
-    groups: dict[str, list[Square]] = defaultdict(list)
+    groups: dict[tuple[str, str, int], list[Square]] = defaultdict(list)
     for square in squares:
         if square.site.kind != "self" or not square.is_square or square.free is None:
             continue
-        groups[shape_of_path(flow, square.site)].append(square)
+        groups[name_alike(flow, square.site)].append(square)
     shifted = finds_next_word(flow)
     looks_back = any(see_ahead(one.free) is False for alike in groups.values() for one in alike if one.free is not None)
     for alike in groups.values():

@@ -133,9 +133,13 @@ def find_gate(plan: Plan, place: int, order: int, record: TensorRecord) -> tuple
 def find_given(tree: Tree, place: int, record: TensorRecord) -> tuple[int, int] | None:
     """Which input of the outermost block around a step is what it reads: that block's place, and the input's number.
 
-    Found by its maker in an earlier pass, else by name, shape and type on the way up. None where no input is like it,
-    or several are that cannot be told apart.
+    Found by the argument that it is recorded as, by its maker in an earlier pass, else by name, shape and type on the
+    way up. None where no input is like it, or several are that cannot be told apart.
     """
+    *_, outermost = climb(tree, place)
+    arguments = [one.argument for one in tree.steps[outermost].inputs]
+    if outermost != place and record.argument is not None and arguments.count(record.argument) == 1:
+        return outermost, arguments.index(record.argument)
     around = place
     while tree.parents[around] != OUTSIDE:
         above = tree.parents[around]
@@ -150,6 +154,13 @@ def find_given(tree: Tree, place: int, record: TensorRecord) -> tuple[int, int] 
         if one.source == record.source and one.name == record.name and is_like(one, record):
             return around, order
     return None
+
+
+def climb(tree: Tree, place: int) -> Iterator[int]:
+    """A step and the blocks around it, the outermost last."""
+    while place != OUTSIDE:
+        yield place
+        place = tree.parents[place]
 
 
 def is_like(one: TensorRecord, other: TensorRecord) -> bool:

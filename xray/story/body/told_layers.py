@@ -13,7 +13,7 @@ from typing import NamedTuple
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
-from xray.ir.flow.regrouping import MAP, MOVES, are_spread, count_laid_apart, follow, list_moves, mix_sequences
+from xray.ir.flow.regrouping import MAP, are_spread, count_laid_apart, follow, list_moves, mix_sequences
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
 from xray.story.anatomy.tree import Group
@@ -21,13 +21,13 @@ from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.body.widths import learned_paths
 from xray.story.branches.feed_forward import SPLITTERS
+from xray.story.branches.lengths import list_moves_before, runs_along
 from xray.story.facts.mask_names import name_mask
 from xray.story.passages.bridges import end_of, list_between
 from xray.story.passages.channels import lay_last
 from xray.story.recognition.between import Region, is_linear, list_reading_data, strip_plain
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.streams.rejoined_rows import RejoinedRows, find_added, find_rejoined, find_taken, takes_rows_alone
-from xray.story.streams.shortcuts import find_any_norm
 
 WAY = CARRYING | DROPOUTS | NORMS | SIDE_BY_SIDE | SUMS
 """What may stand between the places of an image and the stream that they become."""
@@ -58,39 +58,26 @@ def tell_windows(flow: Flow, stagings: Sequence[Staging]) -> list[Staging]:
 
 
 def tell_spread(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with the attentions of windows whose places lie spread over all (MaxViT); several sequences are none."""
+    """Layers with the attentions of windows whose places lie spread over all (MaxViT); several sequences are none.
+
+    Nor are whole axes of a stream that has others too: there each place sees all of its own (Toto's series and times).
+    """
     streams = {joint.add: joint.stream for layer in layers for staging in layer for joint in staging.joints}
 
     def tell(one: Branching) -> Branch:
         branch, site = one.branch, one.site
         if site is None or not isinstance(branch, Attention) or not branch.window or branch.source != "self":
             return branch
-        moves = list_moves_before(flow, one, streams)
+        moves = list_moves_before(flow, one.region, streams)
         if mix_sequences(flow, moves):
             return replace(branch, window=None, rolled=None, partial=True)
+        if branch.rolled is False and runs_along(flow, site, one.region, moves):
+            size = branch.window if branch.causal is False and not joins_mask(flow, site) else None
+            partial = branch.partial or branch.causal is False or None
+            return replace(branch, window=None, rolled=None, partial=partial, together=size)
         return replace(branch, spread=True) if are_spread(flow, moves) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
-
-
-def list_moves_before(flow: Flow, found: Branching, streams: Mapping[int, int | None]) -> list[int]:
-    """The moves, the last first, of the rows that a branch's first linear layer reads: before its norm and sums too.
-
-    `streams` are what was there before each sum: the rows stay where they are (MobileViT).
-    """
-    moves: list[int] = []
-    first = next((node for node in sorted(found.region.inner) if is_linear(flow, node)), None)
-    here = None if first is None else flow.makers[first][0]
-    while here is not None and len(moves) < MOST_TURNS * len(IMAGE_OR_SIGNAL):
-        if flow.op(here) in MOVES and flow.steps[here].inputs:
-            moves.append(here)
-            here = flow.makers[here][0]
-        elif here in streams:
-            here = next((one for one in flow.makers[here] if flow.carried_from(one) == streams[here]), None)
-        else:
-            norm = find_any_norm(flow, here)
-            here = None if norm is None else norm.origin
-    return moves
 
 
 def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:

@@ -21,6 +21,7 @@ from xray.story.branches.convolutions import (
 from xray.story.branches.heads import count_d_k, count_d_v, count_heads, count_key_heads
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
+    chooses_queries,
     count_aside,
     count_coarse,
     count_cut_window,
@@ -90,7 +91,6 @@ from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, follow_turned, is_linear, joins_linears
-from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.turning import (
     find_learned_turns,
     has_unlike_angles,
@@ -201,7 +201,7 @@ def describe_attention(
         pieces=pieces,
         partial=(scores.is_partial and window is None and scores.blocks is None)
         or chooses_queries(flow, query)
-        or (may_leave_out and leaves_out_places(flow, site, key, region))
+        or (may_leave_out and leaves_out_places(flow, site, query, key, region))
         or None,
         blind=scores.blind,
         coarse=coarse,
@@ -267,12 +267,6 @@ def adds_by_rows(flow: Flow, site: Site, region: Region) -> bool:
     added = {maker for node in site.scored for _, maker in flow.given(node) if maker is not None} - asking
     ways = [{maker, *flow.behind(maker)} for maker in added]  # not what is made of the scores themselves (LayoutLMv3)
     return any(way.isdisjoint(site.scored) and not way.isdisjoint(region.inner) for way in ways)
-
-
-def chooses_queries(flow: Flow, query: Side) -> bool:
-    """Whether of all queries some alone ask, because they scored best: the other places look at none (Informer)."""
-    given = ((flow.steps[node].inputs[0].shape, node) for node in query.nodes if picks_best(flow, node))
-    return any(prod(flow.output(node).shape) < prod(shape) for shape, node in given)
 
 
 def has_sinks(flow: Flow, site: Site) -> bool:

@@ -1,6 +1,6 @@
 """How many places ask at once, and how many are asked: windows, pieces of a packed row, pooled and gathered places."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from math import prod
 
@@ -8,15 +8,18 @@ from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
+from xray.ir.flow.regrouping import MAP, MOVES, run_along_axes
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.kinds import PADDINGS
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.heads import has_numbers_first
 from xray.story.branches.operands.sides import Side
 from xray.story.passages.channels import find_channels, keeps_axes, lay_last, reads_places
-from xray.story.recognition.between import Region, makes_rows, projections_in, width_out
+from xray.story.recognition.between import Region, is_linear, makes_rows, projections_in, width_out
+from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.value_shapes import number, read_slices
+from xray.story.streams.shortcuts import find_any_norm
 
 POOLING = ("max", "amax", "avg_pool", "adaptive_", "conv")
 """What makes one row of several: the names of such steps begin so."""
@@ -25,7 +28,7 @@ HEADS_APART = range(3, 5)
 CONFIGURED = "config.sliding_window"
 WINDOWS = ("sliding_window", CONFIGURED)
 CHUNKS = ("attention_chunk_size", "config.attention_chunk_size")
-MOST_BEHIND_MASK = 80
+MOST_BEHIND_MASK, MOST_MOVES = 80, 16
 NO_WINDOW = frozenset({"full_attention", "global_attention"})
 """How a library's settings name a window, and kinds of layers that have none."""
 
@@ -52,6 +55,37 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
         return None
     several = places // square[0] > 1 or flow.output(site.scores).shape[0] > stream[0]  # the places may be padded
     return square[1] if several and prod(query.end.shape[:-1]) % square[0] == 0 else None
+
+
+def runs_along(flow: Flow, site: Site, region: Region, moves: Sequence[int]) -> bool:
+    """Whether all that moves lay in a row looks at each other, and that is whole axes of a stream."""
+    stream = flow.output(region.end).shape
+    square = flow.output(site.scores).shape
+    if not moves:
+        return len(stream) > MAP - 1 and (*stream[:-2], stream[-2]) == (*square[: len(stream) - 2], *square[-2:-1])
+    rows = flow.output(moves[0]).shape[-2:-1]
+    return rows == square[-2:-1] == square[-1:] and run_along_axes(flow, moves)
+
+
+def list_moves_before(flow: Flow, region: Region, streams: Mapping[int, int | None]) -> list[int]:
+    """The moves, the last first, of the rows that a branch's first linear layer reads: before its norm and sums too.
+
+    `streams` are what was there before each sum: the rows stay where they are (MobileViT).
+    """
+    moves: list[int] = []
+    first = next((node for node in sorted(region.inner) if is_linear(flow, node)), None)
+    here = None if first is None else flow.makers[first][0]
+    while here is not None and len(moves) < MOST_MOVES:
+        if flow.op(here) in MOVES and flow.steps[here].inputs:
+            moves.append(here)
+            here = flow.makers[here][0]
+        elif here in streams:
+            stream = flow.carried_from(streams[here])
+            here = next((one for one in flow.makers[here] if flow.carried_from(one) == stream), None)
+        else:
+            norm = find_any_norm(flow, here)
+            here = None if norm is None else norm.origin
+    return moves
 
 
 def takes_some_rows(flow: Flow, node: int) -> bool:
@@ -241,11 +275,12 @@ def makes_fewer(flow: Flow, node: int, before: int, after: int) -> bool:
     return len(read) == len(made) and sizes == (before, after)
 
 
-def leaves_out_places(flow: Flow, site: Site, key: Side, region: Region) -> bool:
+def leaves_out_places(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> bool:
     """Whether a place cannot look at all others, as there are fewer keys than places that ask, or not all ask at once.
 
-    As many as some neighbouring axes of the stream have in all may be whole sequences: which axes are places is not
-    known of every stream.
+    Nor do all where some of the rows that are asked are taken to ask (TabPFN's class rows). As many as some
+    neighbouring axes of the stream have in all may be whole sequences: which axes are places is not known of every
+    stream.
     """
     asking, asked = count_pairs(flow, site)
     if not key.is_own or lies_in_columns(flow, site):
@@ -253,7 +288,14 @@ def leaves_out_places(flow: Flow, site: Site, key: Side, region: Region) -> bool
     stream = flow.output(region.end).shape
     pairs = combinations(range(len(stream) + 1), 2)
     is_part = asking < prod(stream[1:-1]) and asking not in {prod(stream[first:last]) for first, last in pairs}
-    return asked < asking or is_part
+    taken = (query.nodes & region.inner) - key.nodes
+    return asked < asking or is_part or (asking < asked and any(takes_some_rows(flow, node) for node in taken))
+
+
+def chooses_queries(flow: Flow, query: Side) -> bool:
+    """Whether of all queries some alone ask, because they scored best: the other places look at none (Informer)."""
+    given = ((flow.steps[node].inputs[0].shape, node) for node in query.nodes if picks_best(flow, node))
+    return any(prod(flow.output(node).shape) < prod(shape) for shape, node in given)
 
 
 def count_aside(flow: Flow, site: Site) -> int:

@@ -161,7 +161,8 @@ def find_cut_scores(flow: Flow, chart: Chart, rows: int) -> tuple[int, int] | No
 def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> set[int]:
     """What is done with what heads made by no other weights: products of their own rows, sums, bends, masks.
 
-    What was there before the tower ended may be added (the boxes that RT-DETR makes better layer by layer).
+    What was there before the tower ended may be added (the boxes that RT-DETR makes better layer by layer). What is
+    made to be checked alone is none of it.
     """
     found, data = {*tops}, list_reading_data(flow)
     for place in range(min(found), len(flow.steps)):
@@ -172,7 +173,19 @@ def list_onward(flow: Flow, tops: Collection[int], reached: Collection[int]) -> 
         is_own = all(maker in found or maker not in data or maker in earlier for maker in makers)
         if is_own and (flow.op(place) in GOING_ON or is_product(flow, place)):
             found.add(place)
-    return found - {*tops}
+    return {one for one in found - {*tops} if not is_checked_alone(flow, one)}
+
+
+def is_checked_alone(flow: Flow, node: int) -> bool:
+    """Whether all that comes of what a step makes is whether something is so, and none of it is handed out.
+
+    As torch's distributions try whether the numbers that they are given are allowed.
+    """
+    readers = flow.leaf_readers(node)
+    ahead = {node, *flow.ahead(*readers)}
+    ends = [one for one in ahead if flow.is_leaf(one) and not flow.leaf_readers(one)]
+    is_out = any(flow.steps[one].id in flow.one_pass.results for one in ahead)
+    return bool(readers) and not is_out and all(flow.output(one).dtype == "bool" for one in ends)
 
 
 def place_heads(chart: Chart, most: int = MOST_LANES) -> Chart:

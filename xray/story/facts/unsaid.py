@@ -5,7 +5,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import hides_places
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, SOFTMAXES, SUMS, TIMES, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, CASTING, DROPOUTS, NORMS, SOFTMAXES, SUMS, TIMES, WRITES
 from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import only_moves
@@ -61,16 +61,17 @@ def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *
 def list_aside_of(flow: Flow, nodes: Collection[int], drawn: Collection[str]) -> list[int]:
     """Those of some steps that no data reaches, and that work numbers out by linear layers, or weigh them by a softmax.
 
-    With all that becomes of these among them, and none of those that are drawn: a second attention that places alone
-    make joins the stream's own (ConViT). So does what reads it out of what the model holds, where it was put (Oasis).
-    What works on parameters alone makes weights, of which a box tells. What works with weights that a box has of
-    another layer is told of there.
+    With all that becomes of these among them, the norms before them (LightSANs), and none of those that are drawn: a
+    second attention that places alone make joins the stream's own (ConViT). So does what reads it out of what the model
+    holds, where it was put (Oasis). What works on parameters alone makes weights, of which a box tells. What works with
+    weights that a box has of another layer is told of there.
     """
     data, numbers, shown = list_reading_data(flow), list_of_numbers(flow), list_shown(flow, drawn)
     apart = {node for node in nodes if flow.is_leaf(node) and node not in numbers and not works_on_weights(flow, node)}
     begun = [node for node in apart - data if is_linear(flow, node) or flow.op(node) in SOFTMAXES]
     begun = [node for node in begun if flow.steps[node].id not in drawn and flow.steps[node].path not in shown]
     made = {*begun, *flow.ahead(*begun, within=apart.__contains__)} & apart
+    made |= {node for node in flow.behind(*begun, within=(apart - data).__contains__) if flow.op(node) in NORMS}
     return [node for node in sorted(made) if flow.steps[node].id not in drawn and works_out(flow, node)]
 
 

@@ -96,11 +96,21 @@ def give_heads(given: Given, part: Part, letters: str) -> None:
     if len(letters) > 1:
         given.part(part.nodes, f"cut apart: {what}")
         return
+    if puts_in_axes(flow, part):
+        given.part(part.nodes, f"an axis of 1 put in: {what}")
+        return
     turns = [node for node in part.nodes if flow.op(node) in TURNS]
     if letters == "k" and len(turns) > 1 and swaps_last_two(flow.steps[turns[-1]]):
         given.name(turns[-1], TURNED)
     cut = "split heads: d_model into heads x d_k"
     given.moves(part.nodes, f"split heads: {what}", cut, "split heads: heads before length")
+
+
+def puts_in_axes(flow: Flow, part: Part) -> bool:
+    """Whether moves put in axes of length 1 and do nothing else: what is one head already is not split (TACTiS)."""
+    before, after = flow.steps[part.nodes[0]].inputs[0].shape, flow.output(part.nodes[-1]).shape
+    is_alike = [size for size in before if size > 1] == [size for size in after if size > 1]
+    return is_alike and len(before) < len(after) and not any(flow.op(node) in TURNS for node in part.nodes)
 
 
 def describe_part(flow: Flow, part: Part, what: str, branch: Attention) -> str:

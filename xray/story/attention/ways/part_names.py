@@ -20,7 +20,14 @@ from xray.ir.flow.projections import is_product
 from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
-from xray.story.attention.ways.lanes import OF_HEADS, Part, count_rows_of_heads, takes_rows_of_heads, tell_scaling
+from xray.story.attention.ways.lanes import (
+    OF_HEADS,
+    Part,
+    count_rows_of_heads,
+    multiplies_own_rows,
+    takes_rows_of_heads,
+    tell_scaling,
+)
 from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads, works_on
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
@@ -150,6 +157,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     of = "" if not narrow and leads_to_linear(flow, part.nodes[-1]) else f" {letters}"
     if mixes_places(flow, part):
         return PLACES_MIXED + of
+    if part.kind == "scale" and multiplies_own_rows(flow, part.nodes):
+        return f"{letters} × WHAT IS MADE OF {letters}"
     if part.kind == "linear":
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
