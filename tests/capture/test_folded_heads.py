@@ -46,3 +46,24 @@ def test_pieces_of_rows_are_no_heads(look):
     assert not any("heads" in axes for axes in given)
     assert words.isdisjoint({"kv_heads"})
     assert {"batch", "heads"} <= words
+
+
+class ValuesLast(nn.Module):
+    """Scores of heads that lie in one axis with the batch, weighed at each place by itself (Anchor DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.made, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        cut = self.made(x).view(PLACES, BATCH, 3, HEADS, D_K).unbind(2)
+        query, key, value = (one.reshape(PLACES, BATCH * HEADS, D_K).transpose(0, 1) for one in cut)
+        weights = torch.bmm(query, key.transpose(1, 2)).softmax(-1).permute(1, 0, 2)
+        found = weights.unsqueeze(2) @ value.unsqueeze(0).expand(PLACES, -1, -1, -1)
+        return x + self.out(found.squeeze(2).reshape(PLACES, BATCH, WIDTH))
+
+
+def test_heads_of_all_sequences_in_one_axis_are_no_key_heads():
+    trace = xray.trace(nn.Sequential(ValuesLast()).eval(), torch.rand(PLACES, BATCH, WIDTH))
+
+    assert {"kv_heads"}.isdisjoint(word for step in trace.steps for one in step.inputs for word in one.axes)

@@ -64,6 +64,25 @@ def test_what_runs_inside_a_module_is_given_its_parameters():
     assert read == {"in_proj_weight", "in_proj_bias", "out_proj.weight", "out_proj.bias"}
 
 
+class Projects(nn.MultiheadAttention):
+    """An attention of torch's whose forward is the model's own (TabICL)."""
+
+    def forward(self, x):  # type: ignore[override]
+        query = functional.linear(x, self.in_proj_weight)[..., :8]
+        return functional.linear(query[..., 0:8], self.out_proj.weight)
+
+
+def test_weights_that_are_cast_on_the_way_keep_their_names():
+    model = Projects(8, 2).eval()
+    with torch.autocast("cpu", dtype=torch.bfloat16), torch.no_grad():
+        flow = read_flow(xray.trace(model, torch.rand(3, 8)).passes[0])
+
+    cast = {step.id: given(step) for step in flow.steps if step.op == "to"}
+    turned = [one.source for step in flow.steps if step.op == "t" for one in step.inputs]
+    assert [cast.get(source) for source in turned] == [["in_proj_weight"], ["out_proj.weight"]]
+    assert all(one.source or one.weight for step in flow.steps[3:] for one in step.inputs)
+
+
 class Makes(nn.Module):
     """A block that makes a linear layer while it runs."""
 

@@ -283,3 +283,23 @@ def test_one_layer_is_said_to_make_all_where_one_attention_stands_in_a_branch():
     assert "One linear layer makes Q, K and V at once" in record(Fused)[1]
     assert "One linear layer makes Q, K and V at once" not in record(lambda: Fused(Attends()))[1]
     assert "One linear layer makes Q, K and V at once" in record(InPieces)[1]
+
+
+class FirstAlone(Attends):
+    """One layer for keys and values, of the first rows alone, which are cut out behind the norm (TabICL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.pair = nn.Linear(WIDTH, 2 * WIDTH)
+
+    def make(self, x):
+        rows = x.narrow(1, 0, PLACES - 2).reshape(-1, WIDTH)
+        key, value = self.pair(rows).view(len(x), -1, 2 * WIDTH).chunk(2, dim=-1)
+        return self.cut(self.query(x)), self.cut(key), self.cut(value)
+
+
+def test_rows_that_are_taken_before_a_layer_are_told_by_how_many_there_are():
+    _, told = record(FirstAlone)
+
+    assert f"{PLACES - 2} OF {PLACES} ROWS {BATCH}×{PLACES - 2}×{WIDTH}" in told
+    assert "CUT ANEW" not in told

@@ -50,3 +50,57 @@ def test_places_that_become_one_key_or_row_are_told_where_the_moves_prove_it(set
     branch = tower.branches[0]
     assert isinstance(branch, Attention)
     assert (branch.gathered, branch.coarse) == told
+
+
+class Coarse(Pooled):
+    """Of neighbours that become one, or of which one is picked, all rows look at each other and are spread again."""
+
+    def __init__(self, kernel):
+        super().__init__()
+        self.pool = nn.AvgPool2d(kernel, 2)
+
+    def forward(self, x):
+        rows = self.pool(self.norm(x).mT.unflatten(2, (SIDE, SIDE))).flatten(2).mT
+        made = (layer(rows).unflatten(-1, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        query, key, value = made
+        weights = torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, dim=-1)
+        found = self.out((weights @ value).transpose(1, 2).flatten(2)).mT.unflatten(2, (SIDE // 2, SIDE // 2))
+        return x + nn.functional.interpolate(found, scale_factor=2).flatten(2).mT
+
+
+@pytest.mark.parametrize(("kernel", "told"), [(2, 4), (1, None)], ids=["a mean of 4", "one of 4 (EdgeViT)"])
+def test_places_of_which_one_is_picked_do_not_become_one(kernel, told):
+    layers = (part for _ in range(3) for part in (Coarse(kernel), FeedForwardPart()))
+    trace = xray.trace(nn.Sequential(nn.Linear(7, WIDTH), *layers), torch.rand(BATCH, SIDE * SIDE, 7))
+
+    (tower,) = xray.anatomy(trace).towers
+    assert [branch.coarse for branch in tower.branches if isinstance(branch, Attention)] == [told]
+
+
+class PooledBefore(Pooled):
+    """A map is pooled before the norm of an attention, and on the way past it (CoAtNet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.past = nn.Conv2d(WIDTH, WIDTH, 1)
+
+    def forward(self, x):
+        laid, pooled = (nn.functional.max_pool2d(x, 2) for _ in range(2))
+        rows = self.norm(pooled.flatten(2).mT)
+        made = (layer(rows).unflatten(-1, (HEADS, -1)).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        query, key, value = made
+        found = torch.softmax(query @ key.mT / query.shape[-1] ** 0.5, dim=-1) @ value
+        return self.past(laid) + self.out(found.transpose(1, 2).flatten(2)).mT.unflatten(2, laid.shape[2:])
+
+
+class OnMaps(FeedForwardPart):
+    def forward(self, x):
+        return super().forward(x.flatten(2).mT).mT.unflatten(2, x.shape[2:])
+
+
+def test_a_norm_of_what_is_pooled_first_stands_before_a_sublayer():
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 1), *(part for _ in range(2) for part in (PooledBefore(), OnMaps())))
+    trace = xray.trace(model, torch.rand(BATCH, 3, SIDE, SIDE))
+
+    (tower,) = xray.anatomy(trace).towers
+    assert {stage.norm.place for group in tower.groups for stage in group.stages} == {"before"}

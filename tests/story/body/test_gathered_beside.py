@@ -139,3 +139,27 @@ class SomeAsk(Asks):
 
 def test_places_that_look_at_none_are_not_told_to_look_at_every_other():
     assert station_of(SomeAsk) == "Places look at those that they may see."
+
+
+class HalvesGather(nn.Module):
+    """Half of the heads look at keys that are made of 9 places each, the others at some of 4 places each (Shunted)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.query, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.fewer = nn.ModuleList(nn.Conv2d(WIDTH, WIDTH, size, size) for size in (3, 2))
+        self.pairs = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        rows = self.norm(x)
+        laid, query = rows.mT.unflatten(2, (SIDE, SIDE)), self.query(rows).view(2, -1, 4, 3).transpose(1, 2)
+        found = []
+        for half, conv, pair in zip(query.chunk(2, dim=1), self.fewer, self.pairs, strict=True):
+            key, value = pair(conv(laid).flatten(2).mT).view(2, -1, 2, 2, 3).permute(2, 0, 3, 1, 4)
+            weights = (half @ key.mT / 3**0.5).softmax(-1)
+            found.append((weights @ value).transpose(1, 2).flatten(2))
+        return x + self.out(torch.cat(found, dim=-1))
+
+
+def test_keys_that_each_half_of_the_heads_gathers_otherwise_are_not_told_of_one_half():
+    assert station_of(HalvesGather) == "Places look at those that they may see."

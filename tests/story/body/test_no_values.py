@@ -87,6 +87,32 @@ class Windowed(nn.Module):
         return x + self.back(found.permute(0, 2, 3, 1, 4).reshape(x.shape))
 
 
+class Decoupled(nn.Module):
+    """Places look along columns at what they found along rows; the first softmax is that of the columns (Anchor DETR).
+
+    Heads lie in one axis with the sequences.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.by_row, self.by_column, self.row, self.column, self.value = (nn.Linear(WIDTH, WIDTH) for _ in range(5))
+
+    def cut(self, rows):
+        return rows.unflatten(-1, (HEADS, -1)).movedim(-2, 1).flatten(0, 1)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        laid = rows.unflatten(1, (2, PLACES // 2))
+        asking = [self.cut(one(rows)) for one in (self.by_column, self.by_row)]
+        asked = [self.cut(one(laid).mean(axis)) for one, axis in ((self.column, 2), (self.row, 1))]
+        columns, lines = ((one @ other.mT * 3**-0.5).softmax(-1) for one, other in zip(asking, asked, strict=True))
+        value = self.cut(self.value(laid))
+        found = (lines @ value.transpose(1, 2).flatten(2)).unflatten(2, (2, -1))
+        found = (columns.unsqueeze(2) @ found).squeeze(2).unflatten(0, (-1, HEADS)).transpose(1, 2)
+        return x + self.out(found.flatten(2))
+
+
 def read_kinds(part):
     """What the branches of a model are that has layers of one such part and a plain attention."""
     model = nn.Sequential(nn.Linear(WIDTH, WIDTH), *(one for _ in range(3) for one in (AttentionPart(), part())))
@@ -96,7 +122,7 @@ def read_kinds(part):
 
 @pytest.mark.parametrize(
     ("part", "told"),
-    [(Inverted, "Unknown"), (Slotted, "Unknown"), (Spread, "Attention"), (Windowed, "Unknown")],
+    [(Inverted, "Unknown"), (Slotted, "Unknown"), (Spread, "Attention"), (Windowed, "Unknown"), (Decoupled, "Unknown")],
 )
 def test_what_weights_alone_made_or_the_same_scores_gathered_is_no_value(part, told):
     assert read_kinds(part) == {"Attention", told}

@@ -202,26 +202,3 @@ def test_numbers_that_also_scale_what_nobody_reads_count_as_not_drawn():
     text = " ".join(lines_of(compose_poster(xray.trace(model, torch.tensor([[1, 2, 3]])), text_width)))
 
     assert "Not drawn, with parameters: 1.scales.0 (8), 1.scales.1 (8), and 10 more (80)." in text
-
-
-class Spanned(nn.Module):
-    """Attention whose weights fade with the distance, as far as one learned number of each layer says."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm, self.span = nn.LayerNorm(8), nn.Parameter(torch.zeros(1, 1, 1))
-        self.query, self.key, self.value, self.out = (nn.Linear(8, 8) for _ in range(4))
-        self.register_buffer("distances", torch.linspace(-2, 0, 3))
-
-    def forward(self, x):
-        y = self.norm(x)
-        weights = (self.query(y) @ self.key(y).mT / 8**0.5).softmax(-1)
-        weights = weights * ((self.distances + self.span * 3) / 2 + 1).clamp(0, 1)
-        return x + self.out(weights @ self.value(y))
-
-
-def test_learned_numbers_of_a_layer_that_no_box_works_with_are_named_for_each_layer():
-    model = nn.Sequential(nn.Embedding(12, 8), Spanned(), Spanned(), nn.Linear(8, 12)).eval()
-    text = " ".join(lines_of(compose_poster(xray.trace(model, torch.tensor([[1, 2, 3]])), text_width)))
-
-    assert "Not drawn, with parameters: 1.span (1), 2.span (1)." in text

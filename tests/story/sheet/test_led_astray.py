@@ -2,8 +2,9 @@
 
 import torch
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
+from story.entrances import make_layers
 from torch import nn
-from torch.nn.functional import layer_norm, scaled_dot_product_attention
+from torch.nn.functional import layer_norm, one_hot, scaled_dot_product_attention
 
 import xray
 from xray.story.sheet.columns import read_columns
@@ -118,6 +119,31 @@ def test_what_another_tower_begins_with_is_drawn_there_alone():
     drawn = [step.id for one in columns for node in one.entrance.nodes if node.key != "given" for step in node.steps]
     assert len(drawn) == len({*drawn})
     assert [label for label in labels_of(columns[-1].entrance) if "INPUT" in label] == []
+
+
+class Labelled(nn.Module):
+    """Two rows lie side by side behind some layers, twice, and labels that come in are added to the first (TabICL)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.widths = nn.Linear(5, WIDTH), (WIDTH, 2 * WIDTH, 4 * WIDTH)
+        self.stages = nn.ModuleList(nn.Sequential(*make_layers(width, 2)) for width in self.widths)
+        self.norms, self.labels = nn.ModuleList(map(nn.LayerNorm, self.widths)), nn.Linear(3, 4 * WIDTH)
+
+    def forward(self, x, labels):
+        x = self.project(x)
+        for stage, norm in zip(self.stages[:2], self.norms, strict=False):
+            x = norm(stage(x)).unflatten(1, (-1, 2)).flatten(2)
+        x[:, :2] = x[:, :2] + self.labels(one_hot(labels, 3).float())
+        return self.stages[2](x)
+
+
+def test_no_line_of_the_stream_leads_to_what_is_made_of_other_inputs_between_layers():
+    (column,) = columns_of(Labelled(), torch.randn(2, 12, 5), torch.randint(3, (2, 2)))
+
+    bridge = column.frames[-1].bridge
+    assert "LINEAR" in labels_of(bridge)
+    assert [bridge.node(foot).label for foot in bridge.feet] == ["LAYER NORM"]
 
 
 class Scores(nn.Module):

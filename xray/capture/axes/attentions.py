@@ -265,13 +265,14 @@ class AttentionNamer:
     def name_key_heads(self, heads: int, keys: TensorRecord) -> None:
         """Fewer key heads than heads: an axis of their own, or what was repeated to make the heads.
 
-        What only the queries were cut by is none of theirs: how many experts make the queries of a place (JetMoe).
+        What only the queries were cut by is none of theirs: how many experts make the queries of a place (JetMoe). An
+        axis that holds heads of all sequences is no axis of key heads (Anchor DETR).
         """
         groups = self.groups
         if groups.word(heads) == "heads" and len(groups.parts(heads)) == 2:
             if self.was_laid_along(keys, groups.parts(heads)[0]):
                 groups.name(groups.parts(heads)[0], "kv_heads")
-        else:
+        elif "heads" not in map(groups.word, groups.parts(heads)):
             groups.name(heads, "kv_heads")
 
     def was_laid_along(self, record: TensorRecord, axis: int) -> bool:

@@ -11,7 +11,8 @@ from xray.capture.operations import Watcher
 
 FAST_PATHS = (nn.MultiheadAttention, nn.TransformerEncoderLayer, nn.TransformerEncoder)
 """Modules that torch may run by one native operation, which it never does under a function mode."""
-HOUSEKEEPING = frozenset({"detach", "alias", "lift_fresh", "_to_copy", "is_same_size", "_local_scalar_dense"})
+HOUSEKEEPING = frozenset({"detach", "lift_fresh", "is_same_size", "_local_scalar_dense"})
+SAID_OTHERWISE = {"_safe_softmax": "softmax", "_to_copy": "to"}
 
 
 class InnerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch leaves its hook for subclasses untyped
@@ -37,8 +38,8 @@ class InnerMode(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch le
 
 def clean_name(name: str) -> str:
     """A native operation's name as people say it: "softmax" for `_softmax` and `_safe_softmax`."""
-    if name == "_safe_softmax":
-        return "softmax"
+    if name in SAID_OTHERWISE:
+        return SAID_OTHERWISE[name]
     return name if name.startswith(("_native", "_transformer")) else name.lstrip("_")
 
 

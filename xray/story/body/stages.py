@@ -40,6 +40,7 @@ from xray.story.branches.unlearned import describe_fourier, describe_pool
 from xray.story.branches.weighed import weighs_no_values
 from xray.story.experts.experts import describe_experts
 from xray.story.passages.modulation import is_modulated
+from xray.story.passages.pools import is_pool
 from xray.story.recognition.added_rows import AddedRows, find_added_rows
 from xray.story.recognition.between import (
     Region,
@@ -143,7 +144,7 @@ def read_stage(
             before += [norm for norm in norms_before_one(flow, joint) if norm not in before]
     norms += [*before, *behind]
     inside = [] if norms else [one for joint in joints for one in list_norms_within(flow, joint.region)]
-    mixed = [norm for joint in joints for norm in inside if mixes_stream(flow, norm.origin, joint.region)]
+    mixed = [norm for joint in joints for norm in inside if reads_mixed(flow, norm.origin, joint.region)]
     stage = Stage(
         branches=tuple(one.branch for one in found),
         parallel=together > 1,
@@ -309,6 +310,15 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
 def list_norms_within(flow: Flow, region: Region) -> list[FoundNorm]:
     """The norms that end at steps of a branch."""
     return [norm for node in sorted(region.inner) if (norm := find_any_norm(flow, node)) is not None]
+
+
+def reads_mixed(flow: Flow, node: int | None, region: Region) -> bool:
+    """Whether a norm reads the stream beside what was made before, or pooled alone (CoAtNet)."""
+    pool = None if node is None else strip_plain(flow, node)
+    if pool is None or pool not in region.inner or not is_pool(flow, pool):
+        return mixes_stream(flow, node, region)
+    pooled = flow.makers[pool][0]
+    return region.start in (pooled, strip_plain(flow, pooled))
 
 
 def mixes_stream(flow: Flow, node: int | None, region: Region) -> bool:

@@ -125,7 +125,7 @@ def describe_attention(
     heads, kv_heads = (None if one is None else one * apart or None for one in (heads, kv_heads))
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
-    gathered = count_gathered(flow, site, key, region)
+    gathered = count_gathered(flow, sites, region)
     reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
     window = None if key.others is not None else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
@@ -137,7 +137,7 @@ def describe_attention(
     is_open = window is None and source == "self"
     mixed = count_mixed_keys(flow, key, value, region)
     pieces, coarse = count_pieces(flow, sites, region) or scores.blocks, count_coarse(flow, site, region)
-    fewer = count_fewer_keys(flow, site, key) if is_open and not gathered and not mixed else None
+    fewer = count_fewer_keys(flow, sites, key) if is_open and not gathered and not mixed else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):

@@ -13,8 +13,9 @@ from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.kinds import PADDINGS
 from xray.ir.turns import swaps_last_two
 from xray.story.branches.heads import has_numbers_first
-from xray.story.branches.operands.sides import Side
+from xray.story.branches.operands.sides import Side, read_sides
 from xray.story.passages.channels import find_channels, keeps_axes, lay_last, reads_places
+from xray.story.passages.pools import read_kernel
 from xray.story.recognition.between import Region, is_linear, makes_rows, projections_in, width_out
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.scored_parts import read_scored
@@ -201,11 +202,18 @@ def has_longer_keys(flow: Flow, site: Site, sides: Sequence[Side], region: Regio
     return are_fewer and rows in flow.behind(region.start, within=rows.__le__)
 
 
-def count_gathered(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
+def count_gathered(flow: Flow, sites: Sequence[Site], region: Region) -> int | None:
     """How many places of the stream become one key, by a convolution or a pool; None where each has its own.
 
-    Rows that are beside those on both sides, as a class token, stay as they are (CvT).
+    Nor where attentions beside each other have other counts (Shunted). Rows that are beside those on both sides, as a
+    class token, stay as they are (CvT).
     """
+    counts = {count_gathered_at(flow, one, read_sides(flow, one, region)[1], region) for one in sites}
+    return counts.pop() if len(counts) == 1 else None
+
+
+def count_gathered_at(flow: Flow, site: Site, key: Side, region: Region) -> int | None:
+    """How many places become one key of one attention."""
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
     if not key.is_own or places is None or len(square) not in HEADS_APART or not square[-1]:
         return None
@@ -254,13 +262,13 @@ def list_turns(flow: Flow, made: int | None) -> list[int]:
     return turns
 
 
-def count_fewer_keys(flow: Flow, site: Site, key: Side) -> int | None:
+def count_fewer_keys(flow: Flow, sites: Sequence[Site], key: Side) -> int | None:
     """How many keys there are, each made of several of the more places that ask; None where that is not proven.
 
     A convolution, a pool or learned weights over places make these fewer on the way to the scores (Twins).
     """
-    asking, asked = count_pairs(flow, site)
-    if not key.is_own or not 0 < asked < asking or lies_in_columns(flow, site):
+    (asking, asked), *others = {count_pairs(flow, one) for one in sites}
+    if others or not key.is_own or not 0 < asked < asking or lies_in_columns(flow, sites[0]):
         return None
     return asked if any(makes_fewer(flow, node, asking, asked) for node in key.nodes) else None
 
@@ -354,6 +362,7 @@ def count_places(flow: Flow, site: Site, region: Region) -> int | None:
 
 
 def is_pooled(flow: Flow, site: Site, region: Region) -> bool:
-    """Whether several places of a branch become one row on the way to the scores."""
+    """Whether several places of a branch become one row on the way to the scores: not where one of them is picked."""
     behind = flow.behind(site.scores, within=region.inner.__contains__)
-    return any(flow.op(node).startswith(POOLING) and not reads_places(flow, node) for node in behind)
+    pools = (node for node in behind if flow.op(node).startswith(POOLING) and set(read_kernel(flow, node)) != {1})
+    return any(not reads_places(flow, node) for node in pools)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site, count_pairs, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE, SUMS
 from xray.story.branches.heads import count_d_k, count_d_v, count_heads
@@ -38,16 +38,25 @@ def weighs_no_values(flow: Flow, sites: Sequence[Site], region: Region) -> bool:
     """Whether what a softmax weighs in a branch is nothing but what another one made, or comes out of its own scores.
 
     So weights are multiplied by an inverse of weights (Nyström), and slots that rows were gathered into by the scores
-    are spread over the rows again by the same ones (Soft MoE): neither are values that places look up. Nor does the
-    first one tell what a branch is where another one mixes what is made of it (SepViT's windows, CoTracker's tracks
-    that look at points and are looked at by these).
+    are spread over the rows again by the same ones (Soft MoE): neither are values that places look up. Nor does one
+    tell what a branch is where another one mixes what is made of it (SepViT's windows, CoTracker's tracks that look at
+    points and are looked at by these, Anchor DETR's columns and rows).
     """
-    found = sites[0].weighted_sum
-    values = [find_values(flow, site) for site in sites[1:]]
-    is_mixed = any(found in flow.behind(value, within=region.inner.__contains__) for value in values)
+    is_mixed = any(mixes_found(flow, site, sites, region) for site in sites)
     return is_mixed or any(
         is_of_weights(flow, site, sites, region) or spreads_gathered(flow, site, sites) for site in sites
     )
+
+
+def mixes_found(flow: Flow, site: Site, sites: Sequence[Site], region: Region) -> bool:
+    """Whether the values of an attention are made of what the first one of a branch found, or its own of another one.
+
+    But where that one found a row for each key, as few queries do that ask in between.
+    """
+    behind = {*flow.behind(find_values(flow, site), within=region.inner.__contains__)}
+    inside = [one for one in sites if one is not site and one.weighted_sum in behind]
+    keys = count_pairs(flow, site)[1]
+    return any(one is sites[0] or (site is sites[0] and count_pairs(flow, one)[0] != keys) for one in inside)
 
 
 def is_of_weights(flow: Flow, site: Site, sites: Sequence[Site], region: Region) -> bool:

@@ -59,7 +59,15 @@ def chart_bridge(flow: Flow, towering: Towering, layers: Sequence[int]) -> Chart
     chart = chart_operations(flow, nodes | behind, end, labels, key, folded=folded, begins=begins, aside=found.aside)
     if chart is None:
         return None
-    return tell_readers(flow, towering, tell_moved(flow, lead_counts(flow, chart, found), end), found.aside)
+    chart = without_other_feet(flow, lead_counts(flow, chart, found), begins)
+    return tell_readers(flow, towering, tell_moved(flow, chart, end), found.aside)
+
+
+def without_other_feet(flow: Flow, chart: Chart, begins: Collection[int]) -> Chart:
+    """The chart which the stream enters at those boxes alone that are made of it, if any is (TabICL's labels)."""
+    places = {key: [flow.places[step.id] for step in chart.node(key).steps] for key in chart.feet}
+    feet = tuple(key for key, own in places.items() if not own or not {*flow.behind(*own)}.isdisjoint(begins))
+    return replace(chart, feet=feet or chart.feet)
 
 
 def label_counted_otherwise(flow: Flow, nodes: Collection[int]) -> dict[int, str]:

@@ -8,7 +8,7 @@ from typing import Literal
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step, name_weights
-from xray.story.passages.added_places import count_learned, learned_source
+from xray.story.passages.added_places import count_learned, count_repeats, learned_source
 from xray.story.sentences.of_parts import Part, describe_box, kind_of
 from xray.story.wording import plural
 
@@ -175,6 +175,7 @@ def chart_rows(flow: Flow, start: int, source: int) -> Chart:
     params = flow.steps[source].params or count * made.shape[-1]
     held = table.shape[0] if table is not None and table.shape[1:] == made.shape[-1:] else count
     label = f"{count:,} OF {held:,} LEARNED ROWS" if held > count else name_learned(count)
+    label += f", {times:,} TIMES" if (times := count_repeats(flow, start)) > 1 else ""
     told = plural(params, "parameter") if params else ""
     places = dict.fromkeys([start, source])
     return chart_alone(Node("learned", label, 0, MIDDLE, steps_at(flow, *places), made, told))

@@ -1,6 +1,7 @@
 """What a tower reads first, as the box at the foot of its entrance, and the boxes that it is led to."""
 
 from collections.abc import Collection
+from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -26,6 +27,7 @@ from xray.story.anatomy.tree import Reads
 from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import looks_back
 from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned
+from xray.story.charts.counted_weights import weights_of_box
 from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
 from xray.story.entrance.inputs import count_arguments, is_held_inside, list_worked_out, may_be_same, name_own
 from xray.story.entrance.shared_ids import find_shared_ids
@@ -64,7 +66,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
     given = [(kind, one) for kind, one in given if kind is not None or not (is_held(flow, *one) or is_code(flow, *one))]
     begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
     if begun is not None:
-        return add_learned(flow, chart, *begun)
+        return count_once(flow, add_learned(flow, chart, *begun))
     raised = chart.raised(1) if given else chart
     told = tuple(f"“{show_controls(text)}”" for text in quote_input(flow.one_pass))
     below: list[Node] = []
@@ -87,7 +89,23 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         below.append(Node(key, label, 0, place, (step,), whole, told=words))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
-    return add_others(flow, Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory))
+    nodes = (*below, *raised.nodes)
+    chart = add_others(flow, Chart(nodes, (*edges, *raised.edges), feet, raised.head, raised.memory))
+    return count_once(flow, chart)
+
+
+def count_once(flow: Flow, chart: Chart) -> Chart:
+    """The chart whose boxes count no learned rows that have a box below them (the queries of Granite Speech)."""
+    rows = {node.key: node.record.weight for node in chart.nodes if node.record is not None and node.record.weight}
+
+    def tell(node: Node) -> Node:
+        below = {rows[edge.source] for edge in chart.edges if edge.target == node.key and edge.source in rows}
+        weights = weights_of_box(flow, node.steps) if below else {}
+        left = sum(size for name, size in weights.items() if name not in below)
+        is_all = node.extra == plural(sum(weights.values()), "parameter")
+        return replace(node, extra=plural(left, "parameter")) if is_all and left else node
+
+    return replace(chart, nodes=tuple(map(tell, chart.nodes)))
 
 
 def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: int) -> str:
@@ -303,8 +321,8 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         for record, maker in flow.taken(node):
             if record.role == "parameter" or not record.shape:
                 continue
-            if flow.op(node) in WRITES | PLACING and name_own(flow, maker):
-                continue  # others are written into it
+            if is_written_into(flow, node) and name_own(flow, maker):
+                continue
             if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node) or holds_sines(flow, node)):
                 continue
             if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
@@ -327,6 +345,13 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         return next(iter(found), None)
     came_in = (one for one in found if one[1].is_float and comes_in(flow, *one[1:]))
     return next(came_in, found[0])  # and not where numbers stand in it
+
+
+def is_written_into(flow: Flow, node: int) -> bool:
+    """Whether a step writes others into what it is given, or moves what others are written into (Anchor DETR)."""
+    moved = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING)
+    written = (one for place in moved for one in (place, *flow.readers.get(place, ())))
+    return any(flow.op(one) in WRITES | PLACING for one in written)
 
 
 def comes_in(flow: Flow, record: TensorRecord, reader: int) -> bool:

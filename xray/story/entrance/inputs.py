@@ -15,6 +15,7 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SIDE_BY_SIDE,
     SUMS,
+    WRITES,
     ZEROS,
 )
 from xray.ir.flow.regrouping import LAYING, MAP, find_patches
@@ -254,7 +255,7 @@ def list_worked_out(flow: Flow, place: int) -> list[tuple[TensorRecord, int | No
     Where no sound went before there are zeros (the convolutions of Voxtral Realtime).
     """
     given = [(one, maker) for one, maker in flow.taken(place) if one.role != "parameter"]
-    return [one for one in given if flow.op(place) not in SIDE_BY_SIDE or not is_made_of_nothing(flow, one[1])]
+    return [one for one in given if flow.op(place) not in SIDE_BY_SIDE | WRITES or not is_made_of_nothing(flow, one[1])]
 
 
 def are_own_numbers(flow: Flow, nodes: Collection[int]) -> bool:

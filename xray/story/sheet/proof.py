@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING
+from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart, Edge, Node
 from xray.story.sheet.columns import Column
@@ -115,7 +115,12 @@ def check_chart(flow: Flow, chart: Chart) -> Iterator[Edge]:
 
 
 def leads(flow: Flow, lower: Collection[int], upper: Collection[int], held: Collection[int]) -> bool:
-    """Whether some steps read what others gave, through none that is held but moves."""
+    """Whether some steps read what others gave, through none that is held but moves.
+
+    What takes of rows end to end those of one part alone reads what put them so all the same.
+    """
+    if any(maker in lower and flow.op(maker) in SIDE_BY_SIDE for step in upper for maker in flow.makers[step]):
+        return True
     taken = reach_back(flow, upper, held)
     behind = {step for step, _ in taken}
     given = {step for step, output in taken if not leaves_out(flow, lower, step, output)}

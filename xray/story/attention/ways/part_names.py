@@ -1,6 +1,6 @@
 """What the parts of a way of queries, keys or values are called, by what their steps do."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
@@ -337,6 +337,9 @@ def label_cut(flow: Flow, part: Part) -> str:
         return "CUT INTO TWO HALVES"
     if is_less:
         return f"CUT: {after[-1]:,} OF {before[-1]:,}"
+    taken = flow.output(part.nodes[0])
+    if takes_rows(before, taken.shape) and taken.axes[1] != "batch" and prod(taken.shape) == prod(after):
+        return f"{taken.shape[1]:,} OF {before[1]:,} ROWS"
     if cuts_smaller(flow, part):
         return CUT_SMALLER
     if only_turns(flow, part) and len(before) == len(after):
@@ -374,8 +377,12 @@ def label_rows(flow: Flow, part: Part) -> str:
     told = {"0": "THE FIRST ROW FOR", "-1": "THE LAST ROW FOR"}.get(find_row(flow, part.nodes[-1]), "")
     if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",):
         return told
-    taken = len(before) == len(after) == 3 and before[0] == after[0] and before[2] == after[2]
-    return f"{after[1]:,} OF {before[1]:,} ROWS" if taken and after[1] < before[1] else "LAID OUT FOR"
+    return f"{after[1]:,} OF {before[1]:,} ROWS" if takes_rows(before, after) else "LAID OUT FOR"
+
+
+def takes_rows(before: Sequence[int], after: Sequence[int]) -> bool:
+    """Whether some rows of each sequence are left, as wide as they were."""
+    return len(before) == len(after) == 3 and before[::2] == after[::2] and after[1] < before[1]
 
 
 def count_parts(flow: Flow, part: Part) -> int:
