@@ -119,7 +119,8 @@ def leads(flow: Flow, lower: Collection[int], upper: Collection[int], held: Coll
 
     What takes of rows end to end those of one part alone reads what put them so all the same.
     """
-    if any(maker in lower and flow.op(maker) in SIDE_BY_SIDE for step in upper for maker in flow.makers[step]):
+    joins = {node for node in lower if flow.op(node) in SIDE_BY_SIDE}
+    if any(not joins.isdisjoint(flow.makers[step]) for step in upper):
         return True
     taken = reach_back(flow, upper, held)
     behind = {step for step, _ in taken}
