@@ -49,9 +49,13 @@ def cut_runs(flow: Flow, nodes: Collection[int]) -> list[list[int]]:
     """Steps in runs: cut wherever all data goes through one step; what branches and meets again is one run.
 
     A step that cuts rows in parts goes with those that put them together again. One that takes none of their numbers
-    is left out: so rotary places have the part that is not turned, be there none (lucidrains' library).
+    is left out, where nothing is written: so rotary places have the part that is not turned, be there none (lucidrains'
+    library).
     """
-    inside = {node for node in nodes if not flow.steps[node].inputs or flow.output(node).shape[-1:] != (0,)}
+    is_written = any(flow.op(node) in WRITES for node in nodes)
+    inside = {
+        node for node in nodes if is_written or not flow.steps[node].inputs or flow.output(node).shape[-1:] != (0,)
+    }
     last_use = {node: node for node in inside}
     for node in inside:
         for maker in (before_times_one(flow, maker, inside) for maker in flow.makers[node]):
