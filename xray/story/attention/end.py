@@ -31,8 +31,8 @@ from xray.story.attention.factors import (
 )
 from xray.story.attention.laid_back import count_others, cuts_padding, joins_heads, name_joined_windows
 from xray.story.attention.twins import add_weights, find_twin, name_half, tell_repeated
+from xray.story.attention.ways.cut_names import CUT_SMALLER, label_cut, label_map
 from xray.story.attention.ways.lanes import Part, cut_way
-from xray.story.attention.ways.part_names import CUT_SMALLER, label_cut, label_map
 from xray.story.attention.ways.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending

@@ -1,13 +1,12 @@
 """What the parts of a way of queries, keys or values are called, by what their steps do."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
-    COPIES,
     FINDINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
@@ -20,6 +19,7 @@ from xray.ir.flow.projections import is_product
 from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
+from xray.story.attention.ways.cut_names import label_cut, label_rows, only_turns
 from xray.story.attention.ways.lanes import (
     OF_HEADS,
     Part,
@@ -37,7 +37,6 @@ from xray.story.branches.rows import count_of_before, label_of_before, lays_numb
 from xray.story.branches.scored.caps import name_bend
 from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.steps.operation_labels import label_step
-from xray.story.exits.handed_rows import find_row
 from xray.story.experts.chosen_heads import MAKING, find_stack
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_held, name_worked_out
@@ -46,7 +45,6 @@ from xray.story.recognition.between import is_linear, name_groups, read_sizes, w
 from xray.story.recognition.turning import is_rotary
 
 PLACES_MIXED = "PLACES MIXED"
-CUT_SMALLER = "CUT SMALLER"
 LINEAR_FOR, AND_MORE = ("ONE LINEAR FOR", "LINEAR FOR", "LINEAR LAYERS FOR"), " AND MORE"
 
 
@@ -112,11 +110,6 @@ def reads_heads(flow: Flow, part: Part) -> bool:
     record, maker = next(flow.given(part.nodes[0]))
     made = flow.carried_from(maker)
     return names_heads(record) and made is not None and not is_linear(flow, made)
-
-
-def only_turns(flow: Flow, part: Part) -> bool:
-    """Whether a move changes the order of axes, and does nothing else."""
-    return all(flow.op(node) in TURNS | COPIES for node in part.nodes)
 
 
 def puts_heads_first(flow: Flow, part: Part) -> bool:
@@ -326,63 +319,6 @@ def parts_rows(flow: Flow, part: Part) -> bool:
     outputs = flow.steps[part.nodes[0]].outputs if part.kind == "heads" and len(part.nodes) == 1 else ()
     is_plain = len(outputs) > 1 and flow.op(part.nodes[0]) in SPLITS and not names_heads(part.record)
     return is_plain or len({one.shape for one in outputs}) > 1
-
-
-def label_cut(flow: Flow, part: Part) -> str:
-    """What a move is called that gives rows another shape: with how many numbers of each row go on, if not all do."""
-    given = flow.steps[part.nodes[0]].inputs
-    before, after = (given[0].shape if given else ()), part.record.shape
-    is_less = before[:-1] == after[:-1] and after[-1:] < before[-1:]
-    if len(part.nodes) == 1 and [one.shape for one in flow.steps[part.nodes[0]].outputs] == [after, after]:
-        return "CUT INTO TWO HALVES"
-    if is_less:
-        return f"CUT: {after[-1]:,} OF {before[-1]:,}"
-    taken = flow.output(part.nodes[0])
-    if takes_rows(before, taken.shape) and taken.axes[1] != "batch" and prod(taken.shape) == prod(after):
-        return f"{taken.shape[1]:,} OF {before[1]:,} ROWS"
-    if cuts_smaller(flow, part):
-        return CUT_SMALLER
-    if only_turns(flow, part) and len(before) == len(after):
-        return AXES_SWAPPED
-    if (before[:1], before[-1:]) != (after[:1], after[-1:]) or prod(before) != prod(after):
-        return CUT_ANEW
-    if (len(before), len(after)) == (3, 4):
-        return f"LAID OUT IN {after[1]} ROWS OF {after[2]}" if after[1] > 1 else "AN AXIS OF 1 PUT IN"
-    return "LAID OUT IN ONE ROW" if (len(before), len(after)) == (4, 3) else CUT_ANEW
-
-
-def cuts_smaller(flow: Flow, part: Part) -> bool:
-    """Whether a part takes a piece of what it is given, and does nothing else."""
-    given = [flow.steps[node].inputs for node in part.nodes if flow.op(node) == "index"]
-    is_alone = all(flow.op(node) in COPIES | {"index"} for node in part.nodes)
-    is_cut = bool(given) and all(len(one) == 1 for one in given)
-    return is_alone and is_cut and len(given[0][0].shape) == len(part.record.shape)
-
-
-def label_map(before: TensorRecord, after: TensorRecord) -> str:
-    """What a move is called that lays places, their channels first, out in a map; empty for any other."""
-    is_laid = len(before.shape) == 3 and before.axes[1] in ("d_k", "d_v") and before.shape[:2] == after.shape[:-2]
-    return f"LAID OUT AS A MAP OF {after.shape[2]:,}×{after.shape[3]:,}" if is_laid else ""
-
-
-def label_rows(flow: Flow, part: Part) -> str:
-    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out.
-
-    Rows of which it only takes an axis of 1 off lay there as they are (Funnel's, which were pooled).
-    """
-    given = flow.steps[part.nodes[0]].inputs[0]
-    before, after = given.shape, part.record.shape
-    if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
-        return AXES_SWAPPED if any(flow.op(one) in TURNS for one in part.nodes) else "AN AXIS OF 1 TAKEN OFF"
-    told = {"0": "THE FIRST ROW FOR", "-1": "THE LAST ROW FOR"}.get(find_row(flow, part.nodes[-1]), "")
-    if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",):
-        return told
-    return f"{after[1]:,} OF {before[1]:,} ROWS" if takes_rows(before, after) else "LAID OUT FOR"
-
-
-def takes_rows(before: Sequence[int], after: Sequence[int]) -> bool:
-    """Whether some rows of each sequence are left, as wide as they were."""
-    return len(before) == len(after) == 3 and before[::2] == after[::2] and after[1] < before[1]
 
 
 def count_parts(flow: Flow, part: Part) -> int:
