@@ -170,6 +170,7 @@ def test_targets_that_are_noise_less_what_came_in_say_so():
     says = [text_of(line) for box in poster_of(xray.trace(Flowing(), IDS, given)).boxes for line in box.lines]
 
     assert "noise less what came in" in says
+    assert not any("sub (" in text for text in says)  # its step stands in that box
     assert "noise less" not in words_of(poster_of(xray.trace(Judged(by_distance_turned), IDS)))
 
 

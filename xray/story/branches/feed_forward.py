@@ -43,7 +43,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     """The facts of a feed-forward among steps; None if they are none."""
     linear = projections_in(flow, nodes)
     projections = [node for node in linear if not is_shared_out(flow, node, nodes)]
-    bends = [node for node in sorted(nodes) if is_bend(flow, node)]
+    bends = [node for node in sorted(nodes) if is_bend(flow, node) and not is_of_norm(flow, node, nodes, linear)]
     if len(projections) < 2 or not bends or any(is_product(flow, node) and node not in projections for node in nodes):
         return None
     behind = {node: steps_behind(flow, node, nodes) - {node} for node in projections}
@@ -211,6 +211,12 @@ def shift_kernel(flow: Flow, nodes: Collection[int]) -> tuple[int, ...] | None:
 def is_bend(flow: Flow, node: int) -> bool:
     """Whether a step bends numbers: an activation that is known, or a power."""
     return flow.is_leaf(node) and (flow.op(node) in CURVES or flow.op(node) == "pow")
+
+
+def is_of_norm(flow: Flow, node: int, nodes: Collection[int], projections: Collection[int]) -> bool:
+    """Whether a power is of no number that one linear layer makes for another: of a norm (LAuReL of Gemma 3n)."""
+    ways = steps_behind(flow, node, nodes), {*flow.ahead(node, within=nodes.__contains__)}
+    return flow.op(node) == "pow" and any(way.isdisjoint(projections) for way in ways)
 
 
 def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bool:

@@ -149,7 +149,7 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
     add, ending = own.add, find_ending(flow, own.region)
     if flow.output(add).shape != flow.output(staging.joints[-1].add).shape:  # it does not lead back to d_model
         chart = replace(chart, nodes=tuple(replace(node, remark="") for node in chart.nodes))
-    if ending is not None and ending.end in found.region.inner:
+    if ending is not None and ending.end in found.region.inner and not stands_for(chart, flow, ending.end):
         chart = stack_charts(chart, chart_norm(flow, ending, "closing", wide=False))
     others = {node for one in staging.branches if one is not found for node in one.region.inner}
     behind = [node for node in list_learned_behind(flow, add) if node not in others]

@@ -36,9 +36,9 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
     given = list(flow.given(loss))[:2]
     compared = given if predicted else given[::-1]
     for (key, place), (record, maker) in zip(COMPARED.items(), compared, strict=True):
-        moved = maker is not None and flow.op(maker) in CARRYING
-        steps = steps_at(flow, maker) if moved and maker is not None else (step,)
         told = tell_difference(flow, maker)
+        is_own = maker is not None and (bool(told) or flow.op(maker) in CARRYING)
+        steps = steps_at(flow, maker) if is_own and maker is not None else (step,)
         pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase", told=told))
     out = step.outputs[0] if step.outputs else None
     box = Node(
