@@ -103,8 +103,10 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     """
     holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
+    if is_one_block(flow, pieces, holders):
+        return [tuple(stagings)]
     if len(pieces) < 2:
-        return pieces if is_one_block(flow, stagings, holders) else None
+        return None
     if not all(map(does_mix_places, pieces)):
         parts = [branch.part for one in stagings for branch in one.stage.branches]
         if not are_of_one_class(flow, pieces, holders) or find_period(parts) is not None:
@@ -126,14 +128,26 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
 
-def is_one_block(flow: Flow, stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> bool:
-    """Whether one block of a list adds up all stages itself, which are no pattern that comes again (PARSeq's one)."""
-    own = {tuple(holders[id(one)]) for one in stagings}
-    held = next(iter(own))
-    is_listed = (
-        len(own) == 1 and bool(held) and flow.steps[held[-1]].id.partition("#")[0].rpartition(".")[2].isdecimal()
-    )
-    return is_listed and find_period([name_coarse(one.stage) for one in stagings]) is None
+def is_one_block(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
+    """Whether one block of a list holds all stages, which are no pattern that comes again.
+
+    It adds all up itself (PARSeq's one), or holds blocks of a sum each, no two of those alike that mix places (DCP).
+    """
+    stagings = [one for piece in pieces for one in piece]
+    own = [holders[id(one)] for one in stagings]
+    shared = own[0][: count_shared(own)]
+    kinds = [name_coarse(one.stage) for one in stagings]
+    if find_period(kinds) is not None:
+        return False
+    if len(pieces) < 2:
+        return all(held == shared for held in own) and is_numbered(flow, shared[-1:])
+    are_sublayers = len(pieces) == len(kinds) and len({*kinds}) == len(kinds) - max(kinds.count("think") - 1, 0)
+    return are_sublayers and "think" in kinds and is_numbered(flow, shared)
+
+
+def is_numbered(flow: Flow, blocks: Sequence[int]) -> bool:
+    """Whether one of some blocks is an element of a list."""
+    return any(flow.steps[one].id.partition("#")[0].rpartition(".")[2].isdecimal() for one in blocks)
 
 
 def count_maps(flow: Flow, piece: Layer) -> int:
