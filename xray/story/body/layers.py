@@ -28,6 +28,7 @@ from xray.story.body.widths import (
 from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
+from xray.story.streams.chains import is_numbered
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
 MIXING = ("mix", "cross", "unknown")
@@ -117,7 +118,7 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         inner = split_at_blocks(piece, holders)
         is_stage = len(inner) > 1 and (are_of_one_class(flow, inner, holders) or begins_alike(flow, inner, holders))
         looks = [any(name_coarse(staging.stage) == "cross" for staging in one) for one in inner]
-        if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1:
+        if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1 and not are_sublayers(inner):
             pieces = [*inner, *pieces]
             continue
         kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
@@ -141,13 +142,14 @@ def is_one_block(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list
         return False
     if len(pieces) < 2:
         return all(held == shared for held in own) and is_numbered(flow, shared[-1:])
-    are_sublayers = len(pieces) == len(kinds) and len({*kinds}) == len(kinds) - max(kinds.count("think") - 1, 0)
-    return are_sublayers and "think" in kinds and is_numbered(flow, shared)
+    return are_sublayers(pieces) and "think" in kinds and is_numbered(flow, shared)
 
 
-def is_numbered(flow: Flow, blocks: Sequence[int]) -> bool:
-    """Whether one of some blocks is an element of a list."""
-    return any(flow.steps[one].id.partition("#")[0].rpartition(".")[2].isdecimal() for one in blocks)
+def are_sublayers(pieces: Sequence[Layer]) -> bool:
+    """Whether blocks hold a sum each, and no two of them that mix places do so alike."""
+    kinds = [name_coarse(one.stage) for piece in pieces for one in piece]
+    mixing = [kind for kind in kinds if kind != "think"]
+    return len(kinds) == len(pieces) and len({*mixing}) == len(mixing)
 
 
 def count_maps(flow: Flow, piece: Layer) -> int:
