@@ -1,4 +1,4 @@
-"""A sum that adds what is made of the rows of all layers, side by side, stands behind them and is none of them."""
+"""A last sum of the rows of all layers side by side, or of their last rows to one of these, is none of the layers."""
 
 import pytest
 import torch
@@ -38,3 +38,29 @@ def test_what_joins_all_layers_is_no_layer(is_joined):
     assert xray.anatomy(trace).towers[0].layers == (LAYERS if is_joined else LAYERS + 1)
     joint = f"SIDE BY SIDE: {' + '.join([str(WIDTH)] * LAYERS)} = {LAYERS * WIDTH}"
     assert any(line.startswith(joint) for line in lines) == is_joined
+
+
+class Gathered(nn.Module):
+    """Layers, and one row to which all others are added, each times its share."""
+
+    def __init__(self, layers):
+        super().__init__()
+        self.words, self.norm, self.shares = nn.Embedding(31, WIDTH), nn.LayerNorm(WIDTH), nn.Linear(2 * WIDTH, 1)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(layers))
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for layer in self.layers:
+            x = layer(x)
+        first, others = self.norm(x).split([1, ids.shape[1] - 1], 1)
+        shares = self.shares(torch.cat([first.expand_as(others), others], -1)).softmax(1)
+        return first + (others * shares).sum(1, keepdim=True)
+
+
+@pytest.mark.parametrize("layers", [1, LAYERS])
+def test_what_adds_all_rows_to_one_is_no_layer(layers):
+    trace = xray.trace(Gathered(layers).eval(), torch.arange(14).view(2, 7))
+    lines = lines_of(compose_poster(trace, text_width))
+
+    assert xray.anatomy(trace).towers[0].layers == layers
+    assert any(line.startswith("LAST NORM") for line in lines)

@@ -125,3 +125,53 @@ def test_sublayers_that_come_again_in_one_list_are_several_layers():
     first = next(group for group in tower.groups if 0 in group.layers)
 
     assert [branch.part for stage in first.stages for branch in stage.branches] == ["attention", "feed_forward"]
+
+
+def turn(rows):
+    return rows.transpose(1, 2)
+
+
+class Strided(nn.Module):
+    """Rows look at each other, and a convolution makes them fewer, each in a listed block of one class (P-STMO)."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.pool, self.look = nn.MaxPool1d(1, step), nn.MultiheadAttention(WIDTH, 2, batch_first=True)
+        self.around = nn.Sequential(nn.Conv1d(WIDTH, WIDER, 1), nn.ReLU(), nn.Conv1d(WIDER, WIDTH, 3, step, 1))
+        self.sublayer = nn.ModuleList(Passed(WIDTH) for _ in range(2))
+
+    def forward(self, x):
+        x = self.sublayer[0](x, lambda rows: self.look(rows, rows, rows)[0])
+        return self.sublayer[1](x, lambda rows: turn(self.around(turn(rows))), lambda rows: turn(self.pool(turn(rows))))
+
+
+class Passed(nn.Module):
+    """What something makes of normed rows, added to these, which `past` makes fewer first."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x, made, past=lambda rows: rows):
+        return past(x) + made(self.norm(x))
+
+
+class Shorter(nn.Module):
+    """Layers that give fewer and fewer rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList(Strided(step) for step in (2, 3, 3))
+
+    def forward(self, x):
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_sublayers_between_which_a_stream_is_made_shorter_are_one_layer():
+    torch.manual_seed(0)
+    (tower,) = xray.anatomy(xray.trace(Shorter().eval(), torch.rand(BATCH, 54, WIDTH))).towers
+    parts = {tuple(branch.part for stage in group.stages for branch in stage.branches) for group in tower.groups}
+
+    assert (tower.layers, parts) == (3, {("attention", "convolution")})

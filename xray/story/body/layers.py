@@ -28,6 +28,7 @@ from xray.story.body.widths import (
 from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
 from xray.story.recognition.scored_parts import read_scored
+from xray.story.streams.chains import is_numbered
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
 MIXING = ("mix", "cross", "unknown")
@@ -103,8 +104,10 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     """
     holders = {id(one): [*flow.parents(one.joints[0].add)][::-1] for one in stagings}
     pieces = split_at_blocks(stagings, holders)
+    if is_one_block(flow, pieces, holders):
+        return [tuple(stagings)]
     if len(pieces) < 2:
-        return pieces if is_one_block(flow, stagings, holders) else None
+        return None
     if not all(map(does_mix_places, pieces)):
         parts = [branch.part for one in stagings for branch in one.stage.branches]
         if not are_of_one_class(flow, pieces, holders) or find_period(parts) is not None:
@@ -115,7 +118,7 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         inner = split_at_blocks(piece, holders)
         is_stage = len(inner) > 1 and (are_of_one_class(flow, inner, holders) or begins_alike(flow, inner, holders))
         looks = [any(name_coarse(staging.stage) == "cross" for staging in one) for one in inner]
-        if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1:
+        if is_stage and all(map(does_mix_places, inner)) and len(set(looks)) == 1 and not are_sublayers(inner):
             pieces = [*inner, *pieces]
             continue
         kinds = [(name_coarse(one.stage), count_learned(flow, one, "convolution")) for one in piece]
@@ -126,14 +129,27 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
     return layers if all(len(layer) <= LONGEST_PATTERN for layer in layers) else None
 
 
-def is_one_block(flow: Flow, stagings: Sequence[Staging], holders: Mapping[int, list[int]]) -> bool:
-    """Whether one block of a list adds up all stages itself, which are no pattern that comes again (PARSeq's one)."""
-    own = {tuple(holders[id(one)]) for one in stagings}
-    held = next(iter(own))
-    is_listed = (
-        len(own) == 1 and bool(held) and flow.steps[held[-1]].id.partition("#")[0].rpartition(".")[2].isdecimal()
-    )
-    return is_listed and find_period([name_coarse(one.stage) for one in stagings]) is None
+def is_one_block(flow: Flow, pieces: Sequence[Layer], holders: Mapping[int, list[int]]) -> bool:
+    """Whether one block of a list holds all stages, which are no pattern that comes again.
+
+    It adds all up itself (PARSeq's one), or holds blocks of a sum each, no two of those alike that mix places (DCP).
+    """
+    stagings = [one for piece in pieces for one in piece]
+    own = [holders[id(one)] for one in stagings]
+    shared = own[0][: count_shared(own)]
+    kinds = [name_coarse(one.stage) for one in stagings]
+    if find_period(kinds) is not None:
+        return False
+    if len(pieces) < 2:
+        return all(held == shared for held in own) and is_numbered(flow, shared[-1:])
+    return are_sublayers(pieces) and "think" in kinds and is_numbered(flow, shared)
+
+
+def are_sublayers(pieces: Sequence[Layer]) -> bool:
+    """Whether blocks hold a sum each, and no two of them that mix places do so alike."""
+    kinds = [name_coarse(one.stage) for piece in pieces for one in piece]
+    mixing = [kind for kind in kinds if kind != "think"]
+    return len(kinds) == len(pieces) and len({*mixing}) == len(mixing)
 
 
 def count_maps(flow: Flow, piece: Layer) -> int:

@@ -128,11 +128,11 @@ def leave_projected_end(flow: Flow, chain: Chain) -> Chain:
 
     They make of the stream what is handed out, each for itself (two of them in TimesFM 2.5), where the stream comes by
     the sums before as it is; but for the first, which may make the rows that it begins with in the same way. Nor is one
-    of a layer that adds what is made of all layers' rows side by side (ExpansionNet).
+    of a layer that adds what is made of all layers' rows side by side (ExpansionNet), or of their rows to some of them.
     """
     ends = [*takewhile(lambda joint: joint.stream == chain.joints[-1].stream, reversed(chain.joints))]
     before = chain.joints[: -len(ends)]
-    if len(ends) == 1 and joins_layers(flow, ends[0], before):
+    if len(ends) == 1 and (joins_layers(flow, ends[0], before) or gathers_rows(flow, ends[0], before)):
         return replace(chain, joints=before)
     if len(before) < 2 or chain.skips or any(joint.past for joint in before[1:]):
         return chain
@@ -149,6 +149,21 @@ def joins_layers(flow: Flow, joint: Joint, before: Sequence[Joint]) -> bool:
     joins = (node for node in joint.region.inner if flow.op(node) in SIDE_BY_SIDE)
     given = ({strip_plain(flow, maker) for maker in flow.makers[node] if maker is not None} for node in joins)
     return any(len(makers) > 1 and makers <= sums for makers in given)
+
+
+def gathers_rows(flow: Flow, joint: Joint, before: Sequence[Joint]) -> bool:
+    """Whether a sum of fewer rows, in no numbered block, stands around those that hold each sum before (NAGphormer)."""
+    around = {*flow.parents(joint.add)}
+    holders = [{*flow.parents(one.add)} for one in before]
+    if not holders or is_numbered(flow, around) or not all(around <= one and is_numbered(flow, one) for one in holders):
+        return False
+    made, given = flow.output(joint.add).shape, flow.output(before[-1].add).shape
+    return len(made) == len(given) == 3 and made[::2] == given[::2] and made[1] < given[1]
+
+
+def is_numbered(flow: Flow, blocks: Collection[int]) -> bool:
+    """Whether one of some blocks is an element of a list."""
+    return any(flow.steps[one].path.rpartition(".")[2].isdecimal() for one in blocks)
 
 
 def count_streams(chains: Sequence[Chain]) -> int | None:
