@@ -31,7 +31,7 @@ from xray.story.sheet.behind_towers import chart_leaving, list_last_meetings, re
 from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.counting import count_frames
 from xray.story.sheet.panels import REMARKS, SKIP, Lane
-from xray.story.sheet.planning import Frame, plan_frames
+from xray.story.sheet.planning import Frame, plan_frames, tell_panels
 from xray.story.sheet.words import Words, find_words
 from xray.story.type_sizes import PANEL_PAD
 
@@ -249,7 +249,10 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
     bridges = [(frame.bridge, frame.group.layers[0]) for frame in column.frames]
     between = [(one, describe_weights_between(SAME_WEIGHTS, number)) for one, number in bridges]
     begun = [(one.entrance, describe_weights_of_entrance(SAME_WEIGHTS)) for one in (*others, column)]
-    frames = tuple(replace(frame, bridge=tell_chart(flow, frame.bridge, [*drawn, *begun])) for frame in column.frames)
+    frames = tuple(
+        replace(frame, bridge=tell_chart(flow, frame.bridge, [*drawn, *begun]), panels=tell_panels(flow, frame))
+        for frame in column.frames
+    )
     leaving = tell_chart(flow, column.exit, [*begun, *layers, *between])
     return replace(column, entrance=tell_chart(flow, column.entrance, drawn), frames=frames, exit=leaving)
 

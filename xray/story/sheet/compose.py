@@ -51,6 +51,7 @@ from xray.story.sheet.shares import list_shares
 from xray.story.sheet.stand_ins import StandIns
 from xray.story.sheet.standing import common_floor, split_columns, stand, stand_height
 from xray.story.type_sizes import MARGIN, PAGE_RATIO
+from xray.story.wording import plural
 
 LEAST_GAIN = 1.1
 """A sheet lies on its side where letters are so many times larger there than on an upright one, or more."""
@@ -296,7 +297,7 @@ def whole_frames(columns: Sequence[Column], first: Column) -> tuple[Frame, ...]:
 def describe(anatomy: Anatomy, trace: Trace) -> str:
     """What the sheet shows, for those who hear it."""
     towers = ", ".join(
-        f"{tower.name}: {tower.layers} layers" + (f" of width {tower.d_model:,}" if tower.d_model else "")
+        f"{tower.name}: {plural(tower.layers, 'layer')}" + (f" of width {tower.d_model:,}" if tower.d_model else "")
         for tower in anatomy.towers
     )
     return f"{trace.title} from bottom to top. {towers}. Every box names its step, shapes and axes."

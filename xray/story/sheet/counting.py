@@ -84,7 +84,7 @@ def count_frames(
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
-        held = [sum(n for name, n in weights.items() if name not in left) for weights in first]
+        held = [sum(weights.values()) for weights in list_own(first, left)]
         corrections = [one for one in towering.corrections if one.layer in frame.corrected_behind]
         correcting = weigh({*corrections[0].nodes, *corrections[0].places}) if corrections else {}
         found.append(
@@ -98,6 +98,15 @@ def count_frames(
             )
         )
     return tuple(found)
+
+
+def list_own(parts: Sequence[Mapping[str, int]], left: Collection[str]) -> list[dict[str, int]]:
+    """The parameters of each of some parts that none before it has, without what is `left`."""
+    seen, found = {*left}, []
+    for weights in parts:
+        found.append({name: n for name, n in weights.items() if name not in seen})
+        seen |= weights.keys()
+    return found
 
 
 def list_given_to_several(flow: Flow, towering: Towering) -> set[str]:

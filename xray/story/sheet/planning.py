@@ -7,6 +7,7 @@ from itertools import groupby
 from operator import itemgetter
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Step
 from xray.story.anatomy.tree import Group
 from xray.story.attention.brought_rows import has_longer
@@ -15,13 +16,14 @@ from xray.story.body.numbered import find_begun_block
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.charts.alike import blur_numbers
+from xray.story.charts.alike import blur_numbers, tell_node
 from xray.story.charts.between_chart import add_parted, chart_left_out
 from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.dropouts import tell_dropped
 from xray.story.charts.norms_apart import leave_first_moves
 from xray.story.charts.stage_chart import chart_stage
+from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
@@ -275,3 +277,15 @@ def name_kind(node: Node) -> str:
         node.key.startswith("bend") and "CONVOLUTION" in node.label
     )
     return f"{node.key.rstrip('0123456789')} {'' if is_move else node.label.rstrip('0123456789')}"
+
+
+def tell_panels(flow: Flow, frame: Frame) -> tuple[Panel, ...]:
+    """The panels of a layer, whose boxes that work with the weights of an earlier one are said to have the same."""
+    seen: dict[str, str] = {}
+    told: list[Panel] = []
+    for panel in frame.panels:
+        nodes = (tell_node(flow, node, seen) for node in panel.chart.nodes)
+        is_again = bool(seen) and panel.is_open
+        told.append(replace(panel, chart=replace(panel.chart, nodes=tuple(nodes))) if is_again else panel)
+        seen |= dict.fromkeys(gather_weights(flow, panel.staging.nodes), SAME_WEIGHTS)
+    return tuple(told)
