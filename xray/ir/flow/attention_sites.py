@@ -325,7 +325,7 @@ def seek_output(
 ) -> tuple[tuple[int, ...], int | None]:
     """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them.
 
-    One may cut the axis of the batch into heads, and the next lay these side by side.
+    One may cut the axis of the batch into heads, and the next lay these side by side. Windows may be rolled back.
     """
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
@@ -345,7 +345,7 @@ def seek_output(
                 0
             ].shape[1:]
             rejoins = flow.op(reader) in SIDE_BY_SIDE and is_whole
-            if rejoins or flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
+            if rejoins or flow.op(reader) in SHAPING | {"roll"} | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
     return carried, None
