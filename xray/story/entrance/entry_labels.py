@@ -40,6 +40,7 @@ from xray.story.passages.added_places import (
     label_row_for_all,
     learned_source,
     name_places,
+    reads_sines,
 )
 from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead, is_comparison
 from xray.story.passages.held_factors import list_shift
@@ -271,7 +272,10 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     first = sum(rows[: learned.index(False)]) if False in learned else 0
     is_between = True in learned[1:-1] and not first  # rows of registers behind the row of the class (DINOv2)
     if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1) or is_between):
-        told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))
+        own = [
+            is_own and not reads_sines(flow, node, one) for is_own, one in zip(learned, flow.makers[node], strict=True)
+        ]
+        told = (f"{one:,}{' LEARNED' * is_own}" for one, is_own in zip(rows, own, strict=True))
         return f"END TO END: {' + '.join(told)}"
     if first and True in learned[learned.index(False) :]:
         own = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)
