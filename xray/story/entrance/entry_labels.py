@@ -218,11 +218,13 @@ def list_joined(flow: Flow, node: int) -> list[int]:
 def counts_places(flow: Flow, node: int) -> bool:
     """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa).
 
-    A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows.
+    A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows, nor
+    are those that what comes in is multiplied by (FT-Transformer).
     """
     given, shape, reading = [*flow.given(node)], flow.output(node).shape, list_reading_data(flow)
     numbers = [maker for record, maker in given if record.shape == (*shape[:-1], 1)]
-    is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in given)
+    rows = [(one, maker) for one, maker in given if one.shape != (*shape[:-1], 1)]
+    is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in rows)
     if len(given) != 2 or len(numbers) != 1 or len(shape) < OF_ROWS or shape[-1] == 1 or find_any_norm(flow, node):
         return False
     return is_of_data and (numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0]))
