@@ -67,6 +67,21 @@ class Painted(Layered):
         return (seen + told).flatten(2).mT
 
 
+class Shown(Layered):
+    """Two pictures, each less its mean, one behind the other in one batch (GMFlow)."""
+
+    def __init__(self):
+        super().__init__()
+        self.find = nn.Conv2d(3, WIDTH, 3, padding=1)
+
+    def forward(self, former, later):
+        return super().forward(former, later)
+
+    def enter(self, former, later):
+        pictures = torch.cat([(former / 255 - 0.5) / 0.25, (later / 255 - 0.5) / 0.25])
+        return self.find(pictures).relu().flatten(2).mT
+
+
 class Gridded(Layered):
     """Patches of which each says first in which row and column it lies (Pix2Struct)."""
 
@@ -199,6 +214,13 @@ def test_a_picture_that_is_put_beside_itself_is_told_as_one(times, told):
 
     (painted,) = [node for node in chart.nodes if node.label == "INPUT"]
     assert painted.told == (f"2×3×{high}×12 {told}, put end to end",)
+
+
+def test_pictures_that_are_changed_before_they_are_joined_have_a_box_each_and_no_other():
+    chart = read(Shown, *torch.rand(2, 1, 3, 8, 12)).entrance
+
+    given = [(node.label, node.extra, node.record.shape) for node in chart.nodes if node.row == 0]
+    assert sorted(given) == [("IMAGE", "former", (1, 3, 8, 12)), ("INPUT", "later", (1, 3, 8, 12))]
 
 
 GIVEN = torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES), torch.rand(2, 7, BOXES)

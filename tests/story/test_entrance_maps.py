@@ -262,3 +262,26 @@ def test_maps_of_several_channels_that_came_in_as_flat_rows_are_no_sound():
 
     assert labels_of(chart)[0] == "INPUT"
     assert anatomy.towers[0].reads is None
+
+
+class Colours(nn.Module):
+    """A map as it is, or with the length of its numbers as one more channel (CMGAN, which reads spectrograms)."""
+
+    def __init__(self, joined):
+        super().__init__()
+        self.see, self.layers, self.joined = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3), joined
+
+    def forward(self, x):
+        x = torch.cat([(x**2).sum(1, keepdim=True).sqrt(), x], 1) if self.joined else x
+        x = self.see(x).flatten(2).mT
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("joined", "told"), [(True, "map"), (False, "image")])
+def test_a_map_is_an_image_by_the_channels_that_come_in(joined, told):
+    anatomy, chart = read(lambda: Colours(joined), torch.rand(2, 2 if joined else 3, 8, 12))
+
+    assert anatomy.towers[0].reads == told
+    assert told.upper() in labels_of(chart)

@@ -45,10 +45,11 @@ class Weighed(Layered):
         return torch.cat([self.see(seen), numbers[..., None] * self.rows], dim=1)
 
 
-def test_numbers_by_which_rows_are_multiplied_have_a_box():
+def test_numbers_by_which_learned_rows_are_multiplied_have_a_box():
     chart = read(Weighed, torch.rand(2, 7, OTHER), torch.rand(2, 5)).entrance
 
-    assert ("NUMBERS", "× ONE NUMBER FOR EACH PLACE") in list_arrows(chart)
+    assert ("NUMBERS", "× LEARNED NUMBERS") in list_arrows(chart)
+    assert "× ONE NUMBER FOR EACH PLACE" not in {node.label for node in chart.nodes}
 
 
 class TwoLed(nn.Module):

@@ -9,6 +9,8 @@ from torch import nn
 from torch.nn import functional
 
 import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.charts.counted_weights import count_params
 from xray.story.sentences.of_models import list_sentences
 
 pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
@@ -225,3 +227,22 @@ def test_a_norm_whose_weights_are_cast_to_the_type_of_rows_learns_something(is_l
     told = list_sentences(xray.anatomy(xray.trace(model, IDS)))
 
     assert any(one.startswith("Norms of sublayers learn nothing") for one in told) is not is_learned
+
+
+class Sliced(nn.Module):
+    """One weight, of which a linear layer reads all rows, another one the first ones, and a third the others (STTR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.rand(21, 7))
+
+    def forward(self, x, slices=torch.ops.aten.slice):
+        first, others = slices(self.weight, 0, 0, 14), slices(self.weight, 0, 14, 21)
+        return [torch.mm(x, one.t()) for one in (self.weight, first, others)]
+
+
+def test_rows_that_are_cut_of_a_weight_count_and_not_the_whole():
+    flow = read_flow(xray.trace(Sliced(), torch.rand(5, 7)).passes[0])
+
+    products = [node for node, step in enumerate(flow.steps) if step.op == "mm"]
+    assert [count_params(flow, node) for node in products] == [21 * 7, 14 * 7, 7 * 7]

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from printed import lines_of
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
 from torch import nn
 
@@ -10,6 +11,7 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
+from xray.story.body.layers import find_mask
 from xray.story.branches.weighed import list_other_scores
 from xray.story.poster import compose_poster
 from xray.story.recognition.scored_parts import read_scored
@@ -92,3 +94,28 @@ def test_scores_of_another_attention_are_told_from_a_bias():
     for site in list_sites(flow):
         found.append([list_other_scores(flow, site, part.nodes) for part in read_scored(flow, site.scored)])
     assert [any(told) for told in found] == [True, False]
+
+
+class HiddenOnce(After):
+    """The first attention hides the future, and the others add what its scores were behind the mask, or before."""
+
+    def forward(self, x):
+        kept = 0.0
+        for number, (way, out, think) in enumerate(zip(self.ways, self.outs, self.thinks, strict=True)):
+            query, key, value = cut(way(x))
+            raw = scores = query @ key.mT * query.shape[-1] ** -0.5 + kept
+            if not number:
+                scores = scores.masked_fill(torch.ones(PLACES, PLACES, dtype=torch.bool).triu(1), -1e30)
+            kept = scores if self.back else raw
+            x = think(x + out((scores.softmax(-1) @ value).transpose(1, 2).flatten(2)))
+        return x
+
+
+@pytest.mark.parametrize(("is_behind", "mask"), [(1, "unknown"), (0, "none")])
+def test_attentions_that_add_masked_scores_are_not_without_a_mask(is_behind, mask):
+    trace = xray.trace(HiddenOnce(3, is_behind).eval(), torch.rand(2, PLACES, WIDTH))
+    flow = read_flow(trace.passes[0])
+    told = " ".join(lines_of(compose_poster(trace, text_width)))
+
+    assert [find_mask(flow, site) for site in list_sites(flow)[1:]] == [mask] * 2
+    assert ("no mask" in told) is (mask == "none")

@@ -21,7 +21,8 @@ class Shared(nn.Module):
         self.think = nn.Sequential(nn.Linear(WIDTH, 40), nn.GELU(), nn.Linear(40, WIDTH))
 
     def forward(self, x):
-        x = x + self.attend(self.norm(x))
+        rows = self.norm(x)
+        x = x + self.attend(rows, rows)
         return x + self.think(self.norm(x))
 
 

@@ -170,8 +170,14 @@ def find_keys(flow: Flow, scored: Sequence[int]) -> int | None:
     """
     product, softmax = flow.steps[scored[0]], flow.steps[scored[-1]]
     place, (first, second) = operand_of_axis(product, softmax), operand_places(flow, scored[0])
+    return first + second - place if place is not None and len(list_turns(flow, scored)) % 2 else place
+
+
+def list_turns(flow: Flow, scored: Sequence[int]) -> list[int]:
+    """The steps behind the product that turn scores: rows are columns then. An axis of 1 put among them turns none."""
+    is_row = 1 in flow.output(scored[0]).shape[-2:]  # then the turn itself is of one query, or of one key
     turns = [node for node in scored[1:-1] if flow.op(node) in TURNS and swaps_last_two(flow.steps[node])]
-    return first + second - place if place is not None and len(turns) % 2 else place
+    return [node for node in turns if is_row or 1 not in flow.output(node).shape[-2:]]
 
 
 def has_keys_first(flow: Flow, site: Site) -> bool:
@@ -319,7 +325,7 @@ def seek_output(
 ) -> tuple[tuple[int, ...], int | None]:
     """The steps that join the heads again, be it through a norm (Kosmos-2), and the projection that reads them.
 
-    One may cut the axis of the batch into heads, and the next lay these side by side.
+    One may cut the axis of the batch into heads, and the next lay these side by side. Windows may be rolled back.
     """
     todo: list[tuple[int, tuple[int, ...]]] = [(weighted_sum, ())]
     seen = {weighted_sum}
@@ -339,7 +345,7 @@ def seek_output(
                 0
             ].shape[1:]
             rejoins = flow.op(reader) in SIDE_BY_SIDE and is_whole
-            if rejoins or flow.op(reader) in SHAPING | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
+            if rejoins or flow.op(reader) in SHAPING | {"roll"} | CASTING | CLAMPS | DROPOUTS | SCALINGS | NORMS:
                 todo.append((reader, (*way, reader)))
                 carried = (*way, reader) if flow.op(reader) in SHAPING else carried
     return carried, None

@@ -54,7 +54,7 @@ from xray.story.recognition.between import Region, adds_learned_row, find_region
 from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.values.value_shapes import number
 
-PADDING_OFF = "PADDING CUT OFF"
+PADDING_OFF, ROLLED_BACK = "PADDING CUT OFF", "ROLLED BACK"
 
 
 def draw_end(
@@ -116,7 +116,7 @@ def draw_end(
             continue
         if part.kind == "scale" and all(is_by_one(flow, node) for node in part.nodes):
             continue
-        label = "ROLLED BACK" if any(flow.op(node) == "roll" for node in part.nodes) else None
+        label = ROLLED_BACK if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
         key = f"tail{count}"
@@ -250,6 +250,9 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     is_across = any(cuts_across_places(flow, node) or cuts_across_heads(flow, node) for node in joined)
     laid = laid or CUT_ANEW * (is_apart or is_across)
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
+    is_of_one = key == "concat" and made.shape[-1] == found.shape[-1] and made.shape[0] < found.shape[0]
+    label = "LAID OUT IN ONE ROW" if is_of_one else label
+    label += f", {ROLLED_BACK}" * any(flow.op(node) == "roll" for node in joined)
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
 

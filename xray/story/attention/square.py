@@ -4,13 +4,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from math import inf
 
-from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns
+from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns, list_turns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, CURVES, DIVISIONS, SCALINGS, SHAPING, TURNS
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, DIVISIONS, SCALINGS, SHAPING
 from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-from xray.ir.turns import swaps_last_two
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import HIGHEST, SQUARE, factor_node, is_factor, name_factors, read_alpha
 from xray.story.attention.made_beside import (
@@ -327,8 +326,7 @@ def score_node(
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"
         if part.kind == "mixed_mask":
             return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
-        later = [node for node in site.scored if node > part.nodes[0] and flow.op(node) in TURNS]
-        is_turned = any(swaps_last_two(flow.steps[node]) for node in later)
+        is_turned = any(node > part.nodes[0] for node in list_turns(flow, site.scored))
         surface: Surface = "own" if is_turned else "mask"  # queries are the columns of such a mask
         return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}

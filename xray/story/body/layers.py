@@ -27,7 +27,7 @@ from xray.story.body.widths import (
 )
 from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
-from xray.story.recognition.scored_parts import read_scored
+from xray.story.recognition.scored_parts import are_masked, read_scored
 from xray.story.streams.chains import is_numbered
 
 LONGEST_PATTERN, FEWEST_BESIDE = 12, 20
@@ -384,7 +384,7 @@ def find_mask(flow: Flow, site: Site) -> Mask:
     parts = [one for one in read_scored(flow, site.scored) if one.operand is not None and one.kind != "mixed_mask"]
     known = (part.operand.record.mask for part in parts if part.operand is not None)
     recorded = next((mask for mask in known if mask is not None), None)
-    return recorded or ("unknown" if any(part.kind == "mask" for part in parts) else "none")
+    return recorded or ("unknown" if are_masked(flow, site.scored[-2:][0]) else "none")
 
 
 def list_shares(flow: Flow, layer: Layer, kinds: Collection[str]) -> tuple[float, ...]:

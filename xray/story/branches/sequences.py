@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.branches.lengths import POOLING
 from xray.story.recognition.between import Region, does_mix, projections_in
 from xray.story.streams.joints import Joint
+from xray.story.streams.shortcuts import find_any_norm
 
 DEEPEST, FEWEST_SUMS = 6, 2
 SPREADING = frozenset({"interpolate", "upsample", "repeat_interleave"})
@@ -30,7 +31,15 @@ def split_sequence(flow: Flow, region: Region, sites: Sequence[Site], nested: Se
     whole = [nodes for nodes in parts if does_mix(flow, nodes) and is_whole(flow, nodes, sites)]
     if len(whole) < 2:
         return [region]
-    return [Region(region.start, max(nodes), nodes, region.beside) for nodes in take_pools(flow, parts, whole)]
+    *others, last = take_pools(flow, parts, whole)
+    closed = (*others, last | list_closing(flow, region, last))
+    return [Region(region.start, max(nodes), nodes, region.beside) for nodes in closed]
+
+
+def list_closing(flow: Flow, region: Region, last: Collection[int]) -> frozenset[int]:
+    """The steps of the norm with which a branch ends, where it reads what its last part made (GMFlow)."""
+    norm = find_any_norm(flow, region.end)
+    return region.inner & {*norm.nodes} if norm is not None and norm.origin in last else frozenset()
 
 
 def cut_at_sums(flow: Flow, region: Region, sites: Sequence[Site], nested: Sequence[Joint]) -> list[frozenset[int]]:

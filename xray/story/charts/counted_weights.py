@@ -26,7 +26,7 @@ from xray.story.recognition.between import is_linear, works_on_weights
 from xray.story.wording import plural
 
 MOVES = CARRYING | REPEATS
-CUTS = SPLITS | frozenset({"index", "unbind", "narrow", "select"})
+CUTS = SPLITS | frozenset({"index", "slice", "unbind", "narrow", "select"})
 """They take a part of a tensor, or several."""
 APART = SIDE_BY_SIDE | PRODUCTS
 """What makes rows of learned ones has a box of its own."""

@@ -221,7 +221,8 @@ def name_inputs(flow: Flow, nodes: Iterable[Node]) -> Iterator[Node]:
     told = {
         node.key: name_argument(flow, node.record)
         for node in nodes
-        if node.row == 0 and node.label == PICTURE and node.record is not None and node.record.source is None
+        if node.row == 0 and node.record is not None and node.record.source is None
+        if node.label == PICTURE or (node.label == IMAGE and node.key.startswith("given"))
     }
     are_known = all(told.values()) and len(set(told.values())) == len(told) > 1
     told = (told if are_known else {}) | name_vectors(flow, nodes)

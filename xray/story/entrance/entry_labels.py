@@ -40,6 +40,7 @@ from xray.story.passages.added_places import (
     label_row_for_all,
     learned_source,
     name_places,
+    reads_sines,
 )
 from xray.story.passages.channels import MASKED, find_channels, find_channels_ahead, is_comparison
 from xray.story.passages.held_factors import list_shift
@@ -217,11 +218,13 @@ def list_joined(flow: Flow, node: int) -> list[int]:
 def counts_places(flow: Flow, node: int) -> bool:
     """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa).
 
-    A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows.
+    A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows, nor
+    are those that what comes in is multiplied by (FT-Transformer).
     """
     given, shape, reading = [*flow.given(node)], flow.output(node).shape, list_reading_data(flow)
     numbers = [maker for record, maker in given if record.shape == (*shape[:-1], 1)]
-    is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in given)
+    rows = [(one, maker) for one, maker in given if one.shape != (*shape[:-1], 1)]
+    is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in rows)
     if len(given) != 2 or len(numbers) != 1 or len(shape) < OF_ROWS or shape[-1] == 1 or find_any_norm(flow, node):
         return False
     return is_of_data and (numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0]))
@@ -271,7 +274,10 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     first = sum(rows[: learned.index(False)]) if False in learned else 0
     is_between = True in learned[1:-1] and not first  # rows of registers behind the row of the class (DINOv2)
     if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1) or is_between):
-        told = (f"{one:,}{' LEARNED' * own}" for one, own in zip(rows, learned, strict=True))
+        own = [
+            is_own and not reads_sines(flow, node, one) for is_own, one in zip(learned, flow.makers[node], strict=True)
+        ]
+        told = (f"{one:,}{' LEARNED' * is_own}" for one, is_own in zip(rows, own, strict=True))
         return f"END TO END: {' + '.join(told)}"
     if first and True in learned[learned.index(False) :]:
         own = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)

@@ -29,7 +29,14 @@ from xray.story.branches.convolutions import looks_back
 from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned
 from xray.story.charts.counted_weights import weights_of_box
 from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
-from xray.story.entrance.inputs import count_arguments, is_held_inside, list_worked_out, may_be_same, name_own
+from xray.story.entrance.inputs import (
+    count_arguments,
+    is_held_inside,
+    list_worked_out,
+    may_be_same,
+    name_own,
+    source_of,
+)
 from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import holds_sines, looks_up_places
 from xray.story.passages.added_places import learned_source
@@ -84,14 +91,13 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         key, place = f"given{len(below) or ''}", place if len(given) > 1 else MIDDLE
         padded = tell_lengthened(flow, reader, record) if kind == "audio" else tell_padded(flow, reader, record)
         joined = tell_joined(flow, reader, record)
-        whole, turned = read_as_given(flow, reader, record)
+        shown, turned = read_as_given(flow, reader, record)
         words = (*(() if below else told), *padded, *joined, *turned)
-        below.append(Node(key, label, 0, place, (step,), whole, told=words))
+        below.append(Node(key, label, 0, place, (step,), shown, told=words))
         edges += [Edge(key, one) for one in own]
     feet = tuple(node.key for node in below[:1]) or raised.feet
-    nodes = (*below, *raised.nodes)
-    chart = add_others(flow, Chart(nodes, (*edges, *raised.edges), feet, raised.head, raised.memory))
-    return count_once(flow, chart)
+    whole = Chart((*below, *raised.nodes), (*edges, *raised.edges), feet, raised.head, raised.memory)
+    return count_once(flow, add_others(flow, whole))
 
 
 def count_once(flow: Flow, chart: Chart) -> Chart:
@@ -207,9 +213,8 @@ def add_learned(flow: Flow, chart: Chart, rows: TensorRecord, reader: int, worki
     above = next((node.key for node in chart.nodes if flow.steps[working] in node.steps), None)
     if above is None:
         return chart
-    told = plural(prod(rows.shape), "parameter")
-    node = Node("given", name_learned(rows.shape[-2]), 0, MIDDLE, (flow.steps[reader],), rows, told)
-    raised = chart.raised(1)
+    name, told, raised = name_learned(rows.shape[-2]), plural(prod(rows.shape), "parameter"), chart.raised(1)
+    node = Node("given", name, 0, MIDDLE, (flow.steps[reader],), rows, told)
     return Chart((node, *raised.nodes), (Edge("given", above), *raised.edges), ("given",), raised.head, raised.memory)
 
 
@@ -267,7 +272,8 @@ def step_below(
                 break
             record, maker = next(flow.given(maker))
         step, here = flow.steps[reader], maker
-    return (step, record, reader) if here is None else found
+    source = record if here is None else None if reader == found[2] else source_of(flow, reader, ())
+    return found if source is None else (step, source, reader)
 
 
 def step_outside(

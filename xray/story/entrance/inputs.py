@@ -87,7 +87,8 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         name = name_argument(flow, source)
         if axes >= MAP and not is_sound(source, name):
             is_laid = len(read) >= MAP  # several sets of points, say, are no maps
-            is_image = is_named_picture(name) or (is_laid and read[1] == COLOURS)
+            are_given = len(source.shape) < MAP or COLOURS in source.shape[1:]  # and not put together by the model
+            is_image = is_named_picture(name) or (is_laid and read[1] == COLOURS and are_given)
             return "image" if is_image else "map" if is_laid else None
         return "audio" if axes >= MAP or may_be_sound(source, name) else "vectors"
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]

@@ -257,10 +257,17 @@ def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> Tensor
 
 
 def tells_of_data(flow: Flow, wave: int) -> bool:
-    """Whether a wave is of numbers that come in, or of rows that are looked up: of times, say, and of no places."""
-    return any(
+    """Whether a wave is of numbers that come in, or of rows that are looked up: of times, say, and of no places.
+
+    Whole numbers that come in may be places; those that are called otherwise are none, where they are not counted.
+    """
+    behind = [wave, *flow.behind(wave)]
+    is_counted = any(flow.op(node) == "cumsum" or flow.output(node).dtype == "bool" for node in behind)
+    given = [record for node in behind for record, before in flow.given(node) if before is None and not is_counted]
+    is_of_others = any(one.argument and not one.is_float and "pos" not in one.argument.lower() for one in given)
+    return is_of_others or any(
         flow.op(node) in LOOKUPS or (before is None and record.is_float and is_given(flow, record))
-        for node in (wave, *flow.behind(wave))
+        for node in behind
         for record, before in flow.given(node)
     )
 

@@ -3,10 +3,11 @@
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from xray.ir.flow.attention_sites import Site, hides_places
+from xray.ir.flow.attention_sites import Site, hides_places, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
+from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
 from xray.story.recognition.addends import NEGATIONS, list_behind, read_addend
 from xray.story.recognition.score_operands import Kind, Operand, Scored
@@ -75,6 +76,19 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
     last = max((place for place, part in enumerate(parts) if part.kind == "mix"), default=0)
     hiding = [place for place, part in enumerate(parts[:last]) if part.kind in ("mask", "kept")]
     return [replace(part, kind="mixed_mask") if place in hiding else part for place, part in enumerate(parts)]
+
+
+@once_each
+def are_masked(flow: Flow, node: int) -> bool:
+    """Whether scores were masked up to a step, be it in the attention of which scores are added to them (Uni-Mol)."""
+    site = next((one for one in list_sites(flow) if node in one.scored[:-1]), None)
+    for part in () if site is None else read_scored(flow, site.scored):
+        if part.nodes[0] > node or part.operand is None:
+            continue
+        added = flow.carried_from(part.operand.maker, CARRYING | SCALINGS) if part.kind == "bias" else None
+        if part.kind == "mask" or (added is not None and are_masked(flow, added)):
+            return True
+    return False
 
 
 def list_changing(flow: Flow, site: Site, masks: Sequence[Operand] = ()) -> list[int]:
