@@ -46,6 +46,7 @@ from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.mixed_streams import count_divisions, find_end, read_weighing
 from xray.story.recognition.norms import Norm as FoundNorm
 from xray.story.recognition.norms import name_norm
@@ -315,10 +316,9 @@ def is_opening(stagings: Sequence[Staging]) -> bool:
 
 def brings_to_width(flow: Flow, stagings: Sequence[Staging]) -> bool:
     """Whether a chain begins with linear layers, and one beside them, that first bring rows to its width (TimesFM)."""
-    start, add = stagings[0].joints[0].stream, stagings[0].joints[0].add
-    parts = [one.stage.branches[0].part for one in stagings[:2]]
-    widens = start is not None and flow.output(start).shape[-1] != flow.output(add).shape[-1]
-    return widens and parts[0] == "feed_forward" and parts[1:] == ["attention"]
+    beside = [flow.steps[node] for node in stagings[0].joints[0].past if is_linear(flow, node)]
+    widens = any(step.inputs[0].shape[-1] != step.outputs[0].shape[-1] for step in beside)
+    return widens and [one.stage.branches[0].part for one in stagings[:2]] == ["feed_forward", "attention"]
 
 
 def name_opening(staging: Staging) -> EntrancePart:
