@@ -280,8 +280,8 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
         told = (f"{one:,}{' LEARNED' * is_own}" for one, is_own in zip(rows, own, strict=True))
         return f"END TO END: {' + '.join(told)}"
     if first and True in learned[learned.index(False) :]:
-        own = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)
-        return f"LEARNED ROWS BESIDE: {sum(rows) - own:,} + {own:,}"
+        beside = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)
+        return f"LEARNED ROWS BESIDE: {sum(rows) - beside:,} + {beside:,}"
     if first:
         return "A LEARNED ROW IN FRONT" if first == 1 else f"{first:,} LEARNED ROWS IN FRONT"
     shape = flow.output(node).shape
