@@ -52,6 +52,19 @@ def test_numbers_by_which_learned_rows_are_multiplied_have_a_box():
     assert "× ONE NUMBER FOR EACH PLACE" not in {node.label for node in chart.nodes}
 
 
+class Pointed(Weighed):
+    """A learned row where a number that comes in is 1, and zeros elsewhere (the points of EfficientSAM)."""
+
+    def enter(self, seen, numbers):
+        return torch.cat([self.see(seen), (numbers == 1)[..., None] * self.rows], dim=1)
+
+
+def test_learned_rows_are_set_to_zeros_where_numbers_that_come_in_are_others():
+    chart = read(Pointed, torch.rand(2, 7, OTHER), torch.rand(2, 5).round()).entrance
+
+    assert "ROWS OF A MASK SET TO 0" in {node.label for node in chart.nodes}
+
+
 class TwoLed(nn.Module):
     """An encoder and a decoder that lead what comes in by one layer, and what came in beside it by another one."""
 

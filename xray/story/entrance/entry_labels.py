@@ -219,11 +219,11 @@ def counts_places(flow: Flow, node: int) -> bool:
     """Whether rows are multiplied by one number for each place that was not worked out of them: a mask (DeBERTa).
 
     A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows, nor
-    are those that what comes in is multiplied by (FT-Transformer).
+    are those that numbers which come in meet (FT-Transformer), unless these say whether something is so (SAM's points).
     """
     given, shape, reading = [*flow.given(node)], flow.output(node).shape, list_reading_data(flow)
     numbers = [maker for record, maker in given if record.shape == (*shape[:-1], 1)]
-    rows = [(one, maker) for one, maker in given if one.shape != (*shape[:-1], 1)]
+    rows = [(one, maker) for one, maker in given if one.shape[-1:] != (1,) or is_comparison(flow, maker)]
     is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in rows)
     if len(given) != 2 or len(numbers) != 1 or len(shape) < OF_ROWS or shape[-1] == 1 or find_any_norm(flow, node):
         return False
@@ -274,10 +274,10 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     first = sum(rows[: learned.index(False)]) if False in learned else 0
     is_between = True in learned[1:-1] and not first  # rows of registers behind the row of the class (DINOv2)
     if len(rows) > 1 and (all(learned) or (first and learned.count(False) > 1) or is_between):
-        own = [
+        ours = [
             is_own and not reads_sines(flow, node, one) for is_own, one in zip(learned, flow.makers[node], strict=True)
         ]
-        told = (f"{one:,}{' LEARNED' * is_own}" for one, is_own in zip(rows, own, strict=True))
+        told = (f"{one:,}{' LEARNED' * is_own}" for one, is_own in zip(rows, ours, strict=True))
         return f"END TO END: {' + '.join(told)}"
     if first and True in learned[learned.index(False) :]:
         beside = sum(one for one, is_own in zip(rows, learned, strict=True) if is_own)
