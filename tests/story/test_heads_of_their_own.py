@@ -2,12 +2,15 @@
 
 import pytest
 import torch
+from printed import lines_of
 from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
 from xray import anatomy
+from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention
+from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -83,3 +86,40 @@ def test_another_attention_with_a_convolution_of_its_values_is_no_convolution(he
     assert "CONCAT HEADS" in labels
     assert {one.heads for one in found} == {all_heads}
     assert any("convolution" in name for name, *_ in list_shares(columns, trace)) == (0 in heads)
+
+
+class Crossed(nn.Module):
+    """Two attentions, each of half the channels: one in rows, one in columns of a map, cut elsewhere or not (CAT)."""
+
+    def __init__(self, rolled):
+        super().__init__()
+        self.norm, self.qkv, self.out, self.rolled = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 16), rolled
+
+    def look(self, sizes, *three):
+        down, across = (8 // size for size in sizes)
+        cut = (one.reshape(-1, down, sizes[0], across, sizes[1], 8).transpose(2, 3) for one in three)
+        rows = (one.reshape(-1, sizes[0] * sizes[1], 2, 4).transpose(1, 2) for one in cut)
+        q, k, v = rows
+        found = (q @ k.transpose(-2, -1) * 0.5).softmax(-1) @ v
+        laid = found.transpose(1, 2).reshape(-1, down, across, *sizes, 8)
+        return laid.transpose(2, 3).reshape(-1, 8, 8, 8)
+
+    def forward(self, x):
+        halves = zip(*(one.chunk(2, -1) for one in self.qkv(self.norm(x)).chunk(3, -1)), strict=True)
+        made = []
+        for sizes, three in zip(((2, 8), (8, 2)), halves, strict=True):
+            maps = [one.unflatten(1, (8, 8)) for one in three]
+            maps = [one.roll((1, 1), (1, 2)) for one in maps] if self.rolled else maps
+            found = self.look(sizes, *maps)
+            made.append(found.roll((-1, -1), (1, 2)) if self.rolled else found)
+        return x + self.out(torch.cat(made, -1).flatten(1, 2))
+
+
+def test_heads_in_windows_of_two_shapes_are_all_counted_and_each_window_is_one_heads():
+    trace = xray.trace(nn.Sequential(*map(Crossed, (False, True, False, True))), torch.rand(2, 64, 16))
+    found = [one for one in anatomy(trace).towers[0].branches if isinstance(one, Attention)]
+
+    assert {(one.heads, one.window) for one in found} == {(4, 16)}
+    assert "Windows: each place sees at most 16 places with one head." in " ".join(
+        lines_of(compose_poster(trace, text_width))
+    )

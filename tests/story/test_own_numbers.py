@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from printed import lines_of
 from story.test_two_way import POINTS, Segments
 from torch import nn
@@ -11,6 +12,7 @@ from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
+TABLE = "THE MODEL'S OWN NUMBERS"
 OWN = "Nothing comes in here: it begins with the model's own numbers."
 SIZE = (2, POINTS, 2)
 MAKERS = {
@@ -79,3 +81,65 @@ def test_points_that_come_in_are_an_input():
 
 def test_numbers_drawn_by_chance_are_not_the_models_own():
     assert OWN not in tell(trace_of("chance"))
+
+
+class Places(nn.Module):
+    """Adds the first rows of a table that it holds itself, one sequence beside the other (ABINet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("table", torch.rand(POINTS, 1, 12))
+
+    def forward(self, rows):
+        return rows + self.table[: rows.shape[0], :]
+
+
+class Asks(nn.Module):
+    """Zeros with places ask what is made of what comes in."""
+
+    def __init__(self):
+        super().__init__()
+        self.eye, self.places = Layer(12, Attention(12, 3), norm="before"), Places()
+        self.layers = nn.ModuleList(nn.MultiheadAttention(12, 3) for _ in range(3))
+        self.wide = nn.ModuleList(nn.Sequential(nn.Linear(12, 17), nn.ReLU(), nn.Linear(17, 12)) for _ in range(3))
+
+    def forward(self, rows):
+        read = self.eye(self.eye(rows.transpose(0, 1))).transpose(0, 1)
+        asking = self.places(torch.zeros(POINTS, 1, 12))
+        for layer, wide in zip(self.layers, self.wide, strict=True):
+            asking = asking + layer(asking, read, read, need_weights=False)[0]
+            asking = asking + wide(asking)
+        return asking
+
+
+def test_a_table_added_to_zeros_does_not_come_in():
+    trace = xray.trace(Asks().eval(), torch.rand(7, 1, 12))
+    columns = [column for column in read_columns(trace) if column.entrance is not None]
+
+    assert TABLE in {node.label for column in columns for node in column.entrance.nodes}
+    assert tell(trace).count("Vectors come in") == 1
+
+
+class Joins(nn.Module):
+    """Two inputs of one size, end to end, through one linear layer (VQ-BeT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.layers = (
+            nn.Linear(5, 12),
+            nn.ModuleList(Layer(12, Attention(12, 3), norm="before") for _ in "ab"),
+        )
+
+    def forward(self, goals, seen):
+        rows = self.into(torch.cat([goals, seen], 1))
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows
+
+
+def test_two_inputs_end_to_end_are_one_box_of_both():
+    trace = xray.trace(Joins().eval(), torch.rand(2, 7, 5), torch.rand(2, 7, 5))
+    (given,) = (node for column in read_columns(trace) for node in column.entrance.nodes if node.key == "given")
+
+    assert given.record.shape == (2, 14, 5)
+    assert given.told == ("2 of 2×7×5, put end to end",)

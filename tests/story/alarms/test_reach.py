@@ -178,3 +178,23 @@ def test_a_mask_compared_with_itself_is_lost_only_where_mixed_ones_give_the_same
     mask = torch.ones(BATCH, LENGTH, dtype=torch.bool)
 
     assert raise_kinds(SameWithSame(compare), rows=ROWS, attention_mask=mask) == kinds
+
+
+class Says(nn.Module):
+    """Attention whose block says whether it is causal, and which hides nothing."""
+
+    def __init__(self, is_causal):
+        super().__init__()
+        self.made, self.out, self.is_causal = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), is_causal
+
+    def forward(self, rows):
+        q, k, v = (one.unflatten(-1, (2, -1)).transpose(1, 2) for one in self.made(rows).chunk(3, -1))
+        found = (q @ k.mT / 2).softmax(-1) @ v
+        return rows + self.out(found.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("before", "kinds"), [(False, []), (True, ["future"])])
+def test_rows_that_saw_all_before_have_no_future_to_hide(before, kinds):
+    model = nn.Sequential(Says(before), Says(True))
+
+    assert raise_kinds(model, input=torch.rand(BATCH, LENGTH, WIDTH)) == kinds

@@ -1,6 +1,8 @@
 """Each learned number that a pass reads is in a box or named as not drawn: the boxes come to what a panel says."""
 
 import re
+from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 import torch
@@ -14,6 +16,7 @@ from xray.story.cards.boxless import find_unsaid, list_learned_aside
 from xray.story.charts.counted_weights import weights_of_box
 from xray.story.charts.stage_names import name_stage
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.counting import list_apart, list_condition
 
 NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
@@ -73,3 +76,52 @@ def test_a_bias_that_is_added_before_a_bend_belongs_to_its_layer():
     panels = [panel for column in columns for frame in column.frames for panel in frame.panels if panel.is_open]
     said = [node.extra for panel in panels for node in panel.chart.nodes if node.label == "LINEAR + ReLU"]
     assert said == ["960 parameters"]
+
+
+class NormOfOnePlus(nn.LayerNorm):
+    """A norm that multiplies by one more than its weight (Nemotron)."""
+
+    def forward(self, x):
+        return nn.functional.layer_norm(x, self.normalized_shape, self.weight + 1, self.bias, self.eps)
+
+
+def test_a_weight_that_one_is_added_to_belongs_to_its_norm():
+    layers = [Layer(15, Attention(15, 3), norm="before") for _ in range(3)]
+    for layer in layers:
+        layer.three, layer.four = NormOfOnePlus(15), NormOfOnePlus(15)
+    columns = read_columns(xray.trace(nn.Sequential(*layers).eval(), torch.rand(2, 7, 15)))
+
+    panels = [panel for column in columns for frame in column.frames for panel in frame.panels if panel.is_open]
+    said = {node.extra for panel in panels for node in panel.chart.nodes if node.label == "LAYER NORM"}
+    assert said == {"30 parameters"}
+    assert list_unboxed(columns, find_unsaid(columns)) == ()
+
+
+class Block(nn.Module):
+    """Two convolutions with their norms, to which rows are added where they keep their width (TextNet)."""
+
+    def __init__(self, channels, out):
+        super().__init__()
+        stride = 1 if channels == out else 2
+        self.main, self.norm = nn.Conv2d(channels, out, 3, stride, 1), nn.BatchNorm2d(out)
+        self.more, self.more_norm = nn.Conv2d(channels, out, 3, stride, 1), nn.BatchNorm2d(out)
+        self.keep = nn.BatchNorm2d(out) if channels == out else None
+
+    def forward(self, x):
+        made = self.norm(self.main(x)) + self.more_norm(self.more(x))
+        return torch.relu(made if self.keep is None else made + self.keep(x))
+
+
+def test_a_block_between_layers_tells_nothing_of_what_layers_in_its_list_have():
+    stages = (nn.Sequential(Block(one, two), *(Block(two, two) for _ in "abc")) for one, two in pairwise((4, 6, 8, 10)))
+    begun = (nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU())
+    model = nn.Sequential(*begun, nn.Sequential(*stages), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(10, 2))
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 3, 64, 64)))
+    column = replace(column, frames=tuple(replace(frame, bridge=None) for frame in column.frames))
+    flow = column.reading.flow
+    block = [place for place, step in enumerate(flow.steps) if step.path.startswith("3.2.0.") and flow.is_leaf(place)]
+
+    (aside,) = list_learned_aside([column], [("between layers", flow, block)]).values()
+    assert {flow.steps[place].path for place in aside if flow.steps[place].params} == {
+        f"3.2.0.{name}" for name in ("main", "norm", "more", "more_norm")
+    }

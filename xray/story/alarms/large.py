@@ -16,7 +16,7 @@ from xray.ir.records import Span, TensorRecord
 from xray.story.alarms.kinds import Alarm, alarm_at
 from xray.story.alarms.reach import block_of, name_alike
 from xray.story.alarms.sequences import find_documents, find_setting, is_as_said
-from xray.story.alarms.squares import LONGEST_STEP, Square, count_rows, find_open, finds_next_word, is_safe, joint
+from xray.story.alarms.squares import LONGEST_STEP, count_rows, find_open, finds_next_word, is_safe, joint
 from xray.story.recognition.values.mask_cells import MOST
 from xray.story.recognition.values.value_rules import LOWEST
 from xray.story.recognition.values.value_shapes import number
@@ -125,12 +125,13 @@ def check_triangles(flow: Flow, known: Sequence[Stretches]) -> Iterator[Alarm]:
         groups[name_alike(flow, one.site)].append(one)
     shifted = finds_next_word(flow)
     looks_back = any(one.see_ahead() is False for one in known)
+    opened = [one.site for one in known if one.see_ahead() is True]
     for alike in groups.values():
         verdicts = [one.see_ahead() for one in alike]
         for place, (one, ahead) in enumerate(zip(alike, verdicts, strict=True)):
             alarm = find_triangle(flow, one, looks_back=looks_back)
             if alarm is None and ahead is True:
-                alarm = find_open(flow, Square(one.site, None, None), verdicts, place, shifted=shifted)
+                alarm = find_open(flow, one.site, verdicts, place, opened, shifted)
             if alarm is not None:
                 yield alarm
                 break

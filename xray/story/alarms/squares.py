@@ -79,12 +79,13 @@ def check_form(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
             continue
         groups[name_alike(flow, square.site)].append(square)
     shifted = finds_next_word(flow)
-    looks_back = any(see_ahead(one.free) is False for alike in groups.values() for one in alike if one.free is not None)
+    seen = [(one.site, see_ahead(one.free)) for alike in groups.values() for one in alike if one.free is not None]
+    looks_back, opened = any(ahead is False for _, ahead in seen), [site for site, ahead in seen if ahead is True]
     for alike in groups.values():
         verdicts = [see_ahead(square.free) for square in alike if square.free is not None]
         for number, (square, ahead) in enumerate(zip(alike, verdicts, strict=True)):
             alarm = find_triangle(flow, square, looks_back=looks_back) or (
-                find_open(flow, square, verdicts, number, shifted=shifted) if ahead is True else None
+                find_open(flow, square.site, verdicts, number, opened, shifted) if ahead is True else None
             )
             if alarm is None and square.free is not None and shifted is not None and sees_next(square.free):
                 alarm = find_leak(flow, square.site, shifted)
@@ -149,10 +150,9 @@ def find_triangle(flow: Flow, square: Square, *, looks_back: bool) -> Alarm | No
 
 
 def find_open(
-    flow: Flow, square: Square, verdicts: Sequence[bool | None], number: int, *, shifted: str | None
+    flow: Flow, site: Site, verdicts: Sequence[bool | None], number: int, opened: Sequence[Site], shifted: str | None
 ) -> Alarm | None:
-    """An attention that sees all that comes, in a model that must not."""
-    site = square.site
+    """An attention that sees all that comes, in a model that must not; all that do so are `opened`."""
     step = flow.steps[joint(flow, site)]
     block = block_of(flow, site)
     scores = flow.output(site.scores).shape
@@ -162,11 +162,33 @@ def find_open(
         which = f"{hiding} of the {len(others)} attentions" if len(others) > 1 else "the one other attention"
         are = "are like it hide" if len(others) > 1 else "is like it hides"
         text = f"{block.path} sees the future in its scores {scores}; {which} that {are} it."
-    elif block.settings.get("is_causal") is True or block.settings.get("causal") is True:
+    elif says_causal(flow, site) and not any(reads_seen_ahead(flow, one, opened) for one in opened):
         text = f"{block.path} says of itself that it is causal, and each query of its scores {scores} sees all keys."
     else:
         return None if shifted is None else find_leak(flow, site, shifted)
     return alarm_at(flow.one_pass, step, "future", text)
+
+
+def says_causal(flow: Flow, site: Site) -> bool:
+    """Whether the block of an attention is set to hide the future."""
+    settings = block_of(flow, site).settings
+    return settings.get("is_causal") is True or settings.get("causal") is True
+
+
+def reads_seen_ahead(flow: Flow, site: Site, opened: Sequence[Site]) -> bool:
+    """Whether an attention is set so, though one that is not let each of its rows see all behind (BridgeTower's text).
+
+    Then there is no future left to hide: such settings are not meant. What reached it as the keys and values of another
+    tower tells nothing.
+    """
+    if not says_causal(flow, site):
+        return False
+    across = [one for one in list_sites(flow) if one.kind != "self"]
+    memory = {node for one in across for way in (one.key, one.value) for node in way.nodes}
+    behind = set(flow.behind(site.scores, within=lambda node: node not in memory))
+    keys = flow.output(site.scores).shape[-1]
+    others = (one for one in opened if flow.output(one.scores).shape[-1] == keys and not says_causal(flow, one))
+    return any(one.weighted_sum in behind for one in others)
 
 
 def finds_next_word(flow: Flow) -> str | None:

@@ -58,6 +58,8 @@ class Attention(Looking):
     d_v: int | None
     window: int | None = None
     """How many places each query sees at most."""
+    window_of_head: bool | None = None
+    """Whether other heads cut windows of another shape: a place sees more than one of its queries does."""
     all_places: int | None = None
     """How many there are, where each sees all, and other attentions of the tower no fewer in a window (MaxViT)."""
     positions: Positions | None = None

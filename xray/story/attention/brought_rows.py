@@ -12,7 +12,7 @@ from xray.story.attention.made_beside import list_own
 from xray.story.attention.ways.lanes import Part, cut_way, lay_out, list_weights, order_rows
 from xray.story.attention.ways.part_names import label_part, name_part
 from xray.story.body.stages import Branching, opening_norms
-from xray.story.charts.chart import Edge, Node, Place
+from xray.story.charts.chart import Edge, Node, Place, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block, weights_at
 from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -120,13 +120,16 @@ def tell_joined(flow: Flow, nodes: Sequence[Node], found: Branching) -> list[Nod
     """The boxes, with the norm that rows of another stream go through before they stand beside a branch's own."""
     region = found.region
     opening = {norm.end for norm in opening_norms(flow, region, region.start)}
-    told_nodes = []
+    told_nodes: list[Node] = []
     for node in nodes:
         norms = [find_norm(flow, flow.carried_from(maker)) for _, maker in list_joined(flow, found, node)]
         own = [one for one in norms if one and one.end in region.inner | region.beside and one.end not in opening]
-        params = describe_params(flow, *(place for one in own for place in one.nodes))
+        places = [place for one in own for place in one.nodes]
+        params = describe_params(flow, *places)
         told = (f"the others normed{', ' if params else ''}{params}",) if own else ()
-        told_nodes.append(replace(node, told=(*node.told, *told)))
+        drawn = [step for one in told_nodes for step in one.steps]
+        steps = (*node.steps, *(step for step in steps_at(flow, *places) if step not in drawn))
+        told_nodes.append(replace(node, steps=steps, told=(*node.told, *told)))
     return told_nodes
 
 

@@ -346,7 +346,7 @@ def list_untold(
     flows, halved = list[Flow](), set[str]()
     for flow, nodes in told:
         around = {block for node in nodes for block in flow.parents(node)}
-        halved.update(flow.steps[block].path for block in around)
+        halved.update(flow.steps[block].path for block in around if not likes)
         strange = {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
         worked |= list_worked(flow)
         held = weights_of(flow, nodes, strange.union(apart.get(id(flow), ())))

@@ -78,10 +78,11 @@ def list_idle(
     """
     name = name_stages if staged else name_list
     alike = {(name(flow, one), flow.steps[one].module) for one in blocks}
+    used = {flow.steps[one].path for one in blocks}  # such a block may run again, and hold no layer then (VRT)
     found = {
         node
-        for node in range(len(flow.steps))
-        if node not in blocks and (name(flow, node), flow.steps[node].module) in alike
+        for node, step in enumerate(flow.steps)
+        if step.path not in used and (name(flow, node), step.module) in alike
     }
     last = layers[-1][-1].joints[-1].add
     is_around = len({name for name, _ in alike}) == 1 and all(

@@ -40,7 +40,7 @@ from xray.story.body.told_layers import (
 from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
-from xray.story.entrance.inputs import are_own_numbers
+from xray.story.entrance.inputs import are_own_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
@@ -212,6 +212,7 @@ def read_tower(
     condition = condition or find_looked_at(flow, layers, streams)
     around = entrance.nodes.union(*(one.nodes for one in bridges))
     numbered = read_numbered(flow, layers, around)
+    is_own = entrance.reads is None and are_own_numbers(flow, entrance.nodes)
     alone = (entrance.nodes | entrance.unread).difference(*(one.nodes for one in entrance.resamplers))
     tower = Tower(
         name="",
@@ -239,7 +240,7 @@ def read_tower(
         unlisted=numbered.unlisted,
         lists=numbered.lists if numbered.unlisted else 1,
         looked_at=condition is not None and condition.are_looked_at,
-        own_numbers=entrance.reads is None and are_own_numbers(flow, entrance.nodes),
+        own_numbers=is_own and not meets_given(flow, set().union(*(one.nodes for one in stagings))),
         spans=list_spans(flow, chains, layers),
         words_alone=entrance.reads == "ids" and reads_words_alone(flow, entrance.nodes),
         before=name_looking_first(flow, [site for site in sites if site.weighted_sum in alone], nodes),

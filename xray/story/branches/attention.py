@@ -86,7 +86,7 @@ from xray.story.branches.scored.visible import (
     read_most_chosen,
 )
 from xray.story.branches.unfolded import read_unfolded
-from xray.story.branches.weighed import are_twins, count_apart, name_earlier_scores
+from xray.story.branches.weighed import are_twins, count_apart, have_unlike_windows, name_earlier_scores
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
@@ -161,6 +161,7 @@ def describe_attention(
         d_k=d_k,
         d_v=d_v + sum(count_d_v(flow, twin) for twin in twins),
         window=window,
+        window_of_head=(window is not None and have_unlike_windows(flow, sites)) or None,
         positions=positions,
         unscaled=are_unscaled(flow, site, query, key) or None,
         added_of_values=read_added_of_values(flow, site, value, heads),

@@ -12,6 +12,8 @@ from xray.story.recognition.between import Region
 from xray.story.recognition.earlier_keys import find_other_scores
 
 MOST_BEHIND = 400
+ONWARD = CARRYING | SUMS | {"roll"}
+"""By these what an attention found comes to what puts it beside others, be it of windows that were cut elsewhere."""
 """So many steps at most are followed behind what is weighed: an inverse of weights is worked out in rounds."""
 
 
@@ -126,11 +128,21 @@ def count_apart(flow: Flow, sites: Sequence[Site]) -> int:
     return (len(sites) if len(alike) == 1 else 0) if is_widened(flow, sites[0], sites[-1]) else 1
 
 
+def have_unlike_windows(flow: Flow, sites: Sequence[Site]) -> bool:
+    """Whether attentions side by side cut their places into windows of several shapes (CSWin, CAT).
+
+    Then what one of them sees is not all that a place sees.
+    """
+    ways = {tuple(flow.output(node).shape for node in sorted(one.query.nodes)) for one in sites}
+    joins = {find_join(flow, one.weighted_sum) for one in sites}
+    return len(ways) > 1 and len(joins) == 1 and None not in joins
+
+
 def list_found(flow: Flow, join: int) -> list[set[int]]:
     """What attentions found, of each tensor that a step puts beside others, be something added to it (CSWin)."""
     found = {one.weighted_sum for one in list_sites(flow)}
     ways = (
-        flow.behind(maker, within=lambda one: one in found or flow.op(one) in CARRYING | SUMS, ends=found.__contains__)
+        flow.behind(maker, within=lambda one: one in found or flow.op(one) in ONWARD, ends=found.__contains__)
         for maker in flow.makers[join]
     )
     return [found.intersection(way) for way in ways]
@@ -151,6 +163,6 @@ def find_join(flow: Flow, start: int) -> int | None:
         for reader in flow.readers.get(here, ()):
             if flow.op(reader) in SIDE_BY_SIDE:
                 return reader
-            if flow.op(reader) in CARRYING | SUMS and reader not in todo:
+            if flow.op(reader) in ONWARD and reader not in todo:
                 todo.append(reader)
     return None

@@ -243,9 +243,10 @@ def list_aside_in(flow: Flow, staging: Staging, drawn: Collection[str]) -> list[
 def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:
     """The steps of each pass that work with learned numbers and are said to stand in no box, with all of their kind.
 
-    And all that stands in blocks whose learned numbers these steps alone work with.
+    What is in no sublayer tells nothing of what is in one (TextNet's block between layers).
     """
     drawn = list_drawn(columns)
+    towerings = [(id(phase.reading.flow), phase.towering) for column in columns for phase in column.phases]
     found: dict[int, set[int]] = {key: set() for key in drawn}
     for flow in {id(flow): flow for _, flow, _ in unsaid}.values():
         learned = {node for node, step in enumerate(flow.steps) if flow.is_leaf(node) and is_learned(flow, node)}
@@ -254,12 +255,14 @@ def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, s
         lone = [node for node in learned if not flow.steps[node].params and flow.steps[node].id not in shown]
         aside = {node for node in learned & apart if flow.steps[node].params or node in data}
         aside |= {node for node in lone if (met := list_met(flow, node)) and met <= apart}
-        kinds = {kind for node in aside for kind in name_kinds(flow.steps[node].id)}
-        kinds -= {kind for step in shown if kinds for kind in name_kinds(step)}
-        left = (node for node in learned if kinds and flow.steps[node].id not in shown)
-        aside |= {node for node in left if not kinds.isdisjoint(name_kinds(flow.steps[node].id))}
-        blocks = [range(one, flow.ends[one]) for one in {one for node in aside for one in flow.parents(node)}]
-        found[id(flow)] |= aside.union(*(block for block in blocks if learned.intersection(block) <= aside))
+        stagings = [one for key, towering in towerings if key == id(flow) for one in towering.stagings]
+        inside = set[int]().union(*(one.nodes for one in stagings))
+        known = {kind for step in shown if aside for kind in name_kinds(step)}
+        for held in (inside, {*range(len(flow.steps))} - inside):
+            kinds = {kind for node in aside & held for kind in name_kinds(flow.steps[node].id)} - known
+            left = (node for node in learned & held if kinds and flow.steps[node].id not in shown)
+            aside |= {node for node in left if not kinds.isdisjoint(name_kinds(flow.steps[node].id))}
+        found[id(flow)] |= aside
     return found
 
 

@@ -7,6 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     FINDINGS,
+    NORMS,
     PRODUCTS,
     REPEATS,
     SCALINGS,
@@ -93,8 +94,10 @@ def list_made_beside(flow: Flow, place: int, known: Collection[int]) -> Iterator
     def makes(one: int) -> bool:
         return start < one and one not in known and works_on_weights(flow, one) and not flow.steps[one].params
 
-    is_weight = is_linear(flow, place) or flow.op(place) in FINDINGS
-    made = list(flow.behind(*filter(lambda one: one is not None and makes(one), flow.makers[place]), within=makes))
+    is_norm = flow.op(place) in NORMS  # the rows that it norms are none of its weights
+    is_weight = is_norm or is_linear(flow, place) or flow.op(place) in FINDINGS
+    given = filter(lambda one: one is not None and makes(one), flow.makers[place][is_norm:])
+    made = list(flow.behind(*given, within=makes))
     if not is_weight and (flow.op(place) not in SUMS | SCALINGS or not APART.isdisjoint(map(flow.op, made))):
         return
     yield from made if any(flow.op(one) not in MOVES and flow.is_leaf(one) for one in made) else ()

@@ -21,6 +21,7 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
+from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
 from xray.story.entrance.inputs import (
     count_arguments,
@@ -341,6 +342,37 @@ def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...
     if came_in == 1:
         return (f"{size} {'twice' if len(pieces) == 2 else f'{len(pieces):,} times'}, put end to end",)
     return (f"{len(pieces):,} of {size}, put end to end",) if len(pieces) <= came_in else ()
+
+
+def step_outside(
+    flow: Flow, entrance: Collection[int], drawn: Collection[str], step: Step, record: TensorRecord, reader: int
+) -> tuple[Step, TensorRecord, int]:
+    """The same outside of all boxes: where one made what is read, the one tensor that the boxes begin with."""
+    own = next((maker for one, maker in flow.given(reader) if one is record), None)
+    behind = set(flow.behind(own, within=entrance.__contains__))
+    if all(flow.steps[node].id not in drawn for node in behind):
+        return step, record, reader
+    outer = {
+        one.source: (flow.steps[node], one, node)
+        for node in sorted(behind, reverse=True)
+        for one, maker in flow.taken(node)
+        if maker not in entrance
+        and one.role == "activation"
+        and one.shape[:1] == record.shape[:1]
+        and one.is_float == record.is_float
+    }
+    return next(iter(outer.values())) if len(outer) == 1 else (step, record, reader)
+
+
+def step_past_join(
+    flow: Flow, drawn: Collection[str], step: Step, record: TensorRecord, reader: int
+) -> tuple[Step, TensorRecord, int]:
+    """The same as it is read first, where what comes in is put end to end before, in no box."""
+    reading = flow.leaf_readers(reader)
+    is_joined = flow.op(reader) in SIDE_BY_SIDE and step.id not in drawn and len(reading) == 1
+    if not is_joined or any(maker is not None for _, maker in flow.given(reader)):
+        return step, record, reader
+    return step, next(one for one, maker in flow.given(reading[0]) if maker == reader), reading[0]
 
 
 def looks_up_more(flow: Flow, lookup: int, record: TensorRecord) -> bool:

@@ -16,7 +16,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     ZEROS,
 )
-from xray.ir.flow.regrouping import LAYING, find_patches, find_stacked
+from xray.ir.flow.regrouping import LAYING, MAP, find_patches, find_stacked
 from xray.story.body.towers import Towering
 from xray.story.branches.scored.caps import name_times, read_scaling
 from xray.story.charts.chart import (
@@ -93,8 +93,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels |= {node: "1 WHERE A NUMBER STANDS, ELSE 0" for node in nodes if list_asked(flow, node)}
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     summed = [node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1]
-    labels |= {node: ADDED_UP for node in summed if adds_given(flow, node)}
-    labels |= {node: label for node in summed if (label := label_noise(flow, node))}
+    labels |= {one: made for one in summed if (made := label_noise(flow, one) or ADDED_UP * adds_given(flow, one))}
     labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)
     if chart is None:
@@ -384,9 +383,10 @@ def without_places(chart: Chart) -> Chart:
 
 
 def is_root(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies or divides by the root of the width of what it reads."""
-    factor = flow.steps[node].settings.get("factor", number(flow.steps[node]))
-    return isinstance(factor, float) and isclose(factor, sqrt(flow.output(node).shape[-1]), rel_tol=1e-4)
+    """Whether a step multiplies or divides by the root of the width of the rows that it reads, be these no picture."""
+    factor, made = flow.steps[node].settings.get("factor", number(flow.steps[node])), flow.output(node)
+    are_rows = len(made.shape) < MAP or made.axes[-1:] == ("d_model",)
+    return are_rows and isinstance(factor, float) and isclose(factor, sqrt(made.shape[-1]), rel_tol=1e-4)
 
 
 def add_halves(flow: Flow, chart: Chart) -> Chart:

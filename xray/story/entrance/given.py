@@ -28,8 +28,16 @@ from xray.story.body.towers import Towering
 from xray.story.branches.convolutions import looks_back
 from xray.story.charts.chart import LEFT_HALF, MIDDLE, RIGHT_HALF, Chart, Edge, Node, name_learned
 from xray.story.charts.counted_weights import weights_of_box
-from xray.story.entrance.also_given import IDS, add_others, find_behind_others, tell_joined
+from xray.story.entrance.also_given import (
+    IDS,
+    add_others,
+    find_behind_others,
+    step_outside,
+    step_past_join,
+    tell_joined,
+)
 from xray.story.entrance.inputs import (
+    OWN,
     count_arguments,
     is_held_inside,
     list_worked_out,
@@ -70,6 +78,7 @@ def add_given(flow: Flow, towering: Towering, chart: Chart) -> Chart:
         given = [(kind, found) for kind, found in given if kind is not None or flow.steps[found[2]].id in drawn]
         given = [(kind, found) for kind, found in given if not is_led_in(flow, chart, found[1], found[2])]
     given = [(kind, step_outside(flow, towering.entrance, drawn, *one)) for kind, one in given]
+    given = [(kind, step_past_join(flow, drawn, *one)) for kind, one in given]
     given = [(kind, one) for kind, one in given if kind is not None or not (is_held(flow, *one) or is_code(flow, *one))]
     begun = find_begun_rows(flow, towering.entrance) if kinds == (None,) else None
     if begun is not None:
@@ -122,7 +131,9 @@ def label_given(flow: Flow, kind: Reads | None, record: TensorRecord, reader: in
     maker = next((maker for one, maker in flow.given(reader) if one is record), None)
     if record.role == "ids" and is_drawn(flow, maker):
         return "IDS, DRAWN BY CHANCE"
-    if kind is None and (own := name_own(flow, maker)):
+    if kind is None and (
+        own := OWN if maker is None and is_held_inside(flow, record, reader) else name_own(flow, maker)
+    ):
         return own
     several = kind == "ids" and len(record.shape) > len(("batch", "place"))  # a word, and numbers of its place, say
     return IDS if several else INPUTS.get(kind or "", IDS if record.role == "ids" else "INPUT")
@@ -274,26 +285,6 @@ def step_below(
         step, here = flow.steps[reader], maker
     source = record if here is None else None if reader == found[2] else source_of(flow, reader, ())
     return found if source is None else (step, source, reader)
-
-
-def step_outside(
-    flow: Flow, entrance: Collection[int], drawn: Collection[str], step: Step, record: TensorRecord, reader: int
-) -> tuple[Step, TensorRecord, int]:
-    """The same outside of all boxes: where one made what is read, the one tensor that the boxes begin with."""
-    own = next((maker for one, maker in flow.given(reader) if one is record), None)
-    behind = set(flow.behind(own, within=entrance.__contains__))
-    if all(flow.steps[node].id not in drawn for node in behind):
-        return step, record, reader
-    outer = {
-        one.source: (flow.steps[node], one, node)
-        for node in sorted(behind, reverse=True)
-        for one, maker in flow.taken(node)
-        if maker not in entrance
-        and one.role == "activation"
-        and one.shape[:1] == record.shape[:1]
-        and one.is_float == record.is_float
-    }
-    return next(iter(outer.values())) if len(outer) == 1 else (step, record, reader)
 
 
 def is_led_in(flow: Flow, chart: Chart, record: TensorRecord, reader: int) -> bool:

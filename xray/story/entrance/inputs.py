@@ -42,6 +42,7 @@ MADE = ("embed", "feat", "hidden")
 """What the name of an argument holds that takes what another model has made of something."""
 CODED = ("latent", "hidden", "embed")
 """What the name of an argument holds that takes what an encoder has made of a signal."""
+OWN = "THE MODEL'S OWN NUMBERS"
 MOST_CHANNELS = 2
 """So many channels a signal has at most: left and right."""
 MOST_BEHIND = 12
@@ -269,13 +270,19 @@ def are_own_numbers(flow: Flow, nodes: Collection[int]) -> bool:
     )
 
 
+def meets_given(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether layers work, beside what they begin with, on rows that come in, or are made of these with no weights."""
+    behind = flow.behind(*nodes, within=lambda one: one in nodes or not flow.steps[one].params)
+    return any(flow.is_leaf(one) and reads_vectors(flow, one) for one in behind)
+
+
 def is_held_inside(flow: Flow, record: TensorRecord, reader: int) -> bool:
     """Whether numbers that no step made are the model's own: parameters, or what the module that reads them holds.
 
-    Nothing of their shape was handed to that module, or to the model, and they are of no batch.
+    Nothing of their shape was handed to that module, but zeros, or to the model, and they are of no batch.
     """
     holder = next(flow.parents(reader), None)
-    handed = () if holder is None else flow.steps[holder].inputs
+    handed = (one for one, maker in flow.given(holder or 0) if not is_made_of_nothing(flow, maker))
     is_own = record.is_float and "batch" not in record.axes and not is_given(flow, record)
     return record.role == "parameter" or (is_own and all(one.shape != record.shape for one in handed))
 
@@ -288,9 +295,8 @@ def name_own(flow: Flow, maker: int | None) -> str:
     filled = flow.steps[root].settings.get("other") if flow.op(root) in FILLED else None
     if flow.op(root) in ZEROS or filled == 0:
         return "ZEROS"
-    if flow.op(root) in ONES or filled == 1:
-        return "ONES"
-    return "THE MODEL'S OWN NUMBERS" if are_own_numbers(flow, [root]) else ""
+    own = OWN if are_own_numbers(flow, [root]) else ""
+    return "ONES" if flow.op(root) in ONES or filled == 1 else own
 
 
 def is_made_of_nothing(flow: Flow, maker: int | None) -> bool:

@@ -1,6 +1,6 @@
 """The sheet of any transformer: towers beside each other, joined by what one takes from another, and the cards."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
@@ -24,13 +24,13 @@ from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
 from xray.story.charts.between_chart import LEFT_OUT
 from xray.story.charts.chart import Chart
-from xray.story.charts.counted_weights import weights_at
+from xray.story.charts.counted_weights import MOVES, weights_at
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.unused import find_unworked
 from xray.story.layout import Layout, Measure
-from xray.story.passages.added_places import list_layouts
+from xray.story.passages.added_places import learned_source
 from xray.story.regions.conditions import widen
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
@@ -43,8 +43,6 @@ from xray.story.regions.upper_left import PICTURES, draw_head, draw_middle, draw
 from xray.story.sentences.of_runs import list_remarks
 from xray.story.sheet.columns import Column, list_links, read_columns
 from xray.story.sheet.counting import count_frames
-from xray.story.sheet.layer_blocks import list_around_layers
-from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
 from xray.story.sheet.proof import keep_proven
 from xray.story.sheet.shares import list_shares
@@ -106,30 +104,16 @@ def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...
 
     So parts that stand in no box behind earlier layers (DPT), and the rows of Mask2Former's maps.
     """
-    boxless = list_boxless_readers(columns, list_learned_aside(columns, unsaid))
+    boxless = list_learned_aside(columns, unsaid)
     told, drawn = list_told(columns), list_drawn(columns)
     boxed = set[str]()
     for flow, _ in told:
         places = [place for one, place in flow.places.items() if one in drawn[id(flow)]]
         boxed |= {*weights_at(flow, places), *gather_weights(flow, places)}
+        laid = (one for place in places if flow.op(place) in MOVES for one in flow.given(place))
+        sources = (learned_source(flow, *one, MOVES) for one in laid)
+        boxed |= {one.weight for one in sources if one is not None and one.weight}
     return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in told], boxless, boxed)
-
-
-def list_boxless_readers(columns: Sequence[Column], beside: Mapping[int, set[int]]) -> dict[int, set[int]]:
-    """The steps of each pass that read learned numbers of no module for several layers, and stand in no box.
-
-    With those `beside`, and what stands between layers where nothing of that is drawn.
-    """
-    drawn, found = list_drawn(columns), {key: {*nodes} for key, nodes in beside.items()}
-    for phase in (phase for column in columns for phase in column.phases):
-        flow = phase.reading.flow
-        many = list_learned_for_many(flow, phase.towering) | list_around_layers(flow, phase.towering)
-        inside = set[int]().union(*(staging.nodes for staging in phase.towering.stagings))
-        many = many.difference(list_layouts(flow, inside))  # boxes that add places tell of them
-        between = frozenset[int]().union(*(bridge.nodes for bridge in phase.towering.bridges))
-        many |= between if all(flow.steps[one].id not in drawn[id(flow)] for one in between) else frozenset()
-        found.setdefault(id(flow), set()).update(one for one in many if flow.steps[one].id not in drawn[id(flow)])
-    return found
 
 
 def stands_on(canvas: Canvas, marks: Marks) -> bool:

@@ -78,7 +78,8 @@ def describe_windowed(branch: Branch) -> str:
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
     spread = ", spread over all" * bool(branch.spread)
     sides = f": itself and {branch.each_side} on each side" if branch.each_side else ""
-    return f"Every place {looks} no more than {branch.window:,} places{rolled}{spread}{sides}."
+    whole = f"very place {looks} no more than {branch.window:,} places{rolled}{spread}{sides}."
+    return f"With one head, e{whole}" if branch.window_of_head else f"E{whole}"
 
 
 def describe_set_window(branch: Branch) -> str:
