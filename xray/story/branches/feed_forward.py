@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import (
     CLAMPS,
     CURVES,
     DIFFERENCES,
+    DROPOUTS,
     FINDINGS,
     SCALINGS,
     SOFTMAXES,
@@ -43,9 +44,11 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     """The facts of a feed-forward among steps; None if they are none."""
     linear = projections_in(flow, nodes)
     projections = [node for node in linear if not is_shared_out(flow, node, nodes)]
-    bends = [node for node in sorted(nodes) if is_bend(flow, node) and not is_of_norm(flow, node, nodes, linear)]
+    bends = [node for node in sorted(nodes) if is_bend(flow, node)]
     if len(projections) < 2 or not bends or any(is_product(flow, node) and node not in projections for node in nodes):
         return None
+    if all(flow.op(node) == "pow" for node in bends) and not works_between(flow, nodes, linear):
+        return None  # the powers are of norms before or behind
     behind = {node: steps_behind(flow, node, nodes) - {node} for node in projections}
     closing = [node for node in projections if behind[node] & set(projections) and behind[node] & set(bends)]
     last = closing[-1] if closing else projections[-1]
@@ -213,10 +216,12 @@ def is_bend(flow: Flow, node: int) -> bool:
     return flow.is_leaf(node) and (flow.op(node) in CURVES or flow.op(node) == "pow")
 
 
-def is_of_norm(flow: Flow, node: int, nodes: Collection[int], projections: Collection[int]) -> bool:
-    """Whether a power is of no number that one linear layer makes for another: of a norm (LAuReL of Gemma 3n)."""
-    ways = steps_behind(flow, node, nodes), {*flow.ahead(node, within=nodes.__contains__)}
-    return flow.op(node) == "pow" and any(way.isdisjoint(projections) for way in ways)
+def works_between(flow: Flow, nodes: Collection[int], linear: Collection[int]) -> bool:
+    """Whether a step does more than move what one linear layer makes for another: LAuReL has none (Gemma 3n)."""
+    plain = CARRYING | DROPOUTS
+    working = (one for one in nodes if flow.is_leaf(one) and one not in linear and flow.op(one) not in plain)
+    ways = ((steps_behind(flow, node, nodes), {*flow.ahead(node, within=nodes.__contains__)}) for node in working)
+    return any(not behind.isdisjoint(linear) and not ahead.isdisjoint(linear) for behind, ahead in ways)
 
 
 def is_gate(flow: Flow, node: int, nodes: set[int], wide: Collection[int]) -> bool:

@@ -25,7 +25,7 @@ from xray.story.anatomy.tree import Reads
 from xray.story.branches.scored.visible import FILLED
 from xray.story.entrance.tables import MOVING, are_ids, looks_up_places
 from xray.story.passages.added_places import is_given
-from xray.story.passages.pools import lays_neighbours
+from xray.story.passages.pools import is_deep, lays_neighbours
 from xray.story.recognition.between import ONES, is_linear
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.values.value_shapes import number
@@ -218,11 +218,6 @@ def may_be_sound(source: TensorRecord, name: str) -> bool:
         return True
     is_called = bool(SOUND & set(source.axes)) or any(word in name for word in SOUNDING)
     return is_called and not any(word in name for word in CODED)
-
-
-def is_deep(flow: Flow, finder: int) -> bool:
-    """Whether a convolution moves along three axes."""
-    return len(flow.output(finder).shape) == len(("batch", "channels", "depth", "height", "width"))
 
 
 def is_video(source: TensorRecord) -> bool:

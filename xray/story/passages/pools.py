@@ -160,3 +160,8 @@ def count_pooled(before: tuple[int, ...], after: tuple[int, ...]) -> str:
         return "ALL PLACES"
     many, rest = divmod(prod(before), prod(after))
     return "NEIGHBOURS" if rest else f"{many:,}"
+
+
+def is_deep(flow: Flow, finder: int) -> bool:
+    """Whether a convolution moves along three axes."""
+    return len(flow.output(finder).shape) == len(("batch", "channels", "depth", "height", "width"))
