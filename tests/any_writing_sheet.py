@@ -7,9 +7,10 @@ from typing import Any
 from any_writing import ROOM, SOURCE, VOCAB, Writing
 from any_writing_truth import CAUSAL, PLACES, ROTARY, Lie, is_fused, list_parts, name_norm
 from any_writing_whole import Whole
+from story.body.arrows import list_unproven
 from story.body.counted import count_in_boxes
 
-from xray.story.sheet.proof import list_charts, list_unproven
+from xray.story.sheet.proof import list_charts
 
 
 def list_texts(layout) -> list[str]:

@@ -1,10 +1,20 @@
-"""Whether what is done stands in one box of a chart."""
+"""Whether the arrows of a sheet are proven, and what is done stands in one box of a chart."""
 
 from collections.abc import Iterator
 from itertools import combinations
 
 from xray.ir.flow.operation_kinds import CARRYING
-from xray.story.sheet.proof import list_charts
+from xray.story.sheet.proof import check_chart, list_charts
+
+
+def list_unproven(columns) -> list[tuple[str, str, str]]:
+    """The arrows of all charts of columns that no recorded step proves: the tower's name, and those of both boxes."""
+    return [
+        (column.name, chart.node(edge.source).label, chart.node(edge.target).label)
+        for column in columns
+        for chart in list_charts(column)
+        for edge in check_chart(column.reading.flow, chart)
+    ]
 
 
 def list_twice(columns) -> Iterator[tuple[str, str, list[str]]]:

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, Reader, read, rows
 from story.sentences.makers import PLAIN
 from torch import nn
@@ -14,7 +15,6 @@ from xray.story.anatomy.tree import Norm, Stage
 from xray.story.body.layers import name_coarse
 from xray.story.charts.stage_names import join_names
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_unproven
 
 
 class Attending(AttentionPart):

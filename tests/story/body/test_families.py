@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from story.body.arrows import list_unproven
 from story.body.axis_words import list_misnamed
 from story.body.building import record_family
 from story.body.counted import count_in_boxes
@@ -17,7 +18,6 @@ from xray.story.body.ends import list_untold
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_told
-from xray.story.sheet.proof import list_unproven
 from xray.story.sheet.shares import list_shares
 
 TABLE = [

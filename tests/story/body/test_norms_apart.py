@@ -1,6 +1,7 @@
 """Norms of one stream that a branch begins with side by side: each leads to what reads it."""
 
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, Reader, rows
 from torch import nn
 from torch.nn import functional
@@ -9,7 +10,6 @@ import xray
 from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_unproven
 
 
 class Apart(nn.Module):

@@ -1,6 +1,7 @@
 """Of what one layer makes and a step cuts in parts, each part is led to what reads it, and to nothing else."""
 
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import BATCH, HEADS, WIDTH, FeedForwardPart
 from story.layered import list_arrows
 from torch import nn
@@ -9,7 +10,6 @@ import xray
 from xray.story.attention.chart import chart_attention
 from xray.story.body.reading import read_pass
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_unproven
 
 PIECES, PIECE = 5, 7
 D_K = WIDTH // HEADS

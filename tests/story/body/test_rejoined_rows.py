@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
@@ -13,7 +14,6 @@ from xray.story.poster import compose_poster
 from xray.story.sentences.of_rows import OtherRows, describe_others
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.panels import chart_input
-from xray.story.sheet.proof import list_unproven
 
 BATCH, ROWS, FIRST = 2, 11, 7
 

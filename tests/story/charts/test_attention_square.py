@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_kept_waist import WIDTH as INDEXED
 from story.body.test_kept_waist import Layer
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
@@ -17,7 +18,6 @@ from xray.story.attention.square import lies_over
 from xray.story.cards.formulas import list_formulas
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_unproven
 
 
 class Capped(nn.Module):

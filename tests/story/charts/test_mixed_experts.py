@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, Reader, rows
 from torch import nn
 from torch.nn import functional
@@ -11,7 +12,6 @@ from xray.story.body.reading import read_pass
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.sentences.stations.of_stations import describe_chosen
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_unproven
 
 
 class Chosen(nn.Module):

@@ -4,13 +4,13 @@ from collections import defaultdict
 
 import pytest
 from recorded import recorded
-from story.body.arrows import list_twice
+from story.body.arrows import list_twice, list_unproven
 from story.body.counted import count_in_boxes
 
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.facts.totals import count_params
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import list_charts, list_unproven
+from xray.story.sheet.proof import list_charts
 from xray.story.sheet.shares import list_shares
 
 NAMES = [

@@ -1,6 +1,7 @@
 """Lines that would lead from a box to one that reads nothing of it, and boxes that would tell a thing twice."""
 
 import torch
+from story.body.arrows import list_unproven
 from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from story.entrances import make_layers
 from torch import nn
@@ -9,7 +10,6 @@ from torch.nn.functional import layer_norm, one_hot, scaled_dot_product_attentio
 import xray
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.panels import chart_input
-from xray.story.sheet.proof import list_unproven
 
 PLACES, WORDS = 6, 41
 

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 from recorded import recorded
+from story.body.arrows import list_unproven
 
 from xray.renderers.fonts import text_width
 from xray.story.charts.chart import Edge
 from xray.story.poster import compose_poster
 from xray.story.sheet import compose
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import keep_proven, list_unproven
+from xray.story.sheet.proof import keep_proven
 
 
 def change(columns, **parts):

@@ -46,16 +46,6 @@ def put_charts(column: Column, charts: Mapping[int, Chart]) -> Column:
     return replace(column, entrance=find(column.entrance), exit=find(column.exit), frames=tuple(frames))
 
 
-def list_unproven(columns: Sequence[Column]) -> list[tuple[str, str, str]]:
-    """The arrows of all charts of columns that no recorded step proves: the tower's name, and those of both boxes."""
-    return [
-        (column.name, chart.node(edge.source).label, chart.node(edge.target).label)
-        for column in columns
-        for chart in list_charts(column)
-        for edge in check_chart(column.reading.flow, chart)
-    ]
-
-
 def list_charts(column: Column) -> Iterator[Chart]:
     """What a column draws, from its entrance to its exit."""
     yield from (one for one in (column.entrance, column.exit) if one is not None)
