@@ -1,14 +1,15 @@
 """Functions that `torch.jit.script` compiled, run as they were written, so that what they do is seen."""
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import torch
 
-SCRIPT: Any = torch._C.ScriptFunction
-RUN_COMPILED: Callable[..., Any] = SCRIPT.__call__
+SCRIPT: Any = getattr(torch._C, "ScriptFunction", None)
+"""None in a torch that scripts nothing any more."""
+RUN_COMPILED: Any = None if SCRIPT is None else SCRIPT.__call__
 lock = threading.Lock()
 open_blocks = 0
 
@@ -19,6 +20,9 @@ def run_scripts_as_written() -> Iterator[None]:
 
     What `torch.jit.trace` made of a function has lost its branches, and runs as it is.
     """
+    if SCRIPT is None:
+        yield
+        return
     global open_blocks  # recorders of several threads may end in any order
     with lock:
         open_blocks += 1

@@ -42,3 +42,4 @@ def test_keys_come_from_what_is_cut_only_where_a_part_of_it_has_numbers(beside):
     chart = column.frames[0].panels[0].chart
     from_waist = {edge.target for edge in chart.edges if edge.source == "linear0_kv"}
     assert any(key.endswith("_k") for key in from_waist) == (beside > 0)
+    assert not any(node.label.startswith("CACHE") for node in chart.nodes)  # parts are written, and none is kept

@@ -20,13 +20,17 @@ def keep_proven(columns: Sequence[Column]) -> list[Column] | None:
 
     None where a box would be left without any: it says that something is made otherwise than it is.
     """
-    found = []
-    for column in columns:
-        charts = {id(chart): prove_arrows(column.reading.flow, chart) for chart in list_charts(column)}
-        if None in charts.values():
-            return None
-        found.append(put_charts(column, {key: chart for key, chart in charts.items() if chart is not None}))
-    return found
+    found = [prove_column(column) for column in columns]
+    return None if None in found else [one for one in found if one is not None]
+
+
+def prove_column(column: Column) -> Column | None:
+    """A column with proven arrows alone, in each phase that it shows; None where some are not to be had."""
+    twin = None if column.twin is None else prove_column(column.twin)
+    charts = {id(chart): prove_arrows(column.reading.flow, chart) for chart in list_charts(column)}
+    if None in charts.values() or (twin is None) != (column.twin is None):
+        return None
+    return put_charts(replace(column, twin=twin), {key: one for key, one in charts.items() if one is not None})
 
 
 def put_charts(column: Column, charts: Mapping[int, Chart]) -> Column:
@@ -39,19 +43,21 @@ def put_charts(column: Column, charts: Mapping[int, Chart]) -> Column:
         replace(
             frame,
             bridge=find(frame.bridge),
+            corrected=find(frame.corrected),
             panels=tuple(replace(one, chart=charts.get(id(one.chart), one.chart)) for one in frame.panels),
         )
         for frame in column.frames
     )
-    return replace(column, entrance=find(column.entrance), exit=find(column.exit), frames=tuple(frames))
+    entrance, leaving, condition = map(find, (column.entrance, column.exit, column.condition))
+    return replace(column, frames=tuple(frames), entrance=entrance, exit=leaving, condition=condition)
 
 
 def list_charts(column: Column) -> Iterator[Chart]:
-    """What a column draws, from its entrance to its exit."""
-    yield from (one for one in (column.entrance, column.exit) if one is not None)
+    """What a column draws, from its entrance to its exit, and what is worked out beside it."""
+    yield from (one for one in (column.entrance, column.exit, column.condition) if one is not None)
     for frame in column.frames:
         panels = (panel.chart for panel in frame.panels if panel.is_open)
-        yield from (one for one in (frame.bridge, *panels) if one is not None)
+        yield from (one for one in (frame.bridge, frame.corrected, *panels) if one is not None)
 
 
 def prove_arrows(flow: Flow, chart: Chart) -> Chart | None:

@@ -52,11 +52,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         for add, joint in joints.items()
         if not leads_along(flow, joint, joints) and not holds_most(flow, joint, joints)
     }
-    before: dict[int, int | None] = {}
-    for add, joint in joints.items():
-        is_new = meets_another(flow, joint.stream, joints, before)
-        before[add] = None if is_new else go_back(flow, joint.stream, joints)[0]
-    before = find_before(flow, joints, before, sites)
+    before = find_before(flow, joints, sites)
     for add in find_side_ways(flow, joints, before, sites):
         del joints[add], before[add]
     roots = {add: begin_of(flow, joint.stream) for add, joint in joints.items()}
@@ -278,18 +274,18 @@ def chain_behind(last: int, before: Mapping[int, int | None]) -> set[int]:
     return found
 
 
-def find_before(
-    flow: Flow, joints: Mapping[int, Joint], before: Mapping[int, int | None], sites: Sequence[Site]
-) -> dict[int, int | None]:
+def find_before(flow: Flow, joints: Mapping[int, Joint], sites: Sequence[Site]) -> dict[int, int | None]:
     """The sum before each one on its stream; None where it begins one.
 
     One begins where other rows attend to each other behind a norm than before, but where these are put back later:
     then layers take turns on one stream, be places added where it first turns (MixSTE).
     """
+    found: dict[int, int | None] = {}
     turns: dict[int, tuple[tuple[int, ...], ...]] = {}
-    found = dict(before)
     for add, joint in joints.items():
-        last, is_normed = go_back(flow, joint.stream, joints, with_places=True)
+        is_new = meets_another(flow, joint.stream, joints, found)
+        found[add] = None if is_new else go_back(flow, joint.stream, joints)[0]
+        last, is_normed = (None, False) if is_new else go_back(flow, joint.stream, joints, with_places=True)
         looked = last if is_normed and attends(joint, sites) else None
         while looked is not None and not attends(joints[looked], sites):
             looked = go_back(flow, joints[looked].stream, joints)[0]
