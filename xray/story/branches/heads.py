@@ -157,7 +157,7 @@ def count_key_heads(
         return heads
     repeated = count_repeats(flow, key)
     if repeated is not None:
-        return heads // repeated if heads % repeated == 0 else None
+        return heads // repeated if repeated and heads % repeated == 0 else None
     own = dict(zip(key.end.axes, key.end.shape, strict=False))
     if "kv_heads" in own or "heads" in own:
         return own.get("kv_heads", own.get("heads"))
