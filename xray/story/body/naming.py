@@ -15,8 +15,10 @@ from xray.story.entrance.given import find_input
 from xray.story.entrance.inputs import SOUND, SOUNDING, name_argument
 from xray.story.passages.conditions import name_source
 
-NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
+NAMES = {"ids": "tokens", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
+WRITTEN = ("input_ids", "text", "word", "caption", "prompt", "sentence", "question")
+"""What the name of an argument holds whose ids are those of a text: others may be of notes, atoms or codes."""
 HEARD = (*SOUNDING, "wav", "input_values")
 """What the name of an argument holds that takes sound."""
 BOX = "box"
@@ -42,6 +44,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         name = name_tower(one, number in memories, number in crossing)
         name = name_by_ids(flow, one) or name if name == NAMES["ids"] and several else name
         name = name_by_model(flow, one) or name if name == NAMES["ids"] and len(towers) == 1 else name
+        name = "text" if name == NAMES["ids"] and is_written(flow, one) else name
         name = "signal" if name == NAMES["audio"] and not is_heard(flow, one) else name
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
@@ -189,6 +192,14 @@ def name_by_model(flow: Flow, one: Towering) -> str:
     holders = (flow.steps[place] for place in (() if given is None else flow.parents(given[2])))
     said = next((step.settings["input_modalities"] for step in holders if "input_modalities" in step.settings), None)
     return NAMES.get(str(said), "")
+
+
+def is_written(flow: Flow, one: Towering) -> bool:
+    """Whether the ids that a tower reads are those of a text, by what the argument is called."""
+    given = find_input(flow, one, "ids")
+    behind = () if given is None else (given[2], *flow.behind(given[2], most=MOST_BEHIND))
+    outside = (name_argument(flow, record) for node in behind for record, maker in flow.given(node) if maker is None)
+    return any(word in name for name in outside for word in WRITTEN)
 
 
 def is_heard(flow: Flow, one: Towering) -> bool:
