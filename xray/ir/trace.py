@@ -55,6 +55,16 @@ class Step:
     trained: int | None = None
     weights: Mapping[str, int] = field(default_factory=dict)
 
+    @property
+    def is_given_weights(self) -> bool:
+        """Whether it is given parameters, as a function is."""
+        return any(record.role == "parameter" for record in self.inputs)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether it works with parameters: those of its module, or such as it is given."""
+        return bool(self.params) or self.is_given_weights
+
     def __repr__(self) -> str:
         took, made = ([record.shape for record in records] for records in (self.inputs, self.outputs))
         return f"Step({self.id!r}, {self.op!r}, {took} -> {made if self.error is None else 'failed'})"

@@ -64,5 +64,4 @@ def is_of_layer(steps: Sequence[Step], makers: Makers, place: int | None) -> boo
     if place is None:
         return False
     step = steps[place]
-    is_learned = bool(step.params) or any(record.role == "parameter" for record in step.inputs)
-    return is_learned and step.op in LAYERS | SUMS
+    return step.is_learned and step.op in LAYERS | SUMS

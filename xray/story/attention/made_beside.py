@@ -127,7 +127,7 @@ def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> 
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
     works = [node for node in sorted(made) if flow.is_leaf(node) and works_out(flow, node)]
-    return works if any(is_product(flow, node) or reads_learned(flow, node) for node in works) else []
+    return works if any(is_product(flow, node) or flow.steps[node].is_learned for node in works) else []
 
 
 def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
@@ -167,19 +167,13 @@ def list_hiding(flow: Flow, part: Scored, parts: Collection[Scored], inside: Col
 
 def works_out(flow: Flow, node: int) -> bool:
     """Whether a step does more than move numbers, or takes rows of a parameter."""
-    return flow.op(node) not in CARRYING or (flow.op(node) == "index" and reads_learned(flow, node))
-
-
-def reads_learned(flow: Flow, node: int) -> bool:
-    """Whether a step works with parameters: those of its module, or such as it is given."""
-    step = flow.steps[node]
-    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+    return flow.op(node) not in CARRYING or (flow.op(node) == "index" and flow.steps[node].is_learned)
 
 
 def count_readers(flow: Flow, made: Collection[int]) -> int:
     """How many attentions add to their scores what some steps take of a table, that one included which they are of."""
     data = list_reading_data(flow)
-    tables = {node for node in made if node not in data and reads_learned(flow, node)}
+    tables = {node for node in made if node not in data and flow.steps[node].is_learned}
 
     def ends(one: int) -> bool:
         return one in tables or is_linear(flow, one) or is_product(flow, one) or flow.op(one) in SOFTMAXES
@@ -201,7 +195,7 @@ def list_shared(flow: Flow, site: Site, part: Scored, made: Collection[int]) -> 
     own = {*site.scored, *site.value.nodes, *made}
     starts = (maker for node in (*part.nodes, *made) for maker in flow.makers[node] if maker not in own)
     found = [node for node in flow.behind(*starts, within=lambda one: one not in data) if flow.is_leaf(node)]
-    shared = tuple(sorted(node for node in found if node not in made and reads_learned(flow, node)))
+    shared = tuple(sorted(node for node in found if node not in made and flow.steps[node].is_learned))
     if not shared or len({flow.steps[node].path for node in shared}) > 1:
         return (), 0
     reached = {*flow.ahead(*shared, within=lambda one: one not in data)}
@@ -236,13 +230,13 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     counts = any(flow.op(node) in COUNTED for node in way) or any(
         not record.is_float and record.role != "parameter" and not name_argument(flow, record) for record in given
     )
-    ways = (node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node))
+    ways = (node for node in sorted(way) if flow.is_leaf(node) and flow.steps[node].is_learned)
     return Origin(asked, (*[COUNTED_PLACES] * counts, *names), tuple(ways)) if names else Origin(asked)
 
 
 def list_asking(flow: Flow, site: Site) -> list[int]:
     """The steps that make queries: of those of a convolution, all behind it (VITS)."""
-    way = flow.behind(site.query.origin, ends=lambda one: reads_learned(flow, one))
+    way = flow.behind(site.query.origin, ends=lambda one: flow.steps[one].is_learned)
     return [*site.query.nodes] or [node for node in way if flow.is_leaf(node)]
 
 
