@@ -138,6 +138,14 @@ class Flow:
             place = self.makers[place][0]
         return place
 
+    def before_moves(
+        self, record: TensorRecord, maker: int | None, ops: frozenset[str] = CARRYING
+    ) -> tuple[TensorRecord, int | None]:
+        """What was read before steps that only move it, and its maker; itself where its own maker does more."""
+        while maker is not None and self.op(maker) in ops and self.makers[maker]:
+            record, maker = next(self.given(maker))
+        return record, maker
+
 
 SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 """Operations that take the shape of what they are given, and none of its numbers."""

@@ -169,8 +169,7 @@ def counts_one_id(flow: Flow, counting: int) -> bool:
 def are_given_ids(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     """Whether ids of several sequences are an argument of the model, or some of one: with others added they tell more
     than places (Trajectory Transformer)."""
-    while maker is not None and flow.op(maker) in CARRYING | PICKING | FILLING | SCALINGS and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(record, maker, CARRYING | PICKING | FILLING | SCALINGS)
     return maker is None and record.argument is not None and not record.is_float and record.shape[:1] > (1,)
 
 
@@ -263,7 +262,7 @@ def list_columns(flow: Flow, node: int) -> list[int]:
 def cut_of(flow: Flow, lookup: int) -> tuple[object, str] | None:
     """Which tensor a lookup reads one column of, by its step or name and shape, and which; None if it reads none."""
     step = flow.steps[lookup]
-    if step.op not in LOOKUPS or not (step.params or any(one.role == "parameter" for one in step.inputs)):
+    if step.op not in LOOKUPS or not step.is_learned:
         return None
     cut = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
     if cut is None or flow.op(cut) not in PICKING or len(flow.steps[cut].inputs) != 1:
