@@ -62,8 +62,8 @@ CURVE_RULES: dict[str, Rule] = {
 
 def read_exponent(step: Step) -> float:
     """To which power a step raises numbers; NaN if it is not known."""
-    told = (number(step, name) for name in ("exponent", "arg1", "other"))
-    return next((one for one in told if one is not None), np.nan)
+    told = number(step, "exponent", "arg1", "other")
+    return np.nan if told is None else told
 
 
 @dataclass(frozen=True)
