@@ -7,7 +7,8 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.tree import Group, Link, Stage, Tower
+from xray.story.anatomy.branches import Branch
+from xray.story.anatomy.tree import Link, Tower
 from xray.story.body.layers import Layer
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
@@ -129,18 +130,23 @@ def name_towers(trace: Trace) -> dict[int, str]:
 
 def look_at(tower: Tower, source: str) -> Tower:
     """A tower whose attentions that look out of their pass look at that source."""
-
-    def settle(stage: Stage) -> Stage:
-        branches = tuple(
-            replace(branch, source=source) if isinstance(branch, Attention) and branch.source is None else branch
-            for branch in stage.branches
+    groups = tuple(
+        replace(
+            group,
+            stages=tuple(
+                replace(stage, branches=tuple(look_out(branch, source) for branch in stage.branches))
+                for stage in group.stages
+            ),
         )
-        return replace(stage, branches=branches)
-
-    groups: tuple[Group, ...] = tuple(
-        replace(group, stages=tuple(settle(stage) for stage in group.stages)) for group in tower.groups
+        for group in tower.groups
     )
     return replace(tower, groups=groups)
+
+
+def look_out(branch: Branch, source: str) -> Branch:
+    """A branch that looks at that source, if it is an attention that looks out of its pass."""
+    is_open = isinstance(branch, Attention) and branch.source is None
+    return replace(branch, source=source) if is_open else branch  # type: ignore[arg-type]
 
 
 def id_of_end(flow: Flow, one: Towering) -> str:
