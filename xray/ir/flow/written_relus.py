@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, PRODUCTS, SUMS, TIMES, ZEROS
-from xray.ir.flow.written_softmaxes import Makers, Written
+from xray.ir.flow.put_together import Makers
+from xray.ir.flow.written_softmaxes import Written
 from xray.ir.trace import Step
 
 LAYERS = FINDINGS | PRODUCTS | frozenset({"linear", "addmm", "batch_norm"})

@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS, WAVES
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    COUNTING,
+    LOOKUPS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+    TURNS,
+    WAVES,
+)
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.attention.factors import name_factors
@@ -22,7 +32,6 @@ from xray.story.recognition.score_operands import Scored
 from xray.story.sentences.of_parts import COUNTED_PLACES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400
-COUNTED = frozenset({"arange", "cumsum"})
 OF_PLACES = len(("batch", "row"))
 """An argument of more axes holds several numbers for each place."""
 
@@ -227,7 +236,7 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     given = [record for record in given if "mask" not in (record.given or "")]  # it hides scores, and adds nothing
     arguments = (name_argument(flow, record) for record in given if len(record.shape) > 1)
     names = [*dict.fromkeys(filter(None, arguments))]
-    counts = any(flow.op(node) in COUNTED for node in way) or any(
+    counts = any(flow.op(node) in COUNTING for node in way) or any(
         not record.is_float and record.role != "parameter" and not name_argument(flow, record) for record in given
     )
     ways = (node for node in sorted(way) if flow.is_leaf(node) and flow.steps[node].is_learned)
@@ -246,7 +255,7 @@ def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     waves = [node for node in flow.behind(*starts, ends=own.__contains__) if flow.op(node) in WAVES]
     behind = list(flow.behind(*waves))
-    is_counted = any(flow.op(node) in COUNTED for node in behind) and not any(is_linear(flow, one) for one in behind)
+    is_counted = any(flow.op(node) in COUNTING for node in behind) and not any(is_linear(flow, one) for one in behind)
     return is_counted and {flow.op(node) for node in waves} == WAVES
 
 

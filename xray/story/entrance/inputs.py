@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CHANCE,
     DIVISIONS,
     LOOKUPS,
+    ONES,
     PLACING,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -26,7 +27,7 @@ from xray.story.branches.scored.visible import FILLED
 from xray.story.entrance.tables import MOVING, are_ids, looks_up_places
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import is_deep, lays_neighbours
-from xray.story.recognition.between import ONES, is_linear
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.scored_parts import is_nothing
 from xray.story.recognition.values.value_shapes import number

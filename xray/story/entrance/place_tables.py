@@ -13,6 +13,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     GRIDS,
     LOOKUPS,
+    ONES,
     REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -41,7 +42,6 @@ Table = tuple[str, tuple[int, ...]]
 
 NUMBERED = CARRYING | {"int", "long"}
 BUCKETS = frozenset({"bucketize", "searchsorted"})
-ALL_ONES = frozenset({"ones", "ones_like", "new_ones"})
 
 
 @dataclass(frozen=True)
@@ -286,7 +286,7 @@ def read_start(flow: Flow, counting: int, masks: AbstractSet[int | None]) -> int
         is_plain = not masks and given.keys().isdisjoint(("arg2", "step"))
         return start if is_plain and type(start) is int else None
     counted = next(iter(flow.makers[counting]), None)
-    every = flow.op(counting) == "cumsum" and counted is not None and flow.op(counted) in ALL_ONES
+    every = flow.op(counting) == "cumsum" and counted is not None and flow.op(counted) in ONES
     return 1 if every and masks <= {counted} else None
 
 

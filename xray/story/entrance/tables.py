@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     BARRIERS,
     CARRYING,
+    COUNTING,
     DROPOUTS,
     LOOKUPS,
     REPEATS,
@@ -30,7 +31,6 @@ MOST_BEFORE = 2
 """So many rows a table of places may have before that of the first place."""
 PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 FILLING = frozenset({"masked_fill", "masked_fill_", "pad"})
-COUNTING = frozenset({"arange", "cumsum"})
 MOVING = CARRYING | REPEATS | frozenset({"interpolate", "upsample", "roll", "cat", "pad", "stack"})
 
 
@@ -78,14 +78,12 @@ def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Colle
 
 def steps_from(flow: Flow, node: int, nodes: Collection[int]) -> set[int]:
     """The steps that hand on, add and join what a step made."""
-    found, todo = {node}, [node]
-    while todo:
-        for reader in flow.readers.get(todo.pop(), ()):
-            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | {"where"} or is_masked(flow, reader)
-            if reader in nodes and reader not in found and goes_on:
-                found.add(reader)
-                todo.append(reader)
-    return found - {node}
+    ops = MOVING | SUMS | DROPOUTS | {"where"}
+
+    def goes_on(here: int) -> bool:
+        return here in nodes and (flow.op(here) in ops or is_masked(flow, here))
+
+    return set(flow.ahead(*flow.readers.get(node, ()), within=goes_on)) - {node}
 
 
 def is_masked(flow: Flow, node: int) -> bool:

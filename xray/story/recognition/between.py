@@ -14,6 +14,7 @@ from xray.ir.flow.operation_kinds import (
     FINDINGS,
     MASKINGS,
     NORMS,
+    ONES,
     SCALINGS,
     SIDE_BY_SIDE,
     STATISTICS,
@@ -28,7 +29,6 @@ from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 
-ONES = frozenset({"ones", "ones_like", "new_ones"})
 PLAIN = (
     CARRYING
     | CURVES
