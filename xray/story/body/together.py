@@ -60,7 +60,7 @@ def learned_paths(flow: Flow, one: Towering) -> set[str]:
 
 def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> tuple[tuple[Tower, ...], list[Link]]:
     """All towers in one row, those of other passes first, each attention told what tower it looks at."""
-    ends = {id_of_end(reading.flow, tower): tower for reading, tower in others}
+    ends = {reading.flow.steps[tower.end].id: tower for reading, tower in others}
     sources = {
         number: found
         for number, one in enumerate(chosen.towers)
@@ -147,10 +147,6 @@ def look_out(branch: Branch, source: str) -> Branch:
     """A branch that looks at that source, if it is an attention that looks out of its pass."""
     is_open = isinstance(branch, Attention) and branch.source is None
     return replace(branch, source=source) if is_open else branch  # type: ignore[arg-type]
-
-
-def id_of_end(flow: Flow, one: Towering) -> str:
-    return flow.steps[one.end].id
 
 
 def find_memory(flow: Flow, one: Towering) -> str | None:

@@ -120,11 +120,6 @@ def list_routers(flow: Flow, nodes: Collection[int]) -> list[int]:
     return list({flow.steps[router].path: router for router in sorted(routers)}.values())
 
 
-def count_routers(flow: Flow, nodes: Collection[int]) -> int:
-    """How many linear layers score experts."""
-    return len(list_routers(flow, nodes))
-
-
 def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:
     """How many weights products have at once, one behind the other: as many as there are experts of a kind."""
     return {
