@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 from xray.ir.records import TensorRecord
 
 PassKind = Literal["training", "encode", "decode", "forward"]
-PASS_KINDS: tuple[str, ...] = get_args(PassKind)
 SCHEMA = 1
 """The version of the trace's form; a reader refuses a newer one."""
 
