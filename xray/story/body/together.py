@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.remembering import once
@@ -10,6 +11,7 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Link, Tower
 from xray.story.body.layers import Layer
+from xray.story.body.naming import change_tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 from xray.story.body.widths import find_lender, list_working
@@ -80,7 +82,7 @@ def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> 
             tower = replace(tower, some_weights_of=names[id(chosen.towers[partner])])
         if number in sources:
             source = names[id(sources[number])]
-            tower = look_at(tower, source)
+            tower = change_tower(tower, partial(look_out, source=source))
             links.append(Link("memory", source, tower.name))
         rest.append(tower)
     return (*first, *rest), links
@@ -126,21 +128,6 @@ def name_towers(trace: Trace) -> dict[int, str]:
             own = learned_paths(reading.flow, one)
             found[id(one)] = next((name for paths, name in known if own & paths), one.tower.name)
     return found
-
-
-def look_at(tower: Tower, source: str) -> Tower:
-    """A tower whose attentions that look out of their pass look at that source."""
-    groups = tuple(
-        replace(
-            group,
-            stages=tuple(
-                replace(stage, branches=tuple(look_out(branch, source) for branch in stage.branches))
-                for stage in group.stages
-            ),
-        )
-        for group in tower.groups
-    )
-    return replace(tower, groups=groups)
 
 
 def look_out(branch: Branch, source: str) -> Branch:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.tree import Link
+from xray.story.body.naming import change_all
 from xray.story.body.reading import Reading, read_passes
-from xray.story.body.stages import Staging, change_branches
-from xray.story.body.together import has_substance, learned_paths, list_others, look_at, look_out
+from xray.story.body.together import has_substance, learned_paths, list_others, look_out
 from xray.story.body.towers import Towering
 from xray.story.charts.alike import tell_chart
 from xray.story.charts.chart import Chart
@@ -119,22 +119,8 @@ def settle_memory(towers: list[tuple[Reading, Towering]]) -> list[tuple[Reading,
     reading, first = towers[place]
     named = replace(first, tower=replace(first.tower, name="encoder"))
     return [(reading, named) if number == place else one for number, one in enumerate(towers[:-1])] + [
-        (last_reading, tell_source(last, "encoder"))
+        (last_reading, change_all(last, lambda branch: look_out(branch, "encoder")))
     ]
-
-
-def tell_source(towering: Towering, source: str) -> Towering:
-    """A tower whose attentions that look out of their pass look at that source."""
-
-    def settle(staging: Staging) -> Staging:
-        return change_branches(staging, lambda found: look_out(found.branch, source))
-
-    return replace(
-        towering,
-        tower=look_at(towering.tower, source),
-        stagings=tuple(map(settle, towering.stagings)),
-        layers=tuple(tuple(map(settle, layer)) for layer in towering.layers),
-    )
 
 
 def read_columns(trace: Trace, *, all_layers: bool = False) -> list[Column]:
