@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, COUNTING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.flow.projections import LINEARS, data_input, is_projection
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.trace import Step
@@ -15,7 +15,6 @@ FARTHEST = 600
 """So many steps are gone back from a sum, to where its branch began."""
 FARTHEST_IDS = 12
 """So many steps are gone back from the ids of a lookup, to what they were picked from."""
-COUNTING = frozenset({"arange", "cumsum"})
 HALVING = frozenset({"chunk", "split", "tensor_split", "unbind"})
 ADDING = SUMS | CARRYING | DROPOUTS
 MIXING = LINEARS | PRODUCTS | FINDINGS

@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,10 +91,12 @@ class Flow:
         most: int = sys.maxsize,
         within: Callable[[int], bool] = lambda _: True,
         ends: Callable[[int], bool] = lambda _: False,
+        reads: Callable[[int], Iterable[int | None]] | None = None,
     ) -> Iterator[int]:
         """The steps that led to some, these first, then the nearest; at most so many.
 
-        `within` says which ones to go to at all, `ends` behind which one nothing is looked for.
+        `within` says which ones to go to at all, `ends` behind which one nothing is looked for, and `reads` what made
+        that of what one reads which is followed, where that is not all of it.
         """
         todo, seen = deque(places), set[int]()
         while todo and len(seen) < most:
@@ -104,7 +106,7 @@ class Flow:
             seen.add(here)
             yield here
             if not ends(here):
-                todo.extend(self.makers[here])
+                todo.extend(self.makers[here] if reads is None else reads(here))
 
     def ahead(self, *places: int, within: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
         """Some steps and all that depend on them, the nearest first; `within` says which ones to go to at all."""
@@ -137,6 +139,14 @@ class Flow:
         while place is not None and self.op(place) in ops and self.makers[place]:
             place = self.makers[place][0]
         return place
+
+    def before_moves(
+        self, record: TensorRecord, maker: int | None, ops: frozenset[str] = CARRYING
+    ) -> tuple[TensorRecord, int | None]:
+        """What was read before steps that only move it, and its maker; itself where its own maker does more."""
+        while maker is not None and self.op(maker) in ops and self.makers[maker]:
+            record, maker = next(self.given(maker))
+        return record, maker
 
 
 SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])

@@ -91,7 +91,7 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
     """
     if runs_alike(flow, maker):
         return False
-    made, record = flow.output(node), before_spread(flow, record, maker)
+    made, record = flow.output(node), flow.before_moves(record, maker, SPREADS)[0]
     laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
     channels = find_channels(flow, node)
     own = len(laid) - 1 if channels is None else channels
@@ -102,13 +102,6 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
     inner = [axis for axis in rows if axis] if len(laid) > MAP else rows[-1:] if len(laid) == MAP else []
     is_for_many = any(laid[axis] == 1 < made.shape[axis] for axis in inner)
     return not is_for_many and looks_along(flow, node, varied) is not False
-
-
-def before_spread(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord:
-    """A tensor as it was before it was only repeated along some axes."""
-    while maker is not None and flow.op(maker) in SPREADS:
-        record, maker = next(flow.given(maker))
-    return record
 
 
 def masks_places(flow: Flow, node: int) -> bool:
