@@ -289,7 +289,7 @@ def brings_to_scale(flow: Flow, node: int) -> bool:
 def takes_given_off(flow: Flow, node: int) -> bool:
     """Whether a step takes what comes in off what was worked out of it (TranAD's second reading)."""
     given = list(flow.taken(node)) if flow.op(node) in DIFFERENCES else []
-    comes_in = [maker is None and one.role == "activation" and one.source is None for one, maker in given]
+    comes_in = [maker is None and one.argument is not None for one, maker in given]
     return comes_in == [False, True] and given[0][1] in list_reading_data(flow)
 
 
