@@ -48,6 +48,18 @@ def list_nested(flow: Flow, sums: Mapping[int, int]) -> set[int]:
     return found
 
 
+def list_around(flow: Flow, sums: Mapping[int, int]) -> set[int]:
+    """The streams with a sum around one of another stream, which is worked out of what theirs adds to."""
+    begun = {add: min(one for one in flow.makers[add] if one is not None) for add in sums}
+    return {
+        stream
+        for add, stream in sums.items()
+        for other, its in sums.items()
+        if its != stream and begun[add] < begun[other] and other < add
+        if comes_from(flow, other, begun[add]) and comes_from(flow, add, other)
+    }
+
+
 def comes_from(flow: Flow, place: int, start: int) -> bool:
     """Whether a step works with what an earlier one made."""
     return start in flow.behind(place, within=lambda here: here >= start)

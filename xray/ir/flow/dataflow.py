@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.put_together import list_put_together
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
+from xray.ir.flow.written_linears import list_written_linears
 from xray.ir.flow.written_lookups import list_written_lookups
 from xray.ir.flow.written_relus import list_written_relus
 from xray.ir.flow.written_softmaxes import keep_closed, list_written_softmaxes
@@ -162,8 +163,8 @@ LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
     flow = lay_flow(one_pass, one_pass.steps, {})
-    if looked_up := dict(list_written_lookups(flow.steps, flow.makers)):
-        flow = lay_flow(one_pass, tuple(looked_up.get(place, step) for place, step in enumerate(flow.steps)), {})
+    if plain := dict((*list_written_lookups(flow.steps, flow.makers), *list_written_linears(flow.steps))):
+        flow = lay_flow(one_pass, tuple(plain.get(place, step) for place, step in enumerate(flow.steps)), {})
     steps, makers = flow.steps, flow.makers
     written = (*list_written_softmaxes(steps, makers), *list_written_relus(steps, makers))
     found = dict(keep_closed(written, steps, flow.readers, one_pass.results))

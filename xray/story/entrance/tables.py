@@ -61,7 +61,17 @@ def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int
             found |= {
                 node for node in given if any(node in one for one in ways) and any(node not in one for one in pictured)
             }
-    return sorted(found)
+    return sorted(node for node in found if not is_spread(flow, node, nodes))
+
+
+def is_spread(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether each row that a lookup finds is added to several others: that of a moment, to all of a picture."""
+    own = {node, *steps_from(flow, node, nodes)}
+    return any(
+        flow.op(here) in SUMS and maker in own and prod(record.shape) < prod(flow.output(here).shape)
+        for here in own
+        for record, maker in flow.given(here)
+    )
 
 
 def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Collection[int]) -> bool:
