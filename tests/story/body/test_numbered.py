@@ -233,6 +233,12 @@ def test_layers_of_a_list_beside_those_of_all_stages_are_no_layers_outside_a_lis
     assert (tower.layers, tower.lists, tower.unlisted) == (9, 1, ())
 
 
+def test_layers_of_a_shorter_list_are_no_layers_outside_a_list():
+    model = nn.Sequential(nn.Linear(7, WIDTH), Stage(3), Stage(2, is_other=True))
+
+    assert describe_blocks(read(model, rows())) == ""
+
+
 def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():
     (tower,) = read(Adapted(own=True, layers=2), rows()).towers
 

@@ -122,14 +122,21 @@ def list_unlisted(flow: Flow, held: Sequence[int | None]) -> tuple[int, ...]:
     own = [one for one in held if one is not None and name_list(flow, one) == name]
     if len({flow.steps[one].path for one in own}) < count or 2 * count <= len(held):
         return ()
-    return tuple(number for number, one in enumerate(held) if one not in own)
+    return list_others(flow, held, own)
+
+
+def list_others(flow: Flow, held: Sequence[int | None], own: Collection[int]) -> tuple[int, ...]:
+    """The layers that no block of some holds; none where several of these are blocks of another list (P-STMO)."""
+    others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
+    is_listed = any(several > 1 for several in others.values())
+    return () if is_listed else tuple(number for number, one in enumerate(held) if one not in own)
 
 
 def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ...]]:
     """How many lists of blocks the stages of a tower have, a layer to a block, and the layers outside (GroupViT).
 
-    More than half of all layers are in these; none where several of the others are blocks of one list. The only block
-    of a list, in a stage of one layer, is one of these where it is of the same class as the others (CvT).
+    More than half of all layers are in these. The only block of a list, in a stage of one layer, is one of these where
+    it is of the same class as the others (CvT).
     """
     adds = [find_work(flow, layer) for layer in layers]
     held = [find_own_block(flow, add, adds) for add in adds]
@@ -143,10 +150,7 @@ def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ..
     lists = {name_list(flow, one) for one in own}
     if len({flow.steps[one].path for one in own}) < len(own) or 2 * len(own) <= len(held) or len(lists) == 1:
         return 1, ()
-    others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
-    if any(several > 1 for several in others.values()):
-        return 1, ()
-    return len(lists), tuple(number for number, one in enumerate(held) if one not in own)
+    return len(lists), list_others(flow, held, own)
 
 
 def find_own_block(flow: Flow, add: int, adds: Collection[int]) -> int | None:
