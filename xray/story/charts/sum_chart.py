@@ -265,7 +265,8 @@ def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
         gathered = spell_gathered(branch.gathered) if branch.gathered else ""
         others = (OF_EARLIER * bool(branch.earlier_keys), OF_LONGER * bool(branch.longer_keys))
-        return ", ".join(filter(None, (heads, gathered, *others)))
+        sequence = f"{branch.together:,} places in a sequence" if branch.together else ""
+        return ", ".join(filter(None, (heads, gathered, *others, sequence)))
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):
