@@ -145,6 +145,14 @@ def test_a_layer_outside_the_list_of_the_others_is_told(listed):
     assert describe_blocks(anatomy) == "2 of 3 layers are blocks of one list; layer 3 is none of these."
 
 
+def test_a_last_attention_outside_the_list_of_the_layers_is_told_to_have_no_feed_forward():
+    model = Closed(listed=False)
+    model.last = AttentionPart()
+
+    told = describe_blocks(read(model, rows()))
+    assert told == "2 of 3 layers are blocks of one list; layer 3 is none of these, and has no feed-forward."
+
+
 class Handing(nn.Module):
     """Layers that hand on what they were given beside what they made: the next one adds them (Mamba)."""
 
