@@ -6,6 +6,8 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read
 from torch import nn
 
 import xray
+from xray.story.cards.title import list_sizes
+from xray.story.cards.told import Scored
 from xray.story.sentences.of_models import describe_blocks
 
 SIDE = 8
@@ -82,7 +84,7 @@ class Closed(nn.Module):
         super().__init__()
         self.given, self.layers = nn.Linear(7, WIDTH), nn.ModuleList(Layer() for _ in range(2))
         self.times = times
-        self.last = nn.ModuleList([Layer()]) if listed else Layer()
+        self.last: nn.Module = nn.ModuleList([Layer()]) if listed else Layer()
 
     def forward(self, x):
         x = self.given(x)
@@ -295,3 +297,39 @@ class Growing(nn.Module):
 )
 def test_the_only_layer_of_a_stage_is_a_block_of_a_list_where_it_is_of_the_class_of_the_others(is_other, told):
     assert describe_blocks(read(Growing(is_other=is_other), rows())) == told
+
+
+class Around(nn.Module):
+    """A sum around two layers (VRT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.last = nn.ModuleList(Layer() for _ in range(2)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        made = x
+        for block in self.blocks:
+            made = block(made)
+        return x + self.last(made)
+
+
+class Nested(nn.Module):
+    """Two layers, and behind them two sums, each around two layers more."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.first = nn.Linear(7, WIDTH), nn.ModuleList(Layer() for _ in range(2))
+        self.then = nn.ModuleList(Around() for _ in range(2))
+
+    def forward(self, x):
+        x = self.given(x)
+        for block in (*self.first, *self.then):
+            x = block(x)
+        return x
+
+
+def test_layers_that_hold_several_blocks_are_told_by_how_many_all_hold():
+    anatomy = read(Nested(), rows())
+
+    assert describe_blocks(anatomy) == "The 4 layers hold 6 blocks of one kind, some several of these."
+    assert ("blocks", "other", "6") in list_sizes(anatomy.towers[0], Scored())

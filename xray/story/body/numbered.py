@@ -25,7 +25,7 @@ class Numbered:
 
     `idle_at` is where the idle ones stand: before the layers, between them, or behind.
     `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in, or of
-    such a list in each stage, of which there are so many `lists`.
+    such a list in each stage, of which there are so many `lists`. `inside` are the blocks that layers hold, if more.
     """
 
     blocks: int | None = None
@@ -34,6 +34,7 @@ class Numbered:
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
     lists: int = 1
+    inside: int = 0
 
 
 def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> Numbered:
@@ -42,6 +43,8 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     blocks = {one for one in held if one is not None}
     if not blocks:
         return Numbered()
+    if inside := count_inside(flow, layers):
+        return Numbered(inside=inside)
     none = [number for number, block in enumerate(held) if block is None]
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
     unlisted: tuple[int, ...] = ()
@@ -59,6 +62,19 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     stand = place_beside(idle, layers[0][0].joints[0].add, layers[-1][-1].joints[-1].add)
     paths = {flow.steps[node].path for node in idle}
     return Numbered(len(paths | used), len(paths), stand, apart, unlisted, lists)
+
+
+def count_inside(flow: Flow, layers: Sequence[Layer]) -> int:
+    """How many blocks of one class layers hold, where some are one each, and others hold several (VRT); else 0."""
+    nodes = ({node for staging in layer for node in staging.nodes} for layer in layers)
+    held = [{block for node in own for block in list_blocks(flow, node)} for own in nodes]
+    for kind in sorted({flow.steps[block].module for own in held for block in own if flow.steps[block].module}):
+        alike = [{block for block in own if flow.steps[block].module == kind} for own in held]
+        every = set[int]().union(*alike)
+        is_nested = any(not every.isdisjoint(flow.parents(block)) for block in every)
+        if len(every) > len(layers) and not is_nested and min(map(len, alike)) == 1:
+            return len(every)
+    return 0
 
 
 def find_work(flow: Flow, layer: Layer) -> int:

@@ -164,6 +164,10 @@ def describe_blocks(anatomy: Anatomy) -> str:
             what = "is a sum" if len(tower.apart) == 1 else "are sums"
             told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")
         told += [describe_unlisted(tower, own)] if tower.unlisted else []
+        if tower.inside:
+            told.append(
+                f"The {tower.layers} layers{own} hold {tower.inside} blocks of one kind, some several of these."
+            )
     return " ".join(told)
 
 
