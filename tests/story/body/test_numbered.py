@@ -328,6 +328,26 @@ class Nested(nn.Module):
         return x
 
 
+class Wrapped(nn.Module):
+    """A sum around a part."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.last = part, nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.last(self.part(x))
+
+
+def test_layers_of_one_sublayer_and_others_of_two_are_counted_as_layers():
+    layers = [nn.Sequential(Wrapped(AttentionPart()), Wrapped(FeedForwardPart())) for _ in range(2)]
+    model = nn.Sequential(nn.Linear(7, WIDTH), nn.Sequential(*layers, Wrapped(AttentionPart())))
+
+    (tower,) = read(model, rows()).towers
+
+    assert (tower.layers, tower.inside) == (3, 0)
+
+
 def test_layers_that_hold_several_blocks_are_told_by_how_many_all_hold():
     anatomy = read(Nested(), rows())
 

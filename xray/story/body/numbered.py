@@ -65,14 +65,20 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
 
 
 def count_inside(flow: Flow, layers: Sequence[Layer]) -> int:
-    """How many blocks of one class layers hold, where some are one each, and others hold several (VRT); else 0."""
+    """How many blocks of one class layers hold, where some are one each, and others several within a sum (VRT); else 0.
+
+    Blocks that hold a sum of the stream are sublayers, of which some layers may have fewer (LeViT).
+    """
+    sums = [joint.add for layer in layers for staging in layer for joint in staging.joints]
     nodes = ({node for staging in layer for node in staging.nodes} for layer in layers)
     held = [{block for node in own for block in list_blocks(flow, node)} for own in nodes]
     for kind in sorted({flow.steps[block].module for own in held for block in own if flow.steps[block].module}):
         alike = [{block for block in own if flow.steps[block].module == kind} for own in held]
         every = set[int]().union(*alike)
+        several = set[int]().union(*(own for own in alike if len(own) > 1))
         is_nested = any(not every.isdisjoint(flow.parents(block)) for block in every)
-        if len(every) > len(layers) and not is_nested and min(map(len, alike)) == 1:
+        are_sublayers = any(block < add < flow.ends[block] for block in several for add in sums)
+        if len(every) > len(layers) and not (is_nested or are_sublayers) and min(map(len, alike)) == 1:
             return len(every)
     return 0
 
