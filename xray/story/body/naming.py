@@ -11,6 +11,7 @@ from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.body.towers import Towering, list_results
+from xray.story.body.widths import find_lender
 from xray.story.entrance.given import find_input
 from xray.story.entrance.inputs import SOUND, SOUNDING, name_argument
 from xray.story.passages.conditions import name_source
@@ -35,7 +36,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     names: list[str] = []
     crossing = [number for number, one in enumerate(towers) if asks_alone(flow, towers, number)]
     memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
-    crossing = [number for number in crossing if not is_asked_on(towers, number, crossing)]
+    crossing = [number for number in crossing if not is_asked_on(flow, towers, number, crossing)]
     pairs = list_pairs(flow, towers)
     crossing += pairs
     memories |= {*pairs.values()}
@@ -79,13 +80,15 @@ def asks_alone(flow: Flow, towers: Sequence[Towering], number: int) -> bool:
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
 
 
-def is_asked_on(towers: Sequence[Towering], number: int, crossing: Sequence[int]) -> bool:
+def is_asked_on(flow: Flow, towers: Sequence[Towering], number: int, crossing: Sequence[int]) -> bool:
     """Whether a tower that looks at another is itself one that a third looks at: it encodes for that (SAM 3).
 
-    Not one that hides the future, nor one of two that look at each other (SAM).
+    Not one that hides the future, nor one of two that look at each other (SAM), nor one whose own layers run again and
+    look at what they gave (ABINet).
     """
     own = list_asked(towers[number].tower)
     readers = [one for one in crossing if number in list_asked(towers[one].tower)]
+    readers = [one for one in readers if find_lender(flow, towers[one].layers, [towers[number].layers]) is None]
     return not towers[number].tower.causal and any(one not in own for one in readers)
 
 

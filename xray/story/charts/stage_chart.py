@@ -321,10 +321,7 @@ def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]
     """The chart in which boxes of steps that are `led` in are not fed by the stream; those of former rows say so."""
     apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
     begun = apart.difference(edge.target for edge in chart.edges) if reads_former_rows(flow, found, led) else set[str]()
-    nodes = (
-        replace(node, extra="", told=(*node.told, LED_IN, *filter(None, [node.extra]))) if node.key in begun else node
-        for node in chart.nodes
-    )
+    nodes = (replace(node, told=(*node.told, LED_IN)) if node.key in begun else node for node in chart.nodes)
     return replace(chart, nodes=tuple(nodes), feet=tuple(key for key in chart.feet if key not in apart))
 
 

@@ -30,6 +30,7 @@ from xray.story.sentences.of_parts import (
     ADDS_BIAS,
     FIRST_READ,
     FIRST_READ_TIMES,
+    IN_A_SEQUENCE,
     LOOKED_UP,
     OF_EARLIER,
     OF_LONGER,
@@ -265,7 +266,8 @@ def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
         gathered = spell_gathered(branch.gathered) if branch.gathered else ""
         others = (OF_EARLIER * bool(branch.earlier_keys), OF_LONGER * bool(branch.longer_keys))
-        return ", ".join(filter(None, (heads, gathered, *others)))
+        sequence = IN_A_SEQUENCE.format(count=branch.together) if branch.together else ""
+        return ", ".join(filter(None, (heads, gathered, *others, sequence)))
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):

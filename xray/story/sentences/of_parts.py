@@ -66,6 +66,8 @@ DROPPED_FIRST = "before: {dropout}"
 """Stands in a box of which what it reads goes through a dropout first (wav2vec 2.0's scores)."""
 CHANGED_BEFORE = "of the other row, changed before"
 """Stands in a box of keys or values that the first half of a pair gives, once it has looked at the second."""
+IN_A_SEQUENCE = "{count:,} places in a sequence"
+"""Stands in a closed box of attention that sees those of one axis of several."""
 BOTH_STACKED = "after the other row, by the same weights; then both stacked"
 """Stands in the box of a sum to the second half of a pair."""
 
