@@ -68,7 +68,7 @@ def test_all_towers_that_keys_and_values_are_made_of_are_named(join):
 @pytest.mark.parametrize(
     ("entrance", "given", "names"),
     [
-        (nn.Conv2d(3, WIDTH, 2, stride=2), IMAGE, ["vision", "text"]),
+        (nn.Conv2d(3, WIDTH, 2, stride=2), IMAGE, ["vision", "tokens"]),
         (table(), MORE, ["encoder", "decoder"]),
     ],
 )

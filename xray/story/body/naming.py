@@ -20,6 +20,7 @@ NAMES = {"ids": "tokens", "image": "vision", "video": "vision", "audio": "audio"
 """What a tower is called by what it reads."""
 WRITTEN = ("input_ids", "text", "word", "caption", "prompt", "sentence", "question")
 """What the name of an argument holds whose ids are those of a text: others may be of notes, atoms or codes."""
+SAID = "input_modalities"
 HEARD = (*SOUNDING, "wav", "input_values")
 """What the name of an argument holds that takes sound."""
 BOX = "box"
@@ -201,18 +202,22 @@ def name_by_model(flow: Flow, one: Towering) -> str:
 
     So ids of pixels' colours are an image (ImageGPT).
     """
+    return NAMES.get(say_modalities(flow, one), "")
+
+
+def say_modalities(flow: Flow, one: Towering) -> str:
+    """What the model around a tower of ids says that it reads; nothing where that is text alone, or not said."""
     given = find_input(flow, one, "ids")
     holders = (flow.steps[place] for place in (() if given is None else flow.parents(given[2])))
-    said = next((step.settings["input_modalities"] for step in holders if "input_modalities" in step.settings), None)
-    return NAMES.get(str(said), "")
+    return next((str(step.settings[SAID]) for step in holders if SAID in step.settings), "")
 
 
 def is_written(flow: Flow, one: Towering) -> bool:
-    """Whether the ids that a tower reads are those of a text, by what the argument is called."""
+    """Whether the ids that a tower reads are those of a text, by what the argument is called, or the model says."""
     given = find_input(flow, one, "ids")
     behind = () if given is None else (given[2], *flow.behind(given[2], most=MOST_BEHIND))
     outside = (name_argument(flow, record) for node in behind for record, maker in flow.given(node) if maker is None)
-    return any(word in name for name in outside for word in WRITTEN)
+    return "text" in say_modalities(flow, one) or any(word in name for name in outside for word in WRITTEN)
 
 
 def is_heard(flow: Flow, one: Towering) -> bool:
