@@ -84,6 +84,11 @@ def tell_origin(asked: Sequence[str], names: Sequence[str], *, by_query: bool) -
     return f"{rows} {' and '.join(names)}"
 
 
+def tell_beside(many: int, counted: str) -> str:
+    """With how many parameters other attentions stand beside one that is drawn as one box."""
+    return f"{'another attention' if many == 1 else f'{many} other attentions'} beside it: {counted}"
+
+
 def describe_box(key: str, part: Part) -> str:
     """What happens in a box, in plain words, as far as the facts of its part prove it."""
     return say_first(REMARKS.get(kind_of(key), ()), part)
