@@ -53,7 +53,7 @@ from xray.story.passages.learned_steps import (
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
-from xray.story.recognition.chosen_rows import ask_id, list_one_of_two, list_shares, name_row_of_id
+from xray.story.recognition.chosen_rows import ask_id, list_mixed, list_one_of_two, list_shares, name_row_of_id
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
@@ -344,8 +344,8 @@ def label_put_in(flow: Flow, node: int) -> str:
     first, second = (learned_source(flow, *given) is not None for given in [*flow.given(node)][:2])
     if flow.op(node) in PLACING and first:
         return "ROWS PUT IN, A LEARNED ROW ELSEWHERE"
-    if list_shares(flow, node) and not list_one_of_two(flow, node):
-        return "A LEARNED ROW MIXED IN"  # by numbers of which it is not known that they are 0 and 1
+    if list_mixed(flow, node):
+        return "A LEARNED ROW MIXED IN"
     is_put = flow.op(node) in PLACING or second
     wanted = ask_id(flow, node) if is_put else None
     return "A LEARNED ROW PUT IN" if wanted is None else f"A LEARNED ROW WHERE THE ID IS {wanted:,}"

@@ -75,6 +75,11 @@ def list_shares(flow: Flow, add: int, *, are_bools: bool = False) -> tuple[int, 
     return (*sorted(products), add) if is_split else ()
 
 
+def list_mixed(flow: Flow, add: int) -> tuple[int, ...]:
+    """Such a sum whose numbers may be others than 0 and 1, as shares of two are (SimMIM); none for any other."""
+    return () if list_one_of_two(flow, add) else list_shares(flow, add)
+
+
 def read_share(flow: Flow, record: TensorRecord, maker: int | None, *, is_bool: bool) -> tuple[str, bool] | None:
     """Which numbers, be it a bool, a tensor is, moved or made numbers since, and whether it is what they lack of 1.
 
