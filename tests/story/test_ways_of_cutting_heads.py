@@ -5,7 +5,7 @@ import torch
 from printed import lines_of
 from story.body.test_context import WIDTH, Thinks
 from torch import nn
-from torch.nn.functional import softmax
+from torch.nn.functional import scaled_dot_product_attention, softmax
 
 import xray
 from xray.renderers.fonts import text_width
@@ -103,6 +103,17 @@ class Shares(Attends):
         return self.cut(self.query(x)), key, value
 
 
+class RepeatedNoTimes(Attends):
+    """More key heads than heads, so that each is repeated no times: torch's kernel takes them, and gives zeros."""
+
+    def make(self, x):
+        query, *taken = super().make(x)
+        return query, *(one.repeat_interleave(len(query) // (2 * len(query)), dim=1) for one in taken)
+
+    def find(self, x):
+        return self.out(self.join(scaled_dot_product_attention(*self.make(self.norm(x)))))
+
+
 class InOneAxis(Attends):
     """Heads lie behind one another in the axis of the batch, and are cut apart again."""
 
@@ -147,6 +158,14 @@ def test_a_key_head_that_all_queries_share_is_told():
     assert f"{GROUPED}: one key head serves {HEADS} query heads." in told
     assert SHARED in told
     assert "TRANSPOSE KT" in told
+
+
+def test_keys_that_are_repeated_no_times_have_no_known_heads():
+    model = nn.Sequential(nn.Embedding(31, WIDTH), RepeatedNoTimes(), Thinks()).eval()
+    trace = xray.trace(model, torch.randint(0, 31, (BATCH, PLACES)))
+
+    assert next(step for step in trace.steps if step.op == "repeat_interleave").outputs[0].shape[1] == 0
+    assert not any(getattr(one, "kv_heads", None) for tower in xray.anatomy(trace).towers for one in tower.branches)
 
 
 def test_numbers_of_several_places_are_no_heads():

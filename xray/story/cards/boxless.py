@@ -181,7 +181,7 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
         for staging in stagings:
-            aside = list_aside_in(flow, staging, boxed[id(flow)])
+            aside = list_aside_of(flow, list_beside(staging), boxed[id(flow)])
             found.append((name_stage(staging).lower(), flow, [one for one in aside if flow.steps[one].id not in seen]))
             seen.update(flow.steps[node].id for node in aside)
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
@@ -241,11 +241,6 @@ def list_counted(flow: Flow, nodes: Collection[int]) -> set[int]:
     numbers = list_of_numbers(flow)
     way = {*flow.behind(*nodes, within=lambda one: one not in numbers or one in nodes)} - {*nodes}
     return {node for node in way - numbers if not numbers.isdisjoint(flow.behind(node))}
-
-
-def list_aside_in(flow: Flow, staging: Staging, drawn: Collection[str]) -> list[int]:
-    """What a stage works out of nothing that comes in, and in no box, by layers with weights or weighed by softmax."""
-    return list_aside_of(flow, list_beside(staging), drawn)
 
 
 def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:

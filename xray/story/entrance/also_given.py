@@ -133,8 +133,7 @@ def find_behind_others(flow: Flow, reader: int, record: TensorRecord) -> TensorR
     if record.role != "ids" or len(given) != 2 or given[0][1] is None:
         return None
     (others, counted), (own, here) = given
-    while here is not None and flow.op(here) in WHOLE and flow.makers[here]:
-        own, here = next(flow.given(here))
+    own, here = flow.before_moves(own, here, WHOLE)
     is_whole = (*own.shape[:-1], own.shape[-1] + others.shape[-1]) == record.shape if own.shape else False
     is_made = counted not in list_reading_data(flow) and len(own.shape) > 1
     return own if here is None and own.role == "ids" and is_whole and is_made else None
@@ -178,9 +177,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         return (record, PICTURE) if maker is not None and is_put_together(flow, maker) else None
     if not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
-    record, maker = list(flow.given(place))[data_input(flow, place) or 0]
-    while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING | REPEATS:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(*list(flow.given(place))[data_input(flow, place) or 0], CARRYING | REPEATS)
     if maker is not None or not record.is_float or not record.shape:
         return None
     if record.role == "parameter":

@@ -92,7 +92,7 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
     """
     if runs_alike(flow, maker) or is_beside_factors(flow, node):
         return False
-    made, record = flow.output(node), before_spread(flow, record, maker)
+    made, record = flow.output(node), flow.before_moves(record, maker, SPREADS)[0]
     laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
     channels = find_channels(flow, node)
     own = len(laid) - 1 if channels is None else channels
@@ -112,18 +112,11 @@ def is_beside_factors(flow: Flow, node: int) -> bool:
     """
     for factor in map(flow.carried_from, flow.makers[node]):
         given = list(flow.given(factor)) if factor is not None and flow.op(factor) in SCALINGS - DIVISIONS else []
-        held = [before_spread(flow, *one).shape for one in given if is_of_weights(flow, *one)]
+        held = [flow.before_moves(*one, SPREADS)[0].shape for one in given if is_of_weights(flow, *one)]
         numbers = [record.shape for record, maker in given if not is_of_weights(flow, record, maker)]
         if len(held) == len(numbers) == 1 and numbers[0][-1] == 1 < held[0][-1] < prod(held[0]):
             return True
     return False
-
-
-def before_spread(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord:
-    """A tensor as it was before it was only repeated along some axes."""
-    while maker is not None and flow.op(maker) in SPREADS:
-        record, maker = next(flow.given(maker))
-    return record
 
 
 def masks_places(flow: Flow, node: int) -> bool:

@@ -66,11 +66,10 @@ from xray.story.sentences.of_feed_forwards import (
 from xray.story.sentences.of_layers import (
     describe_again,
     describe_bridges,
-    describe_drop_paths,
-    describe_dropouts,
     describe_parallel,
     describe_shared,
     describe_shared_in_part,
+    describe_spread,
     describe_weight_sets,
 )
 from xray.story.sentences.of_links import (
@@ -364,7 +363,7 @@ OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),
     Sentence("weights of layers before", describe_again),
-    Sentence("dropouts that differ", describe_dropouts),
-    Sentence("drop paths that differ", describe_drop_paths),
+    Sentence("dropouts that differ", lambda group: describe_spread("dropout", group.dropouts)),
+    Sentence("drop paths that differ", lambda group: describe_spread("drop path", group.drop_paths)),
 )
 """What is said above the frame of a group of layers."""

@@ -72,7 +72,7 @@ def count_frames(
     own = {path: n for path, n in left.items() if NUMBER.sub("", path) not in around}
     lodgers, parts = Lodgers.among({**idle, **own}, drawn), Lodgers.among(idle, worked)
 
-    lent = list_given_to_several(flow, towering) | list_held_for_several(flow, towering)
+    lent = list_held_for_several(flow, towering)
 
     def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
@@ -109,30 +109,25 @@ def list_own(parts: Sequence[Mapping[str, int]], left: Collection[str]) -> list[
     return found
 
 
-def list_given_to_several(flow: Flow, towering: Towering) -> set[str]:
-    """The parameters that steps of several layers are given, and no module there holds: DeBERTa's relative places."""
-    times = Counter[str]()
+def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
+    """The parameters that several layers read, and that are none's own: one table of places.
+
+    Each layer's steps are given it, and no module there holds it (DeBERTa's relative places); or each looks into it
+    beside its way, as it is a part of all their blocks, where all on that way are a layer's own (Former).
+    """
+    given, beside, on_way = Counter[str](), Counter[str](), Counter[str]()
     for layer in towering.layers:
         steps = [flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node)]
-        given = {record.weight for step in steps for record in step.inputs if record.weight is not None}
-        times.update(given.difference(*(step.weights for step in steps)))
-    return {name for name, count in times.items() if count > 1}
-
-
-def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
-    """The parameters that several layers read beside their way, where all on it are a layer's own: one table of places.
-
-    Each looks into it itself, as it is a part of all their blocks (Former).
-    """
-    on_way, beside = Counter[str](), Counter[str]()
-    for layer in towering.layers:
+        lent = {record.weight for step in steps for record in step.inputs if record.weight is not None}
+        given.update(lent.difference(*(step.weights for step in steps)))
         regions = [one.region for staging in layer for one in staging.branches]
         inner = frozenset[int]().union(*(region.inner for region in regions))
         own = gather_weights(flow, inner)
         on_way.update(own.keys())
-        read = gather_weights(flow, frozenset[int]().union(*(region.beside for region in regions)) - inner)
-        beside.update(read.keys() - own.keys())
-    return set() if max(on_way.values(), default=0) > 1 else {name for name, count in beside.items() if count > 1}
+        around = frozenset[int]().union(*(region.beside for region in regions)) - inner
+        beside.update(gather_weights(flow, around).keys() - own.keys())
+    looked_up = Counter[str]() if max(on_way.values(), default=0) > 1 else beside
+    return {name for times in (given, looked_up) for name, count in times.items() if count > 1}
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:

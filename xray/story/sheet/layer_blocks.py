@@ -31,7 +31,7 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     inside |= frozenset[int]().union(*(joint.past for staging in towering.stagings for joint in staging.joints))
     outsides = [set[int]() if block is None else nodes - inside for nodes, block in zip(layers, blocks, strict=True)]
     times = Counter(node for nodes in layers for node in nodes)
-    learned = {node for node, step in enumerate(flow.steps) if is_learned(step)}
+    learned = {node for node, step in enumerate(flow.steps) if step.is_learned}
     running = [(node, step.path) for node, step in enumerate(flow.steps) if step.params]
     found: set[int] = set()
     for nodes, outside in zip(layers, outsides, strict=True):
@@ -107,9 +107,4 @@ def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[in
 def list_learned(flow: Flow) -> list[int]:
     """The innermost steps that learned more than to hand numbers on, in order."""
     leaves = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and flow.op(node) not in UNCHANGING)
-    return [node for node in leaves if is_learned(flow.steps[node])]
-
-
-def is_learned(step: Step) -> bool:
-    """Whether a step has parameters or reads one."""
-    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+    return [node for node in leaves if flow.steps[node].is_learned]

@@ -127,7 +127,7 @@ def read_lanes(
     lanes = []
     turn = None
     for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
-        parts = lay_out(flow, cut_way(flow, side.nodes - shared[letter], side.end))
+        parts = lay_out(cut_way(flow, side.nodes - shared[letter], side.end))
         if letter == "k":
             parts, turn = take_turn(flow, parts)
         if side.earlier is not None:

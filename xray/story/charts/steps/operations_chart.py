@@ -73,7 +73,7 @@ def chart_operations(
     notable, behind = drawn.steps, drawn.behind
     if not notable:
         return None
-    owner = find_owners(flow, nodes, notable)
+    owner = find_owners(flow, notable)
     owner |= {inner: node for node, own in behind.items() for group in own.values() for inner in group}
     edges = {(owner_of, node) for node in notable for owner_of in readers_of(flow, nodes, node, notable, owner)}
     level = dict.fromkeys(notable, 0)
