@@ -292,7 +292,7 @@ def tell_other_way(
     found = []
     for node in nodes:
         works = list_put_beside(flow, node, inside) if node.key.startswith("tail") else []
-        if any(is_linear(flow, one) for one in works):
+        if any(is_linear(flow, one) or flow.steps[one].is_learned for one in works):
             extra = node.extra or describe_new(flow, works, nodes)
             node = beside.stand_for(flow, replace(node, extra=extra), works, edges, feet)
         found.append(node)
@@ -311,7 +311,7 @@ def list_put_beside(flow: Flow, node: Node, inside: Collection[int]) -> list[int
     joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE]
     others = [maker for one in joins for maker in flow.makers[one] if maker is not None]
     made = flow.behind(*others, within=inside.__contains__)
-    return [one for one in sorted(set(made)) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
+    return [one for one in sorted(set(made)) if flow.is_leaf(one) and works_out(flow, one)]
 
 
 def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:

@@ -230,9 +230,17 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
     for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():
         seen, own = drawn[id(flow)], [phase for phase in phases if phase.reading.flow is flow]
         for name, nodes in list_rest(own, added[id(flow)]):
-            found.append((name, flow, list_unsaid_of(flow, nodes & list_of_numbers(flow), seen)))
+            left = list_unsaid_of(flow, nodes & list_of_numbers(flow), seen)
+            found.append((name, flow, sorted({*left, *list_unsaid_of(flow, list_counted(flow, left) & nodes, seen)})))
         found.append((OF_NO_DATA, flow, list_of_no_data(flow, seen)))
     return found
+
+
+def list_counted(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """What makes numbers of flags, that numbers made themselves, for some steps: how many rows chose each expert."""
+    numbers = list_of_numbers(flow)
+    way = {*flow.behind(*nodes, within=lambda one: one not in numbers or one in nodes)} - {*nodes}
+    return {node for node in way - numbers if not numbers.isdisjoint(flow.behind(node))}
 
 
 def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:

@@ -34,6 +34,7 @@ from xray.story.entrance.inputs import (
 from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
 from xray.story.entrance.tables import holds_sines
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.chosen_rows import list_mixed
 from xray.story.wording import plural
 
 VECTORS, IDS, NUMBERS, PICTURE, IMAGE = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE"
@@ -53,7 +54,8 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     kinds = (PICTURE, SIDE_BY_SIDE), (VECTORS, DIFFERENCES | DIVISIONS)
     joining = ((node, *kind) for kind in kinds for node in chart.nodes if node.row)
-    reading = ((node, NUMBERS, WAVES | SCALINGS) for node in bare)
+    mixing = [node for node in chart.nodes if node.row and list_mixed(flow, flow.places[node.steps[0].id])]
+    reading = ((node, NUMBERS, WAVES | SCALINGS) for node in (*bare, *mixing))
     found += [
         (node, record, label)
         for node, label, ops in (*joining, *reading)
@@ -294,11 +296,11 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
     So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count, nor what
     something learned has worked on: another tower's boxes may (Swin-Unet's patches).
     """
-    place = flow.places[node.steps[0].id]
-    if flow.op(place) not in ops:
+    works = list_mixed(flow, place := flow.places[node.steps[0].id])[:-1] or (place,)
+    if any(flow.op(one) not in ops for one in works):
         return
     drawn = {flow.places[step.id] for one in chart.nodes if not one.key.startswith("given") for step in one.steps}
-    for record, maker in flow.taken(place):
+    for record, maker in (one for work in works for one in flow.taken(work)):
         ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
         taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
         given = {

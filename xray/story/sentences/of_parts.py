@@ -17,6 +17,8 @@ HELD_CAP = "at a number that is held"
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"
 SHARED_NUMBERS = "of {parameters} that {many:,} attentions share"
 """Beside a box of what is added to scores, and made of a table before all layers (MPNet, SEW-D)."""
+OUTSIDE = "outside"
+"""Behind how many parameters make what is added to scores of an argument, before all layers: none of the panel's."""
 ADDS_BIAS = "{bias} added to scores: {counted}"
 """Beside an attention that is drawn as one box, where its scores are added to with weights of its own (SAM)."""
 FROM_BOX = "from each row's box"
@@ -82,6 +84,11 @@ def tell_origin(asked: Sequence[str], names: Sequence[str], *, by_query: bool) -
         return ""
     rows = "queries × rows made of" if by_query else "made of"
     return f"{rows} {' and '.join(names)}"
+
+
+def tell_beside(many: int, counted: str) -> str:
+    """With how many parameters other attentions stand beside one that is drawn as one box."""
+    return f"{'another attention' if many == 1 else f'{many} other attentions'} beside it: {counted}"
 
 
 def describe_box(key: str, part: Part) -> str:
