@@ -18,7 +18,7 @@ from xray.story.branches.convolutions import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.heads import count_d_k, count_d_v, count_heads, count_key_heads
+from xray.story.branches.heads import KEY_HEADS, agrees, count_d_k, count_d_v, count_heads, count_key_heads
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
     chooses_queries,
@@ -122,7 +122,9 @@ def describe_attention(
     is_laid_out = lies_in_columns(flow, site)
     cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     apart = count_apart(flow, sites)
-    heads, kv_heads = (None if one is None else one * apart or None for one in (heads, kv_heads))
+    is_said = agrees(flow, site, heads) or agrees(flow, site, heads and heads * apart)
+    is_said = is_said and (agrees(flow, site, kv_heads, KEY_HEADS) or kv_heads == heads)
+    heads, kv_heads = (one * apart or None if one and is_said else None for one in (heads, kv_heads))
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     gathered = count_gathered(flow, sites, region)

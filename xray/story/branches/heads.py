@@ -1,5 +1,6 @@
 """Heads of an attention: how many there are, of queries and of keys, and how wide they are."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 
@@ -11,6 +12,11 @@ from xray.ir.flow.softmax_axis import read_equation
 from xray.story.anatomy.attentions import Attention
 from xray.story.branches.operands.sides import Side, is_narrowed
 from xray.story.recognition.between import width_in, width_out
+from xray.story.recognition.values.value_shapes import number
+
+QUERY_HEADS = ("num_heads", "n_heads", "n_head", "nhead", "num_attention_heads", "heads", "head_num")
+KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "kv_heads")
+"""What a module calls the number of its heads, of queries and of keys."""
 
 
 def is_weighed_last(flow: Flow, site: Site) -> bool:
@@ -97,6 +103,16 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
         return None
     return 1 if site.output is not None else count_cut_queries(flow, site)
+
+
+def agrees(flow: Flow, site: Site, heads: int | None, names: Sequence[str] = QUERY_HEADS) -> bool:
+    """Whether the innermost block around the scores that says how many heads it has says so many, if one does.
+
+    Where the two differ, axes were taken for heads that are none: pieces of a sequence, say (ActionFormer).
+    """
+    told = (number(flow.steps[block], *names) for block in flow.parents(site.scores))
+    said = next((one for one in told if one is not None), None)
+    return heads is None or said is None or said == heads
 
 
 def leave_own_heads(flow: Flow, site: Site, branch: Attention) -> Attention:
