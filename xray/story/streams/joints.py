@@ -9,7 +9,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, REPEATS, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.projections import is_product
 from xray.story.branches.rows import moves_rows
-from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
+from xray.story.recognition.between import Region, does_mix, find_region, is_linear, list_reading_data, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing, find_mixing, list_weighings
 from xray.story.recognition.norms import find_norm
 from xray.story.streams.asides import begins_asking, find_branch, goes_past, is_aside, is_part
@@ -310,13 +310,15 @@ def leave_out(flow: Flow, joint: Joint, sums: Sequence[int]) -> Joint:
 
 
 def find_longest_part(flow: Flow, stream: int) -> int | None:
-    """Of rows put behind a few others, such as a class token, the step that made the most; None if none were."""
+    """Of rows put behind a few learned ones, such as a class token, the step that made the most; None if none were."""
     if flow.op(stream) not in SIDE_BY_SIDE:
         return None
     width, length = flow.output(stream).shape[-1:], flow.output(stream).shape[1:2]
     parts = [(record.shape[1], maker) for record, maker in flow.given(stream) if record.shape[-1:] == width]
     most, maker = max(parts, key=lambda one: one[0], default=(0, None))
-    return strip_plain(flow, maker) if len(parts) > 1 and length and 2 * most > length[0] else None
+    others = {one for _, one in parts} - {maker}
+    is_most = len(parts) > 1 and length and 2 * most > length[0] and others.isdisjoint(list_reading_data(flow))
+    return strip_plain(flow, maker) if is_most else None
 
 
 def is_other_stream(flow: Flow, branch: int, region: Region, known: Mapping[int, Joint]) -> bool:
