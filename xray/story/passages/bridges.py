@@ -8,7 +8,7 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, NORMS, SIDE_BY_SIDE, SUMS, TRANSPOSED
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.projections import PICKS, is_product
 from xray.story.anatomy.beside_layers import Bridge
 from xray.story.body.layers import Layer, cut_layers
 from xray.story.body.scale import find_bend_behind
@@ -29,6 +29,7 @@ from xray.story.recognition.between import (
     Region,
     does_mix,
     find_region,
+    list_reading_data,
     read_sizes,
     works_on_weights,
 )
@@ -97,7 +98,7 @@ def find_bridges(
             is_added = find_residual(flow, before, start) is not None
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
-            told = None if mixes_all(flow, before, leaves, looking) else joined
+            told = None if mixes_all(flow, before, leaves, looking) or chooses_rows(flow, leaves) else joined
             bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted)
             cut = find_cut(flow, before, leaves)
             aside = (
@@ -243,6 +244,13 @@ def mixes_all(flow: Flow, before: int, leaves: Collection[int], looking: Sequenc
     """Whether products make new rows of all that came, as a few learned rows ask for them (PatchMerger)."""
     asks = (before in flow.behind(*site.query.nodes) for site in looking)
     return any(is_product(flow, node) for node in leaves) and not any(asks)
+
+
+def chooses_rows(flow: Flow, leaves: Collection[int]) -> bool:
+    """Whether rows go on that are chosen by what was worked out of data (TransFG): several do not become one."""
+    picks = (list(flow.given(node)) for node in leaves if flow.op(node) in PICKS)
+    data = list_reading_data(flow)
+    return any(rows.is_float and maker in data for (rows, _), *ids in picks for _, maker in ids)
 
 
 def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: int) -> int | None:
