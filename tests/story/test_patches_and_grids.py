@@ -69,7 +69,7 @@ class OfAClass(Sees):
         super().__init__()
         self.classes = nn.Embedding(7, WIDTH)
 
-    def forward(self, x, of):
+    def forward(self, x, of):  # type: ignore[override]  # a class comes in too
         of = self.classes(of)[:, None]
         x = torch.cat([of, self.rows(self.cut(x, PATCH))], 1)
         for layer in self.layers:
