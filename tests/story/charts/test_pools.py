@@ -56,21 +56,6 @@ def test_a_mean_of_all_places_taken_axis_by_axis_is_multiplied_before_it_is_adde
     assert next(node.told for node in chart.nodes if node.label == "LINEAR") == ("in parts of 5 and 2",)
 
 
-class Weighed(nn.Module):
-    """Rows, each times a number that is worked out of it, before a bend (TransTab)."""
-
-    def __init__(self):
-        super().__init__()
-        self.first, self.gate, self.last = nn.Linear(12, 7), nn.Linear(12, 1), nn.Linear(7, 12)
-
-    def forward(self, x):
-        return self.last((self.first(x) * self.gate(x).sigmoid()).relu())
-
-
-def test_rows_that_meet_a_number_of_their_own_have_a_box_for_it():
-    assert GATED in labels_of(Weighed(), torch.rand(2, 5, 12))
-
-
 class FocalLayer(nn.Module):
     """The same behind a norm, its neighbours mixed, and added to the stream; with no mean it is a convolution alone."""
 

@@ -26,7 +26,7 @@ from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.charts.alike import Turn, find_kept, find_runs
 from xray.story.charts.steps.operation_labels import LABELS
 from xray.story.passages.added_places import learned_source
-from xray.story.passages.channels import gates_channels, masks_places, multiplies_places, spreads_both
+from xray.story.passages.channels import gates_channels, masks_places, spreads_both
 from xray.story.passages.held_factors import list_fed, list_shift
 from xray.story.passages.learned_steps import meets_learned
 from xray.story.passages.norm_factors import find_brought
@@ -338,7 +338,7 @@ def is_joint(
         and bool(step.outputs)
         and (
             all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
-            or (gates_channels(flow, node) or multiplies_places(flow, node) or spreads_both(flow, node))
+            or (gates_channels(flow, node) or spreads_both(flow, node))
         )
     )
 
