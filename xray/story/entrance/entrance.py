@@ -23,9 +23,9 @@ from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Reads
-from xray.story.entrance.inputs import find_put_in, list_vectors, name_input, source_of
+from xray.story.entrance.inputs import find_put_in, name_input, source_of
 from xray.story.entrance.place_tables import list_added
-from xray.story.entrance.shared_ids import find_id_columns, name_table
+from xray.story.entrance.shared_ids import find_id_columns, list_vectors, name_table
 from xray.story.entrance.tables import (
     are_ids,
     find_lone_rows,

@@ -69,13 +69,6 @@ def reads_vectors(flow: Flow, node: int) -> bool:
     )
 
 
-def list_vectors(flow: Flow, nodes: Collection[int], given: Collection[int]) -> list[int]:
-    """The linear layers that read rows of numbers which come in, but for one row for all of more that are looked up."""
-    lengths = {flow.output(node).shape[-2] for node in given}
-    found = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
-    return [node for node in found if flow.output(node).shape[-2:-1] != (1,) or max(lengths, default=1) == 1]
-
-
 def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], stops: Collection[int]) -> Reads | None:
     """What is read where no words are: by its axes, or by how many it has; rows of numbers else."""
     if finders:
