@@ -177,6 +177,28 @@ def test_a_stream_within_the_branches_of_another_one_is_no_width_of_the_model():
     assert widths == {22}
 
 
+class Refined(nn.Module):
+    """Noise, to which all that a layer of another width made of it is added (E2 TTS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.into, self.out = nn.Linear(13, 22), nn.Linear(22, 13)
+        self.layer = nn.MultiheadAttention(22, 2, batch_first=True)
+
+    def forward(self, x):
+        noise = torch.randn_like(x)
+        rows = self.into(noise)
+        return noise + self.out(rows + self.layer(rows, rows, rows, need_weights=False)[0])
+
+
+def test_what_a_whole_network_is_added_to_is_no_stream_of_the_model():
+    trace = xray.trace(Refined(), torch.rand(3, 5, 13))
+
+    records = [record for step in trace.steps for record in step.outputs]
+    widths = {size for one in records for word, size in zip(one.axes, one.shape, strict=True) if word == "d_model"}
+    assert widths == {22}
+
+
 class Counted(nn.Module):
     """Layers that give nine numbers of each place on, each a little better, and read a mean of these (D-FINE)."""
 

@@ -279,3 +279,21 @@ def test_a_failing_call_keeps_the_keywords_that_it_was_given():
     trace = fail(lambda m, x: m.attention(x, x, x, attn_mask=ids(5, 5)), X, attention=attention())
 
     assert [record.name for record in trace.passes[0].by_id["attention#0"].inputs][-1] == "attn_mask"
+
+
+def test_what_cannot_have_a_gradient_is_told_to_be_recorded_without():
+    """So a model that writes into rows that it holds, as its author runs it (OmegaFold)."""
+    net = Calling(lambda self, x: torch.matmul(x, self.linear.weight, out=torch.empty(2, 3)), linear=nn.Linear(3, 3))
+    with pytest.raises(RuntimeError, match="automatic differentiation") as caught:
+        xray.trace(net, torch.zeros(2, 3))
+    assert caught.value.__notes__ == [
+        "If the model is meant to run without gradients, record it within: with torch.no_grad():"
+    ]
+    with torch.no_grad():
+        assert xray.trace(net, torch.zeros(2, 3)).passes
+
+
+def test_an_error_of_another_kind_has_no_note_of_gradients():
+    with pytest.raises(RuntimeError, match="cannot be multiplied") as caught:
+        xray.trace(Calling(lambda self, x: self.linear(x), linear=nn.Linear(3, 3)), torch.zeros(2, 5))
+    assert not hasattr(caught.value, "__notes__")

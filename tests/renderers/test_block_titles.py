@@ -1,9 +1,10 @@
 """What stands under the title of a drawing by blocks, and at the top of a block."""
 
+import re
 from types import SimpleNamespace
 from typing import Any, cast
 
-from small_blocks import layer, model_of
+from small_blocks import call, layer, model_of
 
 from xray.ir.trace import Trace
 from xray.renderers.blocks.nodes import head_line
@@ -30,6 +31,20 @@ def test_a_title_counts_the_blocks_that_bundles_close():
         source = steps[-1].id
 
     assert "97 blocks in bundles are closed" in draw_poster(Trace("T", {}, {}, (model_of(*steps),)), "dot")
+
+
+def test_a_bundle_counts_its_blocks_apart_from_its_steps():
+    """So where a model does much itself between its blocks (Titans)."""
+    source, steps = "", []
+    for number in range(64):  # no two neighbours repeat
+        ops = [("relu", "tanh", "sigmoid")[number // 3**place % 3] for place in range(4)]
+        steps += layer(f"net.one{number}", source, ("linear", *ops))
+        steps.append(call(f"net.add{number}", "add", [steps[-1].id], (2, 3), parent="net#0"))
+        source = steps[-1].id
+
+    drawn = draw_poster(Trace("T", {}, {}, (model_of(*steps),)), "dot")
+    assert re.search(r"\b\d+ blocks and \d+ steps\b", drawn)
+    assert not re.search(r">\d+ blocks<", drawn)
 
 
 def test_a_title_says_what_took_no_part():

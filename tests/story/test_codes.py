@@ -88,7 +88,7 @@ class Hears(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(("shape", "name"), [((2, 7, 3), "stack"), ((2, 7), "text")])
+@pytest.mark.parametrize(("shape", "name"), [((2, 7, 3), "stack"), ((2, 7), "tokens")])
 def test_several_ids_for_each_place_need_not_be_those_of_a_text(shape, name):
     ids = torch.randint(31, shape, generator=torch.Generator().manual_seed(0))
 

@@ -66,7 +66,7 @@ def test_a_tower_that_two_others_are_compared_with_has_a_box_for_each_side_by_si
     assert boxes[0].right < boxes[1].left
     assert boxes[0].y == boxes[1].y
     assert len(lengths) == 3
-    sentence = "What the audio and vision towers give is compared with what the text tower gives."
+    sentence = "What the audio and vision towers give is compared with what the tokens tower gives."
     assert any(sentence in text_of(box) for box in layout.boxes)
     roofs = {curve.points[1][1] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
     assert len(roofs) == 2

@@ -285,3 +285,25 @@ def test_a_map_is_an_image_by_the_channels_that_come_in(joined, told):
 
     assert anatomy.towers[0].reads == told
     assert told.upper() in labels_of(chart)
+
+
+class Parts(nn.Module):
+    """How large two numbers of each place are stands in front of them, as one channel more (CMGAN)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.layers = nn.Conv2d(3, WIDTH, 4, stride=4), make_layers(WIDTH, 3)
+
+    def forward(self, parts):
+        length = (parts[:, :1] ** 2 + parts[:, 1:] ** 2).sqrt()
+        x = self.patches(torch.cat([length, parts], dim=1)).flatten(2).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_a_channel_put_before_others_is_no_row():
+    _, chart = read(Parts, torch.rand(1, 2, 8, 12))
+
+    assert "SIDE BY SIDE" in labels_of(chart)
+    assert not any("ROW" in label for label in labels_of(chart))

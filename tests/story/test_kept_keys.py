@@ -96,7 +96,7 @@ def name_at(layout, x, y):
 
 def test_keys_and_values_are_led_from_the_layer_that_is_drawn_to_the_one_of_its_number():
     trace = trace_of(Hands())
-    assert Link("keys", "text", "stack") in xray.anatomy(trace).links
+    assert Link("keys", "tokens", "stack") in xray.anatomy(trace).links
     layout = compose(trace)
     ways = [(name_at(layout, *way[0]), name_at(layout, *way[-1])) for way in list_ribbons(layout)]
 
@@ -143,4 +143,4 @@ def test_it_is_said_which_layer_made_them():
     layout = compose(trace_of(Hands()))
     said = " ".join("".join(run.text for run in line) for one in layout.boxes for line in one.lines)
 
-    assert "was made by the layer of the same number of the text tower." in " ".join(said.split())
+    assert "was made by the layer of the same number of the tokens tower." in " ".join(said.split())

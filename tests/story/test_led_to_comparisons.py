@@ -36,7 +36,7 @@ class ScoresBeside(Compares):
 def test_a_head_beside_a_comparison_does_not_lead_to_it():
     torch.manual_seed(0)
     trace = xray.trace(ScoresBeside(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
-    exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "text")
+    exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "tokens")
     (meeting,) = [node.key for node in exit.nodes if node.label.startswith("COMPARED")]
 
     assert {node.label.split(" OF ")[0] for node in exit.nodes} >= {"LINEAR", "ReLU"}
@@ -55,7 +55,7 @@ class TakesSome(ScoresBeside):
 def test_what_is_taken_of_a_comparison_has_a_box_of_its_own():
     torch.manual_seed(0)
     trace = xray.trace(TakesSome(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
-    exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "text")
+    exit = next(one.exit for one in read_columns(trace) if one.towering.tower.name == "tokens")
 
     *_, meeting, taken = exit.nodes
     assert [step.op for step in meeting.steps] == ["matmul", "transpose"]
@@ -167,7 +167,7 @@ def test_a_way_leads_to_a_comparison_only_from_what_is_compared_itself():
     torch.manual_seed(0)
     trace = xray.trace(Compares(divided), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
     columns = read_columns(trace)
-    seen, read = (next(one for one in columns if one.name == name and one.exit) for name in ("vision", "text"))
+    seen, read = (next(one for one in columns if one.name == name and one.exit) for name in ("vision", "tokens"))
     key = next(node.key for node in read.exit.nodes if node.key.startswith("meeting"))
     before = seen.reading.flow.steps[min(seen.towering.sums)]
 
@@ -251,7 +251,7 @@ def test_a_product_that_chooses_the_rows_of_a_tower_is_drawn_before_that_tower_a
     columns = read_columns(xray.trace(Chooses().eval(), torch.arange(10).view(2, 5), torch.rand(2, 11, 7)))
 
     drawn = {one.name: [node.label for node in one.exit.nodes] for one in columns if one.exit is not None}
-    assert drawn["text"] == ["LAST NORM"]
+    assert drawn["tokens"] == ["LAST NORM"]
     assert "PRODUCT" in [node.label for node in columns[-1].entrance.nodes]
 
 

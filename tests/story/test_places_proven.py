@@ -136,3 +136,25 @@ class BiasedLayer(nn.Module):
 def test_a_row_for_each_head_adds_no_places_to_queries_and_keys():
     (tower,) = xray.anatomy(xray.trace(Biased().eval(), torch.randint(31, (2, 11)))).towers
     assert "added" not in {getattr(branch, "positions", None) for branch in tower.branches}
+
+
+class Features(Layered):
+    """Each number times a row of its own, and another row of its own added (ExcelFormer, FT-Transformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.layers = make_layers(WIDTH, 3)
+        self.factors, self.bias = (nn.Parameter(torch.rand(PLACES, WIDTH)) for _ in range(2))
+
+    def enter(self, numbers):
+        return self.factors[None] * numbers[:, :, None] + self.bias[None]
+
+
+def test_the_bias_of_numbers_that_each_have_factors_of_their_own_tells_no_places():
+    trace = xray.trace(Features().eval(), torch.rand(2, PLACES))
+    (column,) = read_columns(trace)
+    (tower,) = xray.anatomy(trace).towers
+
+    labels = [node.label for node in column.entrance.nodes]
+    assert [label for label in labels if "LEARNED" in label] == ["× LEARNED NUMBERS", "LEARNED NUMBERS ADDED"]
+    assert "positions" not in {part.part for part in tower.entrance}

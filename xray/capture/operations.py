@@ -1,17 +1,19 @@
 """Operations that are no module, recorded as the user wrote them: `@`, `softmax`, `view`, indexing, F.*."""
 
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
-from types import BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
+from types import BuiltinFunctionType, FrameType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload, OpOverloadPacket
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, handle_torch_function
 
 from xray.capture.tensors import name_positional
 
+HANDING_ON = handle_torch_function.__code__
 TENSOR_PROPERTIES = {
     "T": "transpose",
     "mT": "transpose",
@@ -130,8 +132,13 @@ class Watcher(Protocol):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         quiet: Callable[[], AbstractContextManager[Any]] | None = None,
+        *,
+        is_block: bool = False,
     ) -> Any:
-        """Run the operation and note it; what is asked of tensors on the way is asked inside `quiet`."""
+        """Run the operation and note it; what is asked of tensors on the way is asked inside `quiet`.
+
+        What a block does inside is seen at the level below.
+        """
 
 
 class OperationMode(TorchFunctionMode):
@@ -149,13 +156,27 @@ class OperationMode(TorchFunctionMode):
             name = self.names[func]
         except KeyError:
             name = self.names[func] = name_operation(func)
+        asked = sys._getframe(1)
+        own = find_copy(func, asked.f_back) if asked.f_code is HANDING_ON else None
+        func, is_block = (func, False) if own is None else (own, True)
         watcher = self.watcher
         if name is None or watcher.is_blind or (name == "type" and len(args) + len(kwargs or ()) < 2):
             return func(*args) if kwargs is None else func(*args, **kwargs)
         if types or torch._C._len_torch_function_stack():
             # somebody else is told of torch functions too, and must not hear of what is asked in passing
-            return watcher.run(name, func, args, kwargs or {}, torch._C.DisableTorchFunction)
-        return watcher.run(name, func, args, kwargs or {})
+            return watcher.run(name, func, args, kwargs or {}, torch._C.DisableTorchFunction, is_block=is_block)
+        return watcher.run(name, func, args, kwargs or {}, is_block=is_block)
+
+
+def find_copy(func: Callable[..., Any], frame: FrameType | None) -> Callable[..., Any] | None:
+    """The function that hands itself on by the name of one of torch's: a copy of that with changes, which has to run.
+
+    None where it is that one, or torch's own.
+    """
+    if frame is None or str(frame.f_globals.get("__name__")).partition(".")[0] == "torch":
+        return None
+    own = frame.f_globals.get(frame.f_code.co_name)
+    return own if own is not func and getattr(own, "__code__", None) is frame.f_code else None
 
 
 def name_operation(func: Callable[..., Any]) -> str | None:

@@ -124,8 +124,13 @@ class Operator:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         quiet: Callable[[], AbstractContextManager[Any]] | None = None,
+        *,
+        is_block: bool = False,
     ) -> Any:
-        """The result of the operation, which is noted on the way; what it raises passes through."""
+        """The result of the operation, which is noted on the way; what it raises passes through.
+
+        What runs inside a block is noted too, as it is inside of those of torch that hold whole sublayers.
+        """
         journal, lane = self.journal, self.lane
         above = lane.running[-1] if lane.running else lane.above
         if not journal.passes or (journal.is_declared and above is None):
@@ -143,7 +148,7 @@ class Operator:
         place = len(calls)
         back, lane.back = lane.back, call if name == "backward" else lane.back
         try:
-            if name in OPAQUE:
+            if is_block or name in OPAQUE:
                 with self._inside(call):
                     result = func(*args, **kwargs)
             else:
@@ -159,7 +164,7 @@ class Operator:
         else:
             with quiet():
                 self._note_result(call, result, args, kwargs)
-        if call.outputs or name in OPAQUE:  # what makes no tensor is no step
+        if call.outputs or is_block or name in OPAQUE:  # what makes no tensor is no step
             calls.insert(place, call)
         return result
 

@@ -50,6 +50,9 @@ from xray.ir.trace import IN_PLACE_OF, PassKind, Trace
 get_ident = threading.get_ident
 task_id = torch._C._current_graph_task_id
 """Tells -1, unless this thread is inside back-propagation, where checkpointed blocks run a second time."""
+GRADIENT_REFUSED = "requires grad"
+"""What torch says where something cannot be done to a tensor that has a gradient."""
+WITHOUT_GRADIENTS = "If the model is meant to run without gradients, record it within: with torch.no_grad():"
 
 
 class Unheard:
@@ -161,6 +164,8 @@ class Recorder:
         if isinstance(error, Exception) and not hasattr(error, "xray_trace"):
             with suppress(AttributeError, TypeError):  # an exception may refuse to carry anything
                 error.xray_trace = self.trace  # type: ignore[attr-defined]  # for whoever has no recorder to ask
+                if GRADIENT_REFUSED in str(error):
+                    error.add_note(WITHOUT_GRADIENTS)
 
     @property
     def trace(self) -> Trace:
@@ -362,7 +367,8 @@ def trace(model: nn.Module, /, *args: Any, **kwargs: Any) -> Trace:
 
     Raises:
         TraceError: `model` is no torch.nn.Module, or the words do not fit the inputs; the model has not run then.
-        Whatever the model itself raises; `error.xray_trace` holds what ran before it.
+        Whatever the model itself raises; `error.xray_trace` holds what ran before it. Where torch refuses what cannot
+        have a gradient, a note of the error says to record within `torch.no_grad()`.
     """
     axes = kwargs.pop("axes") if "axes" in kwargs and take_hints(model, kwargs["axes"]) else None
     recorder = Recorder(model, operations=True, axes=axes)

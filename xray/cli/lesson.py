@@ -15,6 +15,7 @@ from xray.learn.answers.chatbot import Chatbot
 from xray.learn.answers.right_answers import count_right_answers
 from xray.learn.runs.saved_training import Training
 from xray.learn.steps.made import Epoch, Step
+from xray.story.wording import plural
 from xray.text import show_controls
 
 PAUSES = 6
@@ -113,11 +114,6 @@ def choose_samples(pairs: Sequence[Pair], epoch: int) -> list[Pair]:
     return [pairs[number] for number in numbers]
 
 
-def count(number: int, thing: str) -> str:
-    """A number of things, in words."""
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
 def leave(training: Training, stop: StopRequest) -> None:
     """Save, say how to go on, and leave with the signal's exit code."""
     training.save()
@@ -136,7 +132,7 @@ def sum_up(training: Training, watching: Watching) -> Chatbot:
     show_curve(training)
     right, asked = count_right_answers(chatbot, training.train_pairs[:MOST_ASKED])
     say(
-        f"trained {count(trainer.epoch, 'epoch')} in {trainer.elapsed_s:.0f} s; answers {right:,} of {asked:,} "
+        f"trained {plural(trainer.epoch, 'epoch')} in {trainer.elapsed_s:.0f} s; answers {right:,} of {asked:,} "
         f"questions word for word ({right / asked:.1%})."
     )
     say_what_is_best(training)

@@ -176,17 +176,15 @@ def ask_all(every: "Sequence[Question]", station: int | None, screen: "Screen") 
     from xray.cli.output import write_stdout
     from xray.cli.screen.asking import ask_line
     from xray.errors import UsageError
-    from xray.renderers.table.totals import count_words
     from xray.renderers.table.walk import draw_prompt, draw_text
     from xray.story.walk.quiz import is_right, list_hints, read_answer
+    from xray.story.wording import plural
 
     questions = [one for one in every if station in (None, one.station)]
     if not questions:
         where = f" at station {station}. Leave out --station." if station else "."
         raise UsageError(f"there is nothing to ask{where}")
-    write_stdout(
-        draw_text((f"{count_words(len(questions), 'question', 'questions')}. {HOW_TO_ANSWER}",), screen) + "\n\n"
-    )
+    write_stdout(draw_text((f"{plural(len(questions), 'question')}. {HOW_TO_ANSWER}",), screen) + "\n\n")
     asked = right = skipped = 0
     for number, question in enumerate(questions, start=1):
         write_stdout(draw_prompt(question, number, len(questions), screen) + "\n")

@@ -21,9 +21,6 @@ def spell_number(value: float) -> Number:
 
 
 NON_FINITE: tuple[NonFinite, ...] = get_args(NonFinite)
-ROLES: tuple[str, ...] = get_args(Role)
-MASK_KINDS: tuple[str, ...] = get_args(MaskKind)
-POLARITIES: tuple[str, ...] = get_args(Polarity)
 
 VISIBLE, PADDING, FUTURE, BOTH, HIDDEN = ".", "p", "f", "b", "x"
 """The letters of a mask cell: may be read, padding, future, padding and future, hidden for another reason."""

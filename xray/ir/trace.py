@@ -3,12 +3,11 @@
 from collections.abc import Mapping, Sized
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Literal
 
 from xray.ir.records import TensorRecord
 
 PassKind = Literal["training", "encode", "decode", "forward"]
-PASS_KINDS: tuple[str, ...] = get_args(PassKind)
 SCHEMA = 1
 """The version of the trace's form; a reader refuses a newer one."""
 
@@ -54,6 +53,16 @@ class Step:
     error: str | None = None
     trained: int | None = None
     weights: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def is_given_weights(self) -> bool:
+        """Whether it is given parameters, as a function is."""
+        return any(record.role == "parameter" for record in self.inputs)
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether it works with parameters: those of its module, or such as it is given."""
+        return bool(self.params) or self.is_given_weights
 
     def __repr__(self) -> str:
         took, made = ([record.shape for record in records] for records in (self.inputs, self.outputs))

@@ -1,13 +1,10 @@
 """The device that a model lives on."""
 
 from collections.abc import Callable
-from typing import Literal
 
 import torch
 
 from xray.errors import ConfigError
-
-DeviceName = Literal["auto", "cpu", "cuda", "mps"]
 
 
 def choose_device(name: str = "auto") -> torch.device:

@@ -1,7 +1,7 @@
 """The sizes of a model's inputs, looked up in its settings by the words in which the rules for inputs speak."""
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Any
@@ -113,8 +113,7 @@ class Sizes:
     def __getitem__(self, word: str) -> int:
         if word.isdigit():
             return int(word)
-        computed = getattr(self, f"_{word}", None)
-        return int(computed()) if computed is not None else self.look_up(word)
+        return int(DERIVED[word](self)) if word in DERIVED else self.look_up(word)
 
     def shape(self, words: str) -> tuple[int, ...]:
         """The sizes for words such as "batch channels height width"; "2*words" and "a*b" are products."""
@@ -140,59 +139,12 @@ class Sizes:
         setting = self.settings.get("mels")
         return setting is not None and "mel" in find_named_setting(self.config, setting.names, setting.of)[0]
 
-    # Sizes that are wished for, or follow from others
-
-    def _batch(self) -> int:
-        return self.wishes.batch or BATCH
-
-    def _words(self) -> int:
-        return len(self.wishes.prompt) or self.wishes.seq_len or WORDS
-
-    def _answer(self) -> int:
-        return max(1, self.wishes.seq_len * ANSWER // WORDS) if self.wishes.seq_len else ANSWER
-
-    def _residues(self) -> int:
-        return RESIDUES
-
-    def _memory_rows(self) -> int:
-        return MEMORY_ROWS
-
-    def _streams(self) -> int:
-        return self["codebooks"] + 1
-
-    def _entrance(self) -> int:
-        return self.entrance or self["mels"]
-
-    def _half(self) -> int:
-        return self["height"] // 2
-
-    def _height(self) -> int:
-        return self.image()[0]
-
-    def _width(self) -> int:
-        return self.image()[1]
-
-    def _rows(self) -> int:
-        return max(1, self.image()[0] // (self["patch"] * self["merge"])) * self["merge"]
-
-    def _columns(self) -> int:
-        return max(1, self.image()[1] // (self["patch"] * self["merge"])) * self["merge"]
-
-    def _patches(self) -> int:
-        return self["rows"] * self["columns"]
-
-    def _patch_numbers(self) -> int:
-        return self["channels"] * self["patch_frames"] * self["patch"] ** 2
-
-    def _flat_patch(self) -> int:
+    def count_numbers(self) -> int:
         """The numbers of a patch, behind those of its row and its column."""
         wide = first_number(find_setting(self.config, ("patch_embed_hidden_size",), VISION))
         return 2 + (wide or self["patch_numbers"])
 
-    def _samples(self) -> int:
-        return 1_920 * 9  # a whole number of frames for the codecs that there are
-
-    def _ticks(self) -> int:
+    def count_ticks(self) -> int:
         """Frames of a spectrogram: as many as the encoder has places for, each of which takes up two (Whisper).
 
         More places than that are the most that there may be: as attention grows with their square, 200 frames do.
@@ -203,14 +155,14 @@ class Sizes:
         longest = first_number(find_setting(self.config, ("max_length", "spec_size"), AUDIO))
         return longest if longest and longest > 100 else 200
 
-    def _heard(self) -> int:
+    def count_heard(self) -> int:
         """Words of a text written while it is heard, one for so many frames; 0 where none is (Voxtral Realtime)."""
         each = self.look_up("heard")
         return self["ticks"] // each if each else 0
 
-    def _past(self) -> int:
-        lags: list[int] = find_setting(self.config, ("lags_sequence",), ()) or [0]
-        return self["context"] + max(lags)
+    def count_pieces(self, side: int) -> int:
+        """How many patches an image is high, or wide: a whole number of those that become one."""
+        return max(1, self.image()[side] // (self["patch"] * self["merge"])) * self["merge"]
 
     def image(self) -> tuple[int, int]:
         """Height and width of an image: as asked for, else as the settings have it."""
@@ -228,6 +180,30 @@ class Sizes:
         """The side of an image with as many patches as the settings have places for."""
         places = first_number(find_setting(self.config, ("num_position_embeddings", "num_patches"), VISION))
         return None if places is None else isqrt(places) * self["patch"]
+
+
+DERIVED: dict[str, Callable[[Sizes], int]] = {
+    "batch": lambda sizes: sizes.wishes.batch or BATCH,
+    "words": lambda sizes: len(sizes.wishes.prompt) or sizes.wishes.seq_len or WORDS,
+    "answer": lambda sizes: max(1, sizes.wishes.seq_len * ANSWER // WORDS) if sizes.wishes.seq_len else ANSWER,
+    "residues": lambda sizes: RESIDUES,
+    "memory_rows": lambda sizes: MEMORY_ROWS,
+    "streams": lambda sizes: sizes["codebooks"] + 1,
+    "entrance": lambda sizes: sizes.entrance or sizes["mels"],
+    "half": lambda sizes: sizes["height"] // 2,
+    "height": lambda sizes: sizes.image()[0],
+    "width": lambda sizes: sizes.image()[1],
+    "rows": lambda sizes: sizes.count_pieces(0),
+    "columns": lambda sizes: sizes.count_pieces(1),
+    "patches": lambda sizes: sizes["rows"] * sizes["columns"],
+    "patch_numbers": lambda sizes: sizes["channels"] * sizes["patch_frames"] * sizes["patch"] ** 2,
+    "flat_patch": Sizes.count_numbers,
+    "samples": lambda sizes: 1_920 * 9,  # a whole number of frames for the codecs that there are
+    "ticks": Sizes.count_ticks,
+    "heard": Sizes.count_heard,
+    "past": lambda sizes: sizes["context"] + max(find_setting(sizes.config, ("lags_sequence",)) or [0]),
+}
+"""Sizes that are wished for, or follow from others."""
 
 
 def find_setting(config: Any, names: Sequence[str], of: Sequence[str] = ()) -> Any:

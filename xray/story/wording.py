@@ -123,9 +123,9 @@ def spell_steps(sizes: Sequence[int]) -> str:
     return str(sizes[0]) if len(set(sizes)) == 1 else "×".join(map(str, sizes))
 
 
-def plural(count: int, one: str) -> str:
+def plural(count: int, one: str, many: str = "") -> str:
     """A number with its noun, "1 row", "1,024 rows"."""
-    return f"{count:,} {one}" if count == 1 else f"{count:,} {one}s"
+    return f"{count:,} {one if count == 1 else many or f'{one}s'}"
 
 
 def spell_factor(value: float) -> str:

@@ -73,3 +73,11 @@ def test_rows_that_ask_alone_are_not_told_to_look_at_every_other():
     trace = read_trace(Along(2), Along(2, asking=CLASSES))
 
     assert tell_attentions(trace)[-1] == "Places look at those that they may see."
+
+
+def test_a_closed_box_says_how_many_places_look_at_each_other_along_its_axis():
+    back = [Along(2, looks_back=True) for _ in range(2)]
+    (column,) = read_columns(read_trace(*back, Along(1)))
+
+    closed = [node.extra for panel in column.frames[-1].panels for node in panel.chart.nodes if node.key == "closed"]
+    assert closed[0] == f"3 heads of {WIDTH // 3}, {SERIES} places in a sequence; boxes as at 2 without MASK"

@@ -205,3 +205,26 @@ def test_sequences_that_are_one_in_other_layers_are_parts_of_it():
         "Every place looks at every other.",
     ]
     assert {*told[1]} == {"Every place looks at every other."}
+
+
+class CutInside(nn.Module):
+    """A map is cut into windows within a sublayer, around whose sums another one stands (VRT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.attention = nn.LayerNorm(WIDTH), Looking(WIDTH, 3)
+        self.think, self.last = FeedForwardPart(), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        rows, half = x.permute(0, 2, 3, 1), SIDE // 2
+        cut = self.norm(rows).view(-1, 2, half, 2, half, WIDTH).transpose(2, 3).reshape(-1, half * half, WIDTH)
+        found = self.attention(cut, cut).view(-1, 2, 2, half, half, WIDTH).transpose(2, 3).reshape(rows.shape)
+        return x + self.last(self.think(rows + found)).permute(0, 3, 1, 2)
+
+
+def test_windows_cut_of_a_map_within_a_sublayer_are_no_sequences():
+    model = nn.Sequential(nn.Conv2d(3, WIDTH, 2, 2), CutInside(), CutInside())
+
+    attention, told = read_attention(model, BATCH, 3, 2 * SIDE, 2 * SIDE)
+    assert (attention.partial, attention.together) == (True, None)
+    assert "in its sequence" not in told

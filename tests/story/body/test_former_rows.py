@@ -57,7 +57,7 @@ def test_rows_that_are_made_anew_look_at_former_rows_and_make_no_decoder():
 
     sources = [one.source for group in tower.groups for one in group.stages[0].branches if isinstance(one, Attended)]
     assert sources == ["self", FORMER_ROWS, "self"]
-    assert tower.name == "text"
+    assert tower.name == "tokens"
 
 
 class Grouping(nn.Module):

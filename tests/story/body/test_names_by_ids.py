@@ -30,7 +30,7 @@ class Both(nn.Module):
 
 @pytest.mark.parametrize(
     ("given", "names"),
-    [((), ["text"]), (("protein_input_ids",), ["text", "protein"]), (("other_ids",), ["text", "text 2"])],
+    [((), ["text"]), (("protein_input_ids",), ["text", "protein"]), (("other_ids",), ["text", "tokens"])],
 )
 def test_a_tower_of_ids_is_called_by_their_name_among_others(given, names):
     ids, others = torch.arange(14).view(2, 7), torch.arange(22).view(2, 11)

@@ -6,6 +6,8 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read
 from torch import nn
 
 import xray
+from xray.story.cards.title import list_sizes
+from xray.story.cards.told import Scored
 from xray.story.sentences.of_models import describe_blocks
 
 SIDE = 8
@@ -82,7 +84,7 @@ class Closed(nn.Module):
         super().__init__()
         self.given, self.layers = nn.Linear(7, WIDTH), nn.ModuleList(Layer() for _ in range(2))
         self.times = times
-        self.last = nn.ModuleList([Layer()]) if listed else Layer()
+        self.last: nn.Module = nn.ModuleList([Layer()]) if listed else Layer()
 
     def forward(self, x):
         x = self.given(x)
@@ -143,6 +145,14 @@ def test_a_layer_outside_the_list_of_the_others_is_told(listed):
     anatomy = read(Closed(listed=listed), rows())
 
     assert describe_blocks(anatomy) == "2 of 3 layers are blocks of one list; layer 3 is none of these."
+
+
+def test_a_last_attention_outside_the_list_of_the_layers_is_told_to_have_no_feed_forward():
+    model = Closed(listed=False)
+    model.last = AttentionPart()
+
+    told = describe_blocks(read(model, rows()))
+    assert told == "2 of 3 layers are blocks of one list; layer 3 is none of these, and has no feed-forward."
 
 
 class Handing(nn.Module):
@@ -233,6 +243,12 @@ def test_layers_of_a_list_beside_those_of_all_stages_are_no_layers_outside_a_lis
     assert (tower.layers, tower.lists, tower.unlisted) == (9, 1, ())
 
 
+def test_layers_of_a_shorter_list_are_no_layers_outside_a_list():
+    model = nn.Sequential(nn.Linear(7, WIDTH), Stage(3), Stage(2, is_other=True))
+
+    assert describe_blocks(read(model, rows())) == ""
+
+
 def test_layers_of_two_lists_that_are_as_long_are_told_as_layers_alone():
     (tower,) = read(Adapted(own=True, layers=2), rows()).towers
 
@@ -281,3 +297,59 @@ class Growing(nn.Module):
 )
 def test_the_only_layer_of_a_stage_is_a_block_of_a_list_where_it_is_of_the_class_of_the_others(is_other, told):
     assert describe_blocks(read(Growing(is_other=is_other), rows())) == told
+
+
+class Around(nn.Module):
+    """A sum around two layers (VRT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocks, self.last = nn.ModuleList(Layer() for _ in range(2)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        made = x
+        for block in self.blocks:
+            made = block(made)
+        return x + self.last(made)
+
+
+class Nested(nn.Module):
+    """Two layers, and behind them two sums, each around two layers more."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.first = nn.Linear(7, WIDTH), nn.ModuleList(Layer() for _ in range(2))
+        self.then = nn.ModuleList(Around() for _ in range(2))
+
+    def forward(self, x):
+        x = self.given(x)
+        for block in (*self.first, *self.then):
+            x = block(x)
+        return x
+
+
+class Wrapped(nn.Module):
+    """A sum around a part."""
+
+    def __init__(self, part):
+        super().__init__()
+        self.part, self.last = part, nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return x + self.last(self.part(x))
+
+
+def test_layers_of_one_sublayer_and_others_of_two_are_counted_as_layers():
+    layers = [nn.Sequential(Wrapped(AttentionPart()), Wrapped(FeedForwardPart())) for _ in range(2)]
+    model = nn.Sequential(nn.Linear(7, WIDTH), nn.Sequential(*layers, Wrapped(AttentionPart())))
+
+    (tower,) = read(model, rows()).towers
+
+    assert (tower.layers, tower.inside) == (3, 0)
+
+
+def test_layers_that_hold_several_blocks_are_told_by_how_many_all_hold():
+    anatomy = read(Nested(), rows())
+
+    assert describe_blocks(anatomy) == "The 4 layers hold 6 blocks of one kind, some several of these."
+    assert ("blocks", "other", "6") in list_sizes(anatomy.towers[0], Scored())

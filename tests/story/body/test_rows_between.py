@@ -153,7 +153,7 @@ def test_what_works_out_the_rows_that_are_added_is_counted_by_itself():
     shares = list_shares(read_columns(trace), trace)
 
     assert [(name, count) for name, _, count in shares if "rows added" in name] == [
-        ("text rows added × 2", 2 * (WIDTH + 1) * WIDTH)
+        ("tokens rows added × 2", 2 * (WIDTH + 1) * WIDTH)
     ]
 
 

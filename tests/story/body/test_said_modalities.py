@@ -43,9 +43,9 @@ class OfOne(Colours):
     [
         (OfImages, "image", "vision"),
         (OfBoth, "image, text", "text"),
-        (OfWords, None, "text"),
-        (Colours, None, "text"),
-        (OfOne, None, "text"),
+        (OfWords, None, "tokens"),
+        (Colours, None, "tokens"),
+        (OfOne, None, "tokens"),
     ],
 )
 def test_a_tower_of_ids_is_called_by_what_its_model_says_that_it_reads(kind, told, name):
@@ -73,7 +73,7 @@ class Beside(nn.Module):
         return self.first(self.patches(image).flatten(2).mT), self.second(self.words(ids))
 
 
-def test_words_beside_an_image_are_text_whatever_the_model_says():
+def test_ids_beside_an_image_are_tokens_whatever_the_model_says():
     trace = xray.trace(Beside(), torch.rand(2, 3, 8, 12), torch.arange(14).view(2, 7))
 
-    assert [tower.name for tower in xray.anatomy(trace).towers] == ["vision", "text"]
+    assert [tower.name for tower in xray.anatomy(trace).towers] == ["vision", "tokens"]

@@ -73,18 +73,18 @@ def list_towers(model, *given):
 def test_layers_behind_two_streams_that_are_put_end_to_end_are_a_tower():
     given = torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8)
 
-    assert list_towers(EndToEnd(), *given) == [("text", 2), ("vision", 3), ("stack", 2)]
+    assert list_towers(EndToEnd(), *given) == [("tokens", 2), ("vision", 3), ("stack", 2)]
 
 
 def test_what_such_a_tower_begins_with_is_said():
     trace = xray.trace(EndToEnd().eval(), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
 
     told = " ".join(" ".join(lines_of(compose_poster(trace, text_width))).split())
-    assert "The stack tower's stream begins with what the vision and text towers give." in told
+    assert "The stack tower's stream begins with what the vision and tokens towers give." in told
 
 
 def test_a_layer_that_each_turn_gives_a_row_of_its_own_is_one_tower():
-    assert list_towers(Turns(), torch.arange(14).view(2, 7)) == [("text", TURNS)]
+    assert list_towers(Turns(), torch.arange(14).view(2, 7)) == [("tokens", TURNS)]
 
 
 def test_all_whose_rows_a_decoder_asks_at_once_are_encoders():

@@ -177,7 +177,7 @@ def test_layers_on_one_row_of_a_wider_stream_are_one_tower():
         "attention",
         "feed_forward",
     ]
-    assert (tower.name, group.count) == ("text", 3)
+    assert (tower.name, group.count) == ("tokens", 3)
 
 
 def test_layers_that_run_several_times_say_how_many_weights_there_are():

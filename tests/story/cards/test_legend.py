@@ -68,7 +68,7 @@ class Answers(nn.Module):
     ("forgets", "told_of"),
     [
         (False, ["comes from the encoder", "made by the decoder"]),
-        (True, ["made by the text, or from elsewhere", "made by the decoder"]),
+        (True, ["made by the tokens, or from elsewhere", "made by the decoder"]),
     ],
 )
 def test_keys_and_values_of_a_memory_come_from_the_tower_whose_colour_they_have_if_they_do(forgets, told_of):
@@ -93,8 +93,8 @@ def test_towers_of_one_colour_are_named_together_and_no_place_is_said_to_meet_al
 
     makers = sorted(text for text in told if text.startswith("made by"))
     assert makers in (
-        ["made by the audio and vision towers", "made by the text"],
-        ["made by the text", "made by the vision and audio towers"],
+        ["made by the audio and vision towers", "made by the tokens"],
+        ["made by the tokens", "made by the vision and audio towers"],
     )
     assert not any("for each place" in text for text in told)
     assert any("  used " in text for text in told)

@@ -9,7 +9,7 @@ from unsaid import list_unsaid
 import xray
 from xray.story.sheet.columns import read_columns
 
-WIDE, LAYERS = 12, 4
+WIDE, LAYERS, EXPERTS = 12, 4, 5
 
 
 class Frozen(nn.Module):
@@ -219,3 +219,46 @@ def test_what_each_layer_makes_of_rows_from_beside_counts_once_for_each():
     counts = count_in(Conditioned(), torch.arange(10).view(2, 5))
 
     assert (counts["silu"], counts["linear"]) == (LAYERS, LAYERS)
+
+
+class Balanced(nn.Module):
+    """An attention, then experts of which a router chooses two; their load is handed out as a loss (nanoMoE)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.LayerNorm(WIDE), nn.LayerNorm(WIDE)
+        self.attend, self.router = nn.MultiheadAttention(WIDE, 1, batch_first=True), nn.Linear(WIDE, EXPERTS)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(WIDE, 17), nn.GELU(), nn.Linear(17, WIDE)) for _ in range(EXPERTS)
+        )
+
+    def forward(self, x):
+        seen = self.first(x)
+        x = x + self.attend(seen, seen, seen, need_weights=False)[0]
+        rows = self.second(x)
+        shares = self.router(rows).softmax(-1)
+        best, chosen = shares.topk(2, -1)
+        flags = functional.one_hot(chosen, EXPERTS)
+        loss = (flags.float().sum(2).mean((0, 1)) * shares.mean((0, 1))).sum()
+        weights = (flags * best[..., None]).sum(2)
+        return x + sum(one(rows) * weights[..., [n]] for n, one in enumerate(self.experts)), loss
+
+
+class Losing(nn.Module):
+    """Words, such layers, and the sum of what they lose."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.end = nn.Embedding(31, WIDE), nn.Linear(WIDE, 31)
+        self.layers = nn.ModuleList(Balanced() for _ in range(LAYERS))
+
+    def forward(self, ids):
+        x, losses = self.words(ids), []
+        for layer in self.layers:
+            x, loss = layer(x)
+            losses.append(loss)
+        return self.end(x), torch.stack(losses).sum()
+
+
+def test_how_many_rows_chose_each_expert_is_counted_with_what_is_made_of_it():
+    assert count_in(Losing(), torch.arange(14).view(2, 7))["mean"] == 2 * LAYERS

@@ -53,8 +53,8 @@ class Stack(nn.Module):
 @pytest.mark.parametrize(
     ("by_query", "told"),
     [
-        (True, f"queries × rows made of bbox, {SIDES * WIDTH // HEADS} parameters"),
-        (False, f"made of bbox, {FAR * HEADS} parameters"),
+        (True, f"queries × rows made of bbox, {SIDES * WIDTH // HEADS} parameters outside"),
+        (False, f"made of bbox, {FAR * HEADS} parameters outside"),
     ],
 )
 def test_a_bias_that_is_made_of_an_argument_says_so(by_query, told):
@@ -93,3 +93,28 @@ def test_what_queries_are_made_of_is_none_of_what_they_meet():
 
     (bias,) = [node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label]
     assert bias.told == ()
+
+
+class Waves(Stack):
+    """How far boxes lie from each other, as waves of learned middles and widths, which are moved first (Uni-Mol)."""
+
+    def __init__(self):
+        super().__init__(by_query=False)
+        self.middles, self.widths = nn.Embedding(1, FAR), nn.Embedding(1, FAR)
+        self.heads = nn.Linear(FAR, HEADS)
+
+    def forward(self, ids, bbox):
+        apart, x = (bbox[:, :, None] - bbox[:, None])[..., :1].float().expand(-1, -1, -1, FAR), self.words(ids)
+        middles, widths = self.middles.weight.view(-1), self.widths.weight.view(-1)
+        near = self.heads(torch.exp(-0.5 * ((apart - middles) / widths) ** 2)).permute(0, 3, 1, 2)
+        for look, widen in zip(self.looking, self.wide, strict=True):
+            x = widen(look(x, near))
+        return x
+
+
+def test_learned_numbers_that_are_moved_before_boxes_meet_them_count_with_the_bias():
+    boxes = torch.arange(2 * 7 * SIDES).view(2, 7, SIDES) % 11
+    (column,) = read_columns(xray.trace(Waves().eval(), torch.arange(14).view(2, 7), bbox=boxes))
+
+    (bias,) = [node for node in column.frames[0].panels[0].chart.nodes if "BIAS" in node.label]
+    assert bias.told == (f"made of bbox, {2 * FAR + (FAR + 1) * HEADS} parameters outside",)

@@ -55,7 +55,7 @@ def bias_of(*, second, by=None):
 
 
 def test_a_bias_that_is_the_sum_of_two_tables_says_so_and_by_what_one_is_asked():
-    assert "2 tables added up, 1 of them by bbox, 84 parameters" in bias_of(second=True).told
+    assert "2 tables added up, 1 of them by bbox, 84 parameters outside" in bias_of(second=True).told
 
 
 def test_a_bias_of_one_table_has_no_sum():
@@ -64,7 +64,10 @@ def test_a_bias_of_one_table_has_no_sum():
 
 @pytest.mark.parametrize(("by", "factor"), [((WIDTH // HEADS) ** 0.5, "÷ √d_k"), (8, "· 0.125")])
 def test_rows_of_tables_that_are_divided_before_they_are_added_say_by_what(by, factor):
-    assert f"2 tables added up, 1 of them by bbox, rows {factor}, 84 parameters" in bias_of(second=True, by=by).told
+    assert (
+        f"2 tables added up, 1 of them by bbox, rows {factor}, 84 parameters outside"
+        in bias_of(second=True, by=by).told
+    )
     assert f"rows {factor}" in bias_of(second=False, by=by).told[0]
 
 

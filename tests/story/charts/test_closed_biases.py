@@ -30,11 +30,41 @@ class WithBias(nn.Module):
         return x + self.out(seen.transpose(1, 2).flatten(2)).reshape(BATCH, PLACES, WIDTH)
 
 
-def test_an_attention_that_is_one_box_tells_with_how_many_parameters_it_adds_to_its_scores():
+class InHalves(WithBias):
+    """The same, of half of the heads; the other half looks beside it, with learned numbers of its own (CAT)."""
+
+    def __init__(self, window):
+        super().__init__(window)
+        self.biases = nn.ParameterList(torch.randn(HEADS, 2 * window - 1) for _ in range(2))
+
+    def look(self, query, key, value, bias):
+        apart = torch.arange(self.window) - torch.arange(self.window)[:, None] + self.window - 1
+        query, key, value = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (query, key, value))
+        return ((query @ key.mT / HEADS + bias[:, apart]).softmax(-1) @ value).transpose(1, 2).flatten(2)
+
+    def forward(self, x):
+        rows = self.norm(x).reshape(-1, self.window, WIDTH)
+        halves = zip(*(one(rows).chunk(2, -1) for one in (self.query, self.key, self.value)), self.biases, strict=True)
+        seen = torch.cat([self.look(*half) for half in halves], dim=-1)
+        return x + self.out(seen).reshape(BATCH, PLACES, WIDTH)
+
+
+def tell_closed(part):
     windows = (3, 3, PLACES)
-    layers = (part for window in windows for part in (WithBias(window), FeedForwardPart()))
+    layers = (one for window in windows for one in (part(window), FeedForwardPart()))
     trace = xray.trace(nn.Sequential(nn.Linear(7, WIDTH), *layers).eval(), torch.randn(BATCH, PLACES, 7))
     (column,) = read_columns(trace)
-    told = [node.told for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
+    return [node.told for frame in column.frames for panel in frame.panels for node in panel.chart.nodes]
 
-    assert (f"bias of relative places added to scores: {HEADS * (2 * PLACES - 1)} parameters",) in told
+
+def test_an_attention_that_is_one_box_tells_with_how_many_parameters_it_adds_to_its_scores():
+    assert (f"bias of relative places added to scores: {HEADS * (2 * PLACES - 1)} parameters",) in tell_closed(WithBias)
+
+
+def test_what_another_attention_beside_it_works_with_is_told_too():
+    many = f"{HEADS * (2 * PLACES - 1)} parameters"
+
+    assert (
+        f"bias of relative places added to scores: {many}",
+        f"another attention beside it: {many}",
+    ) in tell_closed(InHalves)

@@ -8,6 +8,7 @@ from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.proof import keep_proven
 
 WIDTH = 15
 
@@ -51,3 +52,32 @@ def test_what_comes_in_and_fixed_numbers_meet_in_boxes(bring, told):
         {(points.label, *told[:1]), (*told[-1:], "SIDE BY SIDE")} <= led if told else ("INPUT", "SIDE BY SIDE") in led
     )
     assert (("STACKED", told[0]) in led) if told else "STACKED" not in {node.label for node in chart.nodes}
+
+
+class Again(nn.Module):
+    """An encoder that reads its rows twice, the second time beside the squares of what it missed (TranAD)."""
+
+    def __init__(self):
+        super().__init__()
+        self.bring, self.out = nn.Linear(10, WIDTH), nn.Linear(WIDTH, 5)
+        self.layers = nn.ModuleList(Whole(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+        self.last = nn.ModuleList(Whole(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(2))
+
+    def forward(self, rows):
+        first = self.bring(torch.cat([rows, torch.zeros_like(rows)], -1))
+        for layer in self.layers:
+            first = layer(first)
+        missed = (self.out(first).sigmoid() - rows) ** 2
+        second = self.bring(torch.cat([rows, missed], -1))
+        for layer in self.last:
+            second = layer(second)
+        return self.out(second)
+
+
+def test_what_comes_in_is_taken_off_what_was_worked_out_of_it_in_a_box():
+    columns = keep_proven(read_columns(xray.trace(Again().eval(), torch.rand(2, 7, 5))))
+    assert columns is not None
+    chart = columns[1].entrance
+    led = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
+
+    assert {("SIGMOID", "SUBTRACTED"), ("VECTORS", "SUBTRACTED"), ("SUBTRACTED", "POWER 2")} <= led

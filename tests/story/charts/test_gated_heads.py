@@ -50,6 +50,7 @@ def test_a_layer_that_makes_queries_and_their_gate_leads_to_both(apart, first):
     assert nodes["gate"].label == "× SIGMOID OF GATE"
     assert ("linear0_q" in led) is not apart
     assert bool(nodes["gate"].extra) is apart
+    assert any(step.op == "linear" for step in nodes["gate"].steps) is apart  # it stands in one box
     assert ("gate" in chart.feet) is apart  # a layer of its own reads the stream
 
 

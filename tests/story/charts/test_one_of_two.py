@@ -68,3 +68,21 @@ def test_a_learned_row_that_a_bool_puts_in_the_place_of_others_is_told_and_count
 
     (head,) = [node for node in column.entrance.nodes if node.key == column.entrance.head]
     assert (head.label, head.extra) == ("A LEARNED ROW PUT IN", f"{WIDTH} parameters")
+
+
+class Mixes(Hides):
+    """The same, where whole numbers come in that say how much of it stands at each place (SimMIM)."""
+
+    def forward(self, ids, shares):  # type: ignore[override]
+        words = self.words(ids)
+        return self.layers(self.merge(shares.unsqueeze(-1).type_as(words), self.hidden.expand_as(words), words))
+
+
+def test_a_learned_row_is_mixed_in_by_numbers_that_may_be_others_than_0_and_1():
+    mixes = Mixes(lambda share, row, words: words * (1 - share) + row * share)
+    (column,) = read_columns(xray.trace(mixes.eval(), torch.arange(10).view(2, 5), torch.ones(2, 5).long()))
+
+    (head,) = [node for node in column.entrance.nodes if node.key == column.entrance.head]
+    assert (head.label, head.extra) == ("A LEARNED ROW MIXED IN", f"{WIDTH} parameters")
+    (shares,) = [node for node in column.entrance.nodes if node.label == "NUMBERS"]
+    assert (shares.key, head.key) in {(edge.source, edge.target) for edge in column.entrance.edges}

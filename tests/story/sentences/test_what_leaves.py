@@ -299,7 +299,7 @@ def test_a_poster_may_end_in_two_towers_held_against_each_other():
     columns = read_columns(trace)
 
     assert [chart.node(chart.head).label for phase in columns[-1].phases if (chart := phase.exit)][-1] == (
-        "COMPARED WITH THE TEXT TOWER"
+        "COMPARED WITH THE TOKENS TOWER"
     )
     assert compose_poster(trace, text_width) is not None
 

@@ -6,6 +6,7 @@ from handwritten import Attention, Layer, make_writer
 from torch import nn
 
 import xray
+from xray.story.charts.steps.same_weights import DRAWN_BEFORE
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
 
@@ -33,11 +34,11 @@ class Forecast(nn.Module):
         return x, y
 
 
-def test_a_table_that_both_towers_begin_with_counts_at_the_first():
+def test_a_lookup_that_both_towers_begin_with_counts_at_the_first_and_is_no_second_one():
     trace = xray.trace(Forecast().eval(), torch.rand(2, 11, 3), torch.tensor([1, 3]))
 
     found = [node.extra for one in read_columns(trace) for node in one.entrance.nodes if "LOOKUP" in node.label]
-    assert found == [f"{5 * KINDS} parameters", "same weights"]
+    assert found == [f"{5 * KINDS} parameters", DRAWN_BEFORE]
 
 
 class Told(nn.Module):

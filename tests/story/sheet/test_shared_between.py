@@ -86,15 +86,15 @@ def test_the_lines_of_a_tower_add_up_to_its_block(connector):
     assert sum(params for name, params in lines.items() if name.startswith("vision ") and " to " not in name) == count(
         model.eye
     )
-    assert sum(params for name, params in lines.items() if name.startswith("text ")) == count(model.reader)
-    assert lines["text entrance"] == count(model.reader.words)
+    assert sum(params for name, params in lines.items() if name.startswith("tokens ")) == count(model.reader)
+    assert lines["tokens entrance"] == count(model.reader.words)
 
 
 def test_what_stands_in_no_towers_block_has_a_line_of_its_own():
     torch.manual_seed(0)
     model = Sees(nn.Sequential(nn.Linear(WIDTH, 17), nn.GELU(), nn.Linear(17, WIDTH)))
 
-    assert list_lines(record(model))["vision to text"] == count(model.connector)
+    assert list_lines(record(model))["vision to tokens"] == count(model.connector)
 
 
 def list_surfaces(model):
@@ -259,8 +259,8 @@ def test_a_block_whose_parts_stand_behind_several_towers_is_counted_once():
     lines = list_lines(record(model))
 
     assert sum(lines.values()) == count(model)
-    assert sum(params for name, params in lines.items() if " to text" in name) == count(model.aligner)
-    assert lines["text entrance"] == count(model.reader.words)
+    assert sum(params for name, params in lines.items() if " to tokens" in name) == count(model.aligner)
+    assert lines["tokens entrance"] == count(model.reader.words)
 
 
 class Asking(nn.Module):
@@ -319,5 +319,5 @@ def test_rows_of_zeros_beside_those_that_a_tower_gives_are_no_way_from_it(is_lea
     between, other = model.connector, count(model.connector.other)
 
     lines = list_lines(record(model))
-    assert lines["vision to text"] == count(between.project) + is_learned * (other + 2 * 7)
-    assert lines["text entrance"] == count(model.reader.words) + (not is_learned) * other
+    assert lines["vision to tokens"] == count(between.project) + is_learned * (other + 2 * 7)
+    assert lines["tokens entrance"] == count(model.reader.words) + (not is_learned) * other

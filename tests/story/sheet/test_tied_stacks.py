@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from handwritten import Attention
 from torch import nn
 
 import xray
@@ -135,3 +136,33 @@ def test_a_parameter_that_a_part_lends_is_counted_with_it_alone():
     listed = list_shares(read_columns(trace, all_layers=False), trace)
 
     assert sum(count for _, _, count in listed) == sum(one.numel() for one in model.parameters())
+
+
+class Refined(nn.Module):
+    """Learned rows ask an encoder, and by the same layers what these found, again and again (ABINet)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.back = nn.Embedding(31, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.rows = nn.Parameter(torch.rand(1, 5, WIDTH))
+        self.first, self.asking = (nn.ModuleList(Attention(WIDTH, 3) for _ in range(2)) for _ in range(2))
+        self.think = nn.ModuleList(nn.Sequential(nn.Linear(WIDTH, 40), nn.ReLU(), nn.Linear(40, WIDTH)) for _ in "ab")
+
+    def forward(self, ids):
+        found = self.words(ids)
+        for layer in self.first:
+            found = found + layer(found, found)
+        for _ in range(3):
+            memory, found = self.back(found), self.rows + 0
+            for ask, think in zip(self.asking, self.think, strict=True):
+                found = found + ask(found, memory)
+                found = found + think(found)
+        return found
+
+
+def test_layers_that_look_at_what_they_gave_before_are_decoders_each_time():
+    torch.manual_seed(0)
+    towers = anatomy(xray.trace(Refined(), torch.arange(7)[None])).towers
+
+    assert [one.name for one in towers] == ["encoder", "decoder", "decoder 2", "decoder 3"]
+    assert {one.weights_of for one in towers[2:]} == {"decoder"}

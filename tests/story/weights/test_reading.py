@@ -93,20 +93,20 @@ def writer_trace():
 
 
 def test_a_model_of_your_own_has_a_picture_for_every_layer_and_head(writer_trace):
-    pictures = [one for one in read_pictures(writer_trace, writer_trace.passes[0], "text") if one.sequence == 0]
+    pictures = [one for one in read_pictures(writer_trace, writer_trace.passes[0], "tokens") if one.sequence == 0]
 
     assert [(one.layer, one.head) for one in pictures] == [(layer, head) for layer in range(2) for head in range(3)]
     assert all(sum(row) == pytest.approx(1, abs=1e-4) for one in pictures for row in one.weights)
 
 
 def test_its_words_are_the_ids_that_it_reads(writer_trace):
-    picture = read_pictures(writer_trace, writer_trace.passes[0], "text")[0]
+    picture = read_pictures(writer_trace, writer_trace.passes[0], "tokens")[0]
 
     assert picture.keys == picture.queries == tuple(f"id {number}" for number in range(7))
 
 
 def test_what_its_mask_hides_is_read_off_the_steps(writer_trace):
-    picture = read_pictures(writer_trace, writer_trace.passes[0], "text")[0]
+    picture = read_pictures(writer_trace, writer_trace.passes[0], "tokens")[0]
 
     assert all(
         hidden == (column > row) for row, line in enumerate(picture.hidden) for column, hidden in enumerate(line)
@@ -119,7 +119,7 @@ def test_every_family_shows_whom_it_looks_at(name):
     specimen = BY_NAME[name]
     trace = record_weights(specimen.build().train(), **specimen.make_inputs())
     encoders, decoders = specimen.layers
-    expected = {"encoder": encoders, "decoder": decoders, "cross": decoders, "text": 3, "vision": 3}
+    expected = {"encoder": encoders, "decoder": decoders, "cross": decoders, "tokens": 3, "vision": 3}
 
     for kind in list_kinds(trace):
         pictures = read_pictures(trace, trace.passes[0], kind.name)

@@ -1,6 +1,6 @@
 """Axes of attentions: which of them is the batch, which heads, which d_k, and which the words of a sequence."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -101,7 +101,8 @@ class AttentionNamer:
                 self.name_folded(axes[made[0]], first)
                 self.name_looking(first, (), lengths)
                 return False
-            heads = [made[1]]
+            is_turned = self.are_firsts(axes[one] for one in made[:2]) == [False, True]
+            heads = [made[0] if is_turned else made[1]]
         if len(heads) != 1:
             return False
         batch = [one for one in made if one in left and one in right and one not in heads]
@@ -201,11 +202,15 @@ class AttentionNamer:
         """
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
         if len(parts) == 2:
-            firsts = {self.groups.find(first) for first, one in self.given if one.shape}
             is_turned = [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]
-            is_turned = is_turned or [self.groups.find(one) in firsts for one in parts] == [False, True]
+            is_turned = is_turned or self.are_firsts(parts) == [False, True]
             self.name_pair(parts[::-1] if is_turned else parts)
         return len(parts) == 2
+
+    def are_firsts(self, axes: Iterable[int]) -> list[bool]:
+        """Whether each of some axes is the first one of what came in."""
+        firsts = {self.groups.find(first) for first, one in self.given if one.shape}
+        return [self.groups.find(one) in firsts for one in axes]
 
     def name_pair(self, parts: Sequence[int]) -> None:
         """Two axes of which the first may be the batch, and the second is heads."""

@@ -6,17 +6,18 @@ from math import prod
 
 from xray.capture.axes.groups import Groups
 from xray.capture.kernels.fused import ATTENTIONS
+from xray.ir.flow.written_linears import sums_last
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import TURNED, read_turn
 
 KEEPING = (
     "add sub mul div add_ sub_ mul_ div_ relu relu_ gelu silu silu_ tanh sigmoid softmax log_softmax dropout dropout_ "
-    "layer_norm rms_norm batch_norm clone contiguous to float bfloat16 half double type_as masked_fill masked_fill_ "
-    "scale mask_scores pow neg identity where exp log detach sqrt rsqrt square abs clamp minimum maximum rsub eq ne lt "
-    "le gt ge logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not cumsum roll tril triu cos sin "
-    "native_dropout native_layer_norm zeros_like ones_like full_like empty_like rand_like randn_like flip leaky_relu "
-    "elu hardswish hardtanh mish softplus erf expand expand_as broadcast_to copy_ nan_to_num normalize"
+    "layer_norm rms_norm batch_norm clone contiguous to float bfloat16 half double long int type_as masked_fill "
+    "masked_fill_ scale mask_scores pow neg identity where exp log detach sqrt rsqrt square abs clamp minimum maximum "
+    "rsub eq ne lt le gt ge logical_and logical_or logical_not bitwise_and bitwise_or bitwise_not cumsum roll tril "
+    "triu cos sin native_dropout native_layer_norm zeros_like ones_like full_like empty_like rand_like randn_like flip "
+    "leaky_relu elu hardswish hardtanh mish softplus erf expand expand_as broadcast_to copy_ nan_to_num normalize"
 )
 ELEMENTWISE = frozenset(KEEPING.split())
 """What keeps every axis where it stands, counted from the right."""
@@ -162,6 +163,12 @@ def join_product(step: Step, at: Tensors, groups: Groups) -> None:
             groups.join(columns - back, made - back)
 
 
+def join_summed(step: Step, at: Tensors, groups: Groups) -> None:
+    """A sum over an axis of rows and one of a matrix keeps all axes but the last where that is the one of the rows."""
+    if len(step.inputs) == 2 and len(step.inputs[1].shape) == 2 and sums_last(step):
+        join_leading(step, at, groups)
+
+
 def join_leading(step: Step, at: Tensors, groups: Groups) -> None:
     """A linear layer keeps all axes but the last; an embedding adds one behind those of the ids."""
     ids = step.op in ("embedding", "index")
@@ -304,4 +311,5 @@ JOINERS: Mapping[str, Joiner] = {
     "stack": join_stacked,
     "index": join_index,
     "einsum": join_einsum,
+    "tensordot": join_summed,
 }

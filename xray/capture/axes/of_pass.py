@@ -8,6 +8,7 @@ from xray.capture.axes.joins import Tensors
 from xray.capture.axes.widths import (
     is_layer,
     is_written_layer,
+    list_around,
     list_nested,
     list_sums,
 )
@@ -40,13 +41,14 @@ class PassAxes:
         """The last axes of residual streams, which layers read.
 
         What has one sum alone is no stream where others have several: a sound that is made better once (FastSpeech 2);
-        nor is one within the branches of another one.
+        nor is one within the branches of another one. Where none has more, one around others is none (E2 TTS).
         """
         flow = read_flow(self.one_pass)
         adds = {place: self.find_last(flow.steps[place]) for place in list_sums(flow)}
         sums = Counter(adds.values())
         lone = max(sums.values(), default=0) == 1
-        streams = {last for last, many in sums.items() if many > 1 or lone}
+        around = list_around(flow, adds) if lone else set()
+        streams = {last for last, many in sums.items() if many > 1 or lone} - around
         return frozenset(streams & set(map(self.find_read, self.layers)) - list_nested(flow, adds))
 
     def find_read(self, step: Step) -> int:

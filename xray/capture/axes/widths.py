@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, COUNTING, CURVES, DROPOUTS, FINDINGS, PRODUCTS, SCALINGS, SUMS
 from xray.ir.flow.projections import LINEARS, data_input, is_projection
 from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.trace import Step
@@ -15,7 +15,6 @@ FARTHEST = 600
 """So many steps are gone back from a sum, to where its branch began."""
 FARTHEST_IDS = 12
 """So many steps are gone back from the ids of a lookup, to what they were picked from."""
-COUNTING = frozenset({"arange", "cumsum"})
 HALVING = frozenset({"chunk", "split", "tensor_split", "unbind"})
 ADDING = SUMS | CARRYING | DROPOUTS
 MIXING = LINEARS | PRODUCTS | FINDINGS
@@ -47,6 +46,18 @@ def list_nested(flow: Flow, sums: Mapping[int, int]) -> set[int]:
         starts = [start for start, end, other in spans if other in others and start < begun and first < end]
         found |= {stream} if any(comes_from(flow, first, start) for start in starts) else set()
     return found
+
+
+def list_around(flow: Flow, sums: Mapping[int, int]) -> set[int]:
+    """The streams with a sum around one of another stream, which is worked out of what theirs adds to."""
+    begun = {add: min(one for one in flow.makers[add] if one is not None) for add in sums}
+    return {
+        stream
+        for add, stream in sums.items()
+        for other, its in sums.items()
+        if its != stream and begun[add] < begun[other] and other < add
+        if comes_from(flow, other, begun[add]) and comes_from(flow, add, other)
+    }
 
 
 def comes_from(flow: Flow, place: int, start: int) -> bool:

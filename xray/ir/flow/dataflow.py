@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.put_together import list_put_together
 from xray.ir.flow.remembering import once
 from xray.ir.flow.written_dropouts import list_written_dropouts
+from xray.ir.flow.written_linears import list_written_linears
 from xray.ir.flow.written_lookups import list_written_lookups
 from xray.ir.flow.written_relus import list_written_relus
 from xray.ir.flow.written_softmaxes import keep_closed, list_written_softmaxes
@@ -91,10 +92,12 @@ class Flow:
         most: int = sys.maxsize,
         within: Callable[[int], bool] = lambda _: True,
         ends: Callable[[int], bool] = lambda _: False,
+        reads: Callable[[int], Iterable[int | None]] | None = None,
     ) -> Iterator[int]:
         """The steps that led to some, these first, then the nearest; at most so many.
 
-        `within` says which ones to go to at all, `ends` behind which one nothing is looked for.
+        `within` says which ones to go to at all, `ends` behind which one nothing is looked for, and `reads` what made
+        that of what one reads which is followed, where that is not all of it.
         """
         todo, seen = deque(places), set[int]()
         while todo and len(seen) < most:
@@ -104,7 +107,7 @@ class Flow:
             seen.add(here)
             yield here
             if not ends(here):
-                todo.extend(self.makers[here])
+                todo.extend(self.makers[here] if reads is None else reads(here))
 
     def ahead(self, *places: int, within: Callable[[int], bool] = lambda _: True) -> Iterator[int]:
         """Some steps and all that depend on them, the nearest first; `within` says which ones to go to at all."""
@@ -138,6 +141,14 @@ class Flow:
             place = self.makers[place][0]
         return place
 
+    def before_moves(
+        self, record: TensorRecord, maker: int | None, ops: frozenset[str] = CARRYING
+    ) -> tuple[TensorRecord, int | None]:
+        """What was read before steps that only move it, and its maker; itself where its own maker does more."""
+        while maker is not None and self.op(maker) in ops and self.makers[maker]:
+            record, maker = next(self.given(maker))
+        return record, maker
+
 
 SHAPED_ALIKE = frozenset(["zeros_like", "ones_like", "empty_like", "full_like", "rand_like", "randn_like"])
 """Operations that take the shape of what they are given, and none of its numbers."""
@@ -152,8 +163,8 @@ LAID_LIKE = frozenset(["expand_as", "view_as", "reshape_as", "type_as", "to"])
 def read_flow(one_pass: Pass) -> Flow:
     """The data flow of a pass."""
     flow = lay_flow(one_pass, one_pass.steps, {})
-    if looked_up := dict(list_written_lookups(flow.steps, flow.makers)):
-        flow = lay_flow(one_pass, tuple(looked_up.get(place, step) for place, step in enumerate(flow.steps)), {})
+    if plain := dict((*list_written_lookups(flow.steps, flow.makers), *list_written_linears(flow.steps))):
+        flow = lay_flow(one_pass, tuple(plain.get(place, step) for place, step in enumerate(flow.steps)), {})
     steps, makers = flow.steps, flow.makers
     written = (*list_written_softmaxes(steps, makers), *list_written_relus(steps, makers))
     found = dict(keep_closed(written, steps, flow.readers, one_pass.results))

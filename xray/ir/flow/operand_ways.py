@@ -74,11 +74,10 @@ def trace_back(flow: Flow, start: int) -> list[int]:
     return sorted(place for place, is_on_way in leads.items() if is_on_way)
 
 
-def carrying_tail(flow: Flow, start: int) -> list[int]:
-    """The moves and casts that end at a step."""
+def carrying_tail(flow: Flow, here: int | None, ops: frozenset[str] = CARRYING) -> list[int]:
+    """The moves and casts that end at a step, or what else only some operations do."""
     nodes: list[int] = []
-    here: int | None = start
-    while here is not None and flow.op(here) in CARRYING and flow.makers[here]:
+    while here is not None and flow.op(here) in ops and flow.makers[here]:
         nodes.append(here)
         here = flow.makers[here][0]
     return nodes[::-1]

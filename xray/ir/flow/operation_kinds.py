@@ -100,6 +100,9 @@ SPLITS = frozenset({"split", "split_with_sizes", "chunk", "tensor_split"})
 """They cut a tensor into several."""
 WAVES = frozenset({"sin", "cos"})
 ZEROS = frozenset({"zeros", "zeros_like", "new_zeros"})
+ONES = frozenset({"ones", "ones_like", "new_ones"})
+COUNTING = frozenset({"arange", "cumsum"})
+"""They make numbers of places."""
 JOINS = SIDE_BY_SIDE | {"cache", "extend"}
 WRITES = frozenset({"index_copy_", "index_put_", "copy_", "scatter_", "index_copy", "slice_scatter"})
 PLACING = frozenset({"masked_scatter", "masked_scatter_", "index_put", "index_put_"})

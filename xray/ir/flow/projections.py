@@ -7,7 +7,6 @@ from xray.ir.flow.operation_kinds import FINDINGS, JOINS, PRODUCTS, SHAPING
 from xray.ir.flow.remembering import once_each
 from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.kinds import is_pointwise
-from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 
 PICKS = frozenset({"index", "index_select", "gather"})
@@ -104,10 +103,7 @@ def is_weight(flow: Flow, place: int, number: int) -> bool:
 
     Nor is it a plain one of which nothing is summed: frequencies that meet places, each with each.
     """
-    record: TensorRecord = flow.steps[place].inputs[number]
-    maker = flow.makers[place][number]
-    while maker is not None and flow.op(maker) in SHAPING and flow.makers[maker]:
-        record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
+    record, maker = flow.before_moves(flow.steps[place].inputs[number], flow.makers[place][number], SHAPING)
     if record.role == "parameter":
         return True
     if maker is not None and flow.op(maker) in JOINS:

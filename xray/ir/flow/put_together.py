@@ -3,10 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from xray.ir.flow.index_spans import read_span, takes_one_axis
+from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
-
-JOINING = frozenset({"cat", "concat", "concatenate"})
 
 Makers = Sequence[tuple[int | None, ...]]
 
@@ -19,7 +18,7 @@ def list_put_together(steps: Sequence[Step], makers: Makers) -> Iterator[tuple[i
     """
     joined: dict[tuple[object, ...], int] = {}
     for place, step in enumerate(steps):
-        if step.op not in JOINING or len(step.outputs) != 1:
+        if step.op not in SIDE_BY_SIDE or len(step.outputs) != 1:
             continue
         given = [one for one in zip(step.inputs, makers[place], strict=True) if 0 not in one[0].shape]
         if len(given) < 2 or any(maker is None for _, maker in given):

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from xray.ir.flow.operation_kinds import CASTING, DIVISIONS, TIMES
+from xray.ir.flow.put_together import Makers
 from xray.ir.trace import Step
 
 DRAWN = frozenset({"bernoulli", "bernoulli_"})
@@ -10,8 +11,6 @@ EVEN = frozenset({"rand", "rand_like"})
 """What draws each number between 0 and 1 alike."""
 BELOW, ABOVE = frozenset({"lt", "le"}), frozenset({"gt", "ge"})
 CLOSE = 1e-6
-
-Makers = Sequence[tuple[int | None, ...]]
 
 
 def list_written_dropouts(steps: Sequence[Step], makers: Makers) -> Iterator[tuple[int, float]]:

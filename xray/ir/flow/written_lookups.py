@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.operation_kinds import CARRYING, CASTING
+from xray.ir.flow.put_together import Makers
 from xray.ir.trace import Step
 
 LOOKUP = "embedding"
-Makers = Sequence[tuple[int | None, ...]]
 
 
 def list_written_lookups(steps: Sequence[Step], makers: Makers) -> Iterator[tuple[int, Step]]:

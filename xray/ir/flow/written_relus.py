@@ -3,7 +3,8 @@
 from collections.abc import Iterator, Sequence
 
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, FINDINGS, PRODUCTS, SUMS, TIMES, ZEROS
-from xray.ir.flow.written_softmaxes import Makers, Written
+from xray.ir.flow.put_together import Makers
+from xray.ir.flow.written_softmaxes import Written
 from xray.ir.trace import Step
 
 LAYERS = FINDINGS | PRODUCTS | frozenset({"linear", "addmm", "batch_norm"})
@@ -64,5 +65,4 @@ def is_of_layer(steps: Sequence[Step], makers: Makers, place: int | None) -> boo
     if place is None:
         return False
     step = steps[place]
-    is_learned = bool(step.params) or any(record.role == "parameter" for record in step.inputs)
-    return is_learned and step.op in LAYERS | SUMS
+    return step.is_learned and step.op in LAYERS | SUMS

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from xray.ir.flow.operation_kinds import CASTING, DIFFERENCES, DIVISIONS
+from xray.ir.flow.put_together import Makers
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Setting, Step
 
@@ -11,8 +12,6 @@ EXPONENTIALS = frozenset({"exp", "exp_"})
 HIGHEST = frozenset({"amax", "max"})
 LAID = CASTING | frozenset({"unsqueeze", "view", "reshape", "index", "detach"})
 """What keeps numbers and their order, where an index only adds axes."""
-
-Makers = Sequence[tuple[int | None, ...]]
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from xray.story.blocks.tree import name_place, name_range
 from xray.story.facts.mask_names import name_mask
 from xray.story.layout import Line, Run
 from xray.story.shapes import ShapeText, digits, symbols
-from xray.story.wording import spell_share
+from xray.story.wording import plural, spell_share
 from xray.text import show_controls
 
 MOST_LETTERS = 44
@@ -203,11 +203,13 @@ def describe_piece(drawn: Drawn, item: Item, piece: Piece) -> list[Line]:
 
 def describe_bundle(drawn: Drawn, item: Item) -> list[Line]:
     """Neighbours that were gathered: how many, what they do, and what comes out of the last."""
-    count = len(item.heads)
-    what = "blocks" if any(drawn.plan.tree.inside[drawn.plan.tree.places[one.id]] for one in item.heads) else "steps"
-    names = name_range((item.heads[0], item.heads[-1])) if what == "blocks" else name_operations(item.heads)
+    tree, count = drawn.plan.tree, len(item.heads)
+    blocks = sum(bool(tree.inside[tree.places[one.id]]) for one in item.heads)
+    names = name_range((item.heads[0], item.heads[-1])) if blocks else name_operations(item.heads)
     beside = item.heads[0].parent is None and len(drawn.plan.items) > 1
-    said = f"{count:,} {what}{' beside the model' if beside else ''}"
+    counted = [(blocks, "block"), (count - blocks, "step")]
+    told = " and ".join(plural(many, what) for many, what in counted if many)
+    said = f"{told}{' beside the model' if beside else ''}"
     lines: list[Line] = [(Run(said, 14, "text", "bold"), *describe_times(item))]
     lines += [(Run(line, 11, "text", "semibold"),) for line in broken_in_two(names)]
     first, last = describe_location(item.heads[0]), describe_location(item.heads[-1])
@@ -217,7 +219,7 @@ def describe_bundle(drawn: Drawn, item: Item) -> list[Line]:
     inside = item.length - count
     if inside:
         params = sum(step.params for step in item.heads)
-        lines.append((Run(f"{params:,} parameters, {inside:,} steps inside", 10, "quiet"),))
+        lines.append((Run(f"{params:,} parameters, {plural(inside, 'step')} inside", 10, "quiet"),))
     return lines + (describe_shape(drawn.read(item.heads[-1], 0), 14) if item.heads[-1].outputs else [])
 
 

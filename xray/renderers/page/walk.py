@@ -21,17 +21,12 @@ def pack_walk(trace: Trace, *, ours: bool) -> Walk:
         return (
             stations,
             [pack_chapter(chapter) for chapter in list_chapters(trace)],
-            [*map(list_stations, trace.passes)],
+            [find_parts(one_pass).stations for one_pass in trace.passes],
         )
     stops = list_stops(trace)
     stations = [{"number": one.chapter.station, "title": one.chapter.title} for one in stops]
     chapters = [pack_stop(trace, stop) for stop in stops]
     return stations, chapters, [{} if not stops else find_stations(one_pass, stops) for one_pass in trace.passes]
-
-
-def list_stations(one_pass: Pass) -> dict[str, int]:
-    """The station of every step of a pair of towers with words."""
-    return find_parts(one_pass).stations
 
 
 def find_stations(one_pass: Pass, stops: Sequence[Stop]) -> dict[str, int]:

@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from xray.renderers.table.alarms import fold
 from xray.renderers.table.walk import Screen, print_all
 from xray.renderers.table.words import Words
 from xray.story.anatomy.tree import Anatomy, Tower
@@ -51,12 +52,6 @@ def draw_tower(tower: Tower, words: Words) -> Table:
             fold(words.quiet(line.layers)), fold(words.strong(line.part)), *(fold(words.plain(one)) for one in told)
         )
     return table
-
-
-def fold(text: Text) -> Text:
-    """Text that may be broken into lines."""
-    text.no_wrap = False
-    return text
 
 
 def draw_html(anatomy: Anatomy) -> str:

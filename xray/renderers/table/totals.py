@@ -12,6 +12,7 @@ from xray.story.facts.exchanges import Exchange, add_exchanges, bytes_by_layer
 from xray.story.facts.kept_keys import Growth, Kept, measure_growth
 from xray.story.facts.pipeline import list_cuts, list_stages
 from xray.story.facts.totals import Totals, Work, add_up, count_work
+from xray.story.wording import plural
 from xray.text import say_short
 
 MOST_TURNS = 7
@@ -39,11 +40,11 @@ def draw_totals(trace: Trace, words: Words, width: int) -> Iterator[RenderableTy
 def say_totals(totals: Totals) -> str:
     """How many there are of everything that can be counted one by one."""
     parts = (
-        count_words(totals.passes, "pass", "passes"),
-        count_words(totals.steps, "step", "steps"),
-        count_words(totals.tensors, "tensor made", "tensors made"),
-        count_words(totals.masks, "of them a mask", "of them masks"),
-        count_words(totals.params, "parameter", "parameters") + ", each counted once.",
+        plural(totals.passes, "pass", "passes"),
+        plural(totals.steps, "step", "steps"),
+        plural(totals.tensors, "tensor made", "tensors made"),
+        plural(totals.masks, "of them a mask", "of them masks"),
+        plural(totals.params, "parameter", "parameters") + ", each counted once.",
     )
     return ", ".join(parts)
 
@@ -117,15 +118,15 @@ def draw_growth(growth: Growth, words: Words, width: int) -> Iterator[Renderable
 def say_turn(turn: Kept) -> str:
     """What was kept after one pass."""
     name = f"{PASS_TITLES[turn.kind]} {turn.number}".removeprefix("inference: ")
-    return f"{name}: {count_words(turn.words, 'word', 'words')}, {say_short(turn.bytes, 'B')}"
+    return f"{name}: {plural(turn.words, 'word', 'words')}, {say_short(turn.bytes, 'B')}"
 
 
 def say_price(growth: Growth) -> str:
     """What one more word of one sequence costs, with the factors where all layers are alike."""
     price = f"{growth.per_word:,} bytes"
     if growth.layers:
-        layers = count_words(growth.layers, "layer", "layers")
-        heads = count_words(growth.heads, "head", "heads")
+        layers = plural(growth.layers, "layer", "layers")
+        heads = plural(growth.heads, "head", "heads")
         price = f"{layers} x 2 x {heads} x {growth.width} x {growth.element_bytes} bytes = {price}"
     if growth.is_kept:
         return f"Each word of a sequence keeps its keys and values: {price}."
@@ -140,8 +141,3 @@ def say_count(count: int) -> str:
 def say_bytes(count: int) -> str:
     """Bytes in full, and in short where they are many."""
     return f"{count:,} bytes" if count < 100_000 else f"{count:,} bytes ({say_short(count, 'B')})"
-
-
-def count_words(count: int, one: str, many: str) -> str:
-    """A number with the word for what was counted."""
-    return f"{count:,} {one if count == 1 else many}"

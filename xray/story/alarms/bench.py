@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import mix_known, read_mixing
 from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import TensorRecord
-from xray.story.recognition.values.known_values import DEEPEST, apply
+from xray.story.recognition.values.known_values import DEEPEST, apply, unknown
 from xray.story.recognition.values.mask_cells import MOST, read_cells
 from xray.story.recognition.values.value_rules import LOW, LOWEST, RULES, SCORE_RULES
 from xray.story.recognition.values.value_shapes import Values
@@ -139,8 +139,3 @@ def fit(values: Values, shape: tuple[int, ...]) -> Values | None:
     if values.shape == shape:
         return values
     return values.reshape(shape) if values.size == prod(shape) else unknown(shape)
-
-
-def unknown(shape: tuple[int, ...]) -> Values | None:
-    """A tensor of which nothing is known; None if it is too large to be held."""
-    return np.full(shape, np.nan) if prod(shape) <= MOST else None

@@ -1,7 +1,7 @@
 """The kinds of alarms: what each is called, and what to do about it."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from xray.ir.trace import Pass, PassKind, Step
 
@@ -24,7 +24,6 @@ AlarmKind = Literal[
     "nan",
     "infinite",
 ]
-ALARM_KINDS: tuple[AlarmKind, ...] = get_args(AlarmKind)
 
 TITLES: dict[AlarmKind, str] = {
     "unreached": "a mask reaches no attention",

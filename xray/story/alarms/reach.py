@@ -39,7 +39,7 @@ def list_side_makers(flow: Flow, site: Site, place: int) -> tuple[int | None, ..
     return flow.makers[place][:1] if flow.op(place) == "baddbmm" else ()
 
 
-def is_touched_by(flow: Flow, site: Site, tainted: set[int], mask: Mask) -> bool:
+def is_touched_by(site: Site, tainted: set[int], mask: Mask) -> bool:
     """Whether anything of an attention depends on a mask, be it through its queries, keys or values."""
     places = {*site.scored, *site.weighed, site.weighted_sum}
     return any(place in tainted or place in mask.readers for place in places)
@@ -51,7 +51,7 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
     fitting = [site for site in sites if fits(flow, site, mask)]
     if not fitting or hides_nothing(mask):
         return
-    if not any(is_touched_by(flow, site, tainted, mask) for site in sites):
+    if not any(is_touched_by(site, tainted, mask) for site in sites):
         is_elsewhere = bool(mask.places) or counts_in_loss(flow, fitting, tainted)
         if not is_elsewhere and not any(hides_the_same(flow, site, mask) for site in fitting):
             step = last_holder(flow, mask)
@@ -67,7 +67,7 @@ def check_reach(flow: Flow, sites: Sequence[Site], mask: Mask) -> Iterator[Alarm
         groups[(shape_of_path(flow, site), site.kind)].append(site)
     for alike in groups.values():
         reached = [site for site in alike if is_masked_by(flow, site, masking, mask)]
-        missed = [site for site in alike if not is_touched_by(flow, site, tainted, mask)]
+        missed = [site for site in alike if not is_touched_by(site, tainted, mask)]
         untouched = [site for site in alike if not is_masked_by(flow, site, masking, mask)]
         missed = missed or (untouched if len(reached) > 0 else [])
         missed = [site for site in missed if not obeys_another(flow, site, reached)]

@@ -21,7 +21,7 @@ from xray.story.anatomy.branches import (
     StreamMixing,
     Unknown,
 )
-from xray.story.wording import spell_factor
+from xray.story.wording import plural, spell_factor
 
 NORMS = {
     "rms": "RMS norm",
@@ -114,10 +114,10 @@ def describe_sizes(branch: Branch) -> str:
         return describe_heads(branch)
     if isinstance(branch, DeformableAttention):
         few = describe_points(branch)
-        points = f"points {few}" if few else branch.levels and count(branch.levels, "map")
-        return join(branch.heads and count(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
+        points = f"points {few}" if few else branch.levels and plural(branch.levels, "map")
+        return join(branch.heads and plural(branch.heads, "head"), branch.d_v and f"d_v {branch.d_v:,}", points)
     if isinstance(branch, CurvedAttention):
-        return join(branch.heads and count(branch.heads, "head"), branch.d_k and f"d_k {branch.d_k:,}")
+        return join(branch.heads and plural(branch.heads, "head"), branch.d_k and f"d_k {branch.d_k:,}")
     if isinstance(branch, FeedForward):
         wide = branch.d_ff and f"{'' if branch.gates_beside else 'd_ff '}{branch.d_ff:,}"
         return join(wide, branch.joined and f"{branch.joined} rows to 1")
@@ -136,19 +136,19 @@ def describe_sizes(branch: Branch) -> str:
         kernel = "" if branch.kernel is None else f"kernel {times(branch.kernel)}"
         return join(kernel, branch.groups and branch.groups > 1 and f"{branch.groups:,} groups")
     if isinstance(branch, StreamMixing):
-        return count(branch.streams, "stream")
+        return plural(branch.streams, "stream")
     if isinstance(branch, Context):
         return f"{branch.places:,} places in one" if branch.places else ""
     if isinstance(branch, ChannelAttention):
-        return join(count(branch.groups, "group"), count(branch.channels, "channel"))
+        return join(plural(branch.groups, "group"), plural(branch.channels, "channel"))
     if isinstance(branch, PlaceMixing):
-        return join(count(branch.places, "place"), branch.wide and f"out to {branch.wide:,}")
+        return join(plural(branch.places, "place"), branch.wide and f"out to {branch.wide:,}")
     if isinstance(branch, FourierMixing):
-        return count(branch.places, "place")
+        return plural(branch.places, "place")
     if isinstance(branch, PoolMixing):
         return spell_pool(branch)
     if isinstance(branch, Projection):
-        layers = count(branch.layers, "layer") if branch.layers > 1 else ""
+        layers = plural(branch.layers, "layer") if branch.layers > 1 else ""
         return join(layers, "" if branch.d_out is None else f"to {branch.d_out:,}")
     return ""
 
@@ -158,7 +158,7 @@ def describe_heads(branch: Attention) -> str:
     keys = branch.kv_heads if branch.kv_heads != branch.heads else None
     values = branch.d_v if branch.d_v != branch.d_k else None
     return join(
-        branch.heads and count(branch.heads, "head"),
+        branch.heads and plural(branch.heads, "head"),
         keys and f"{keys} of keys",
         branch.d_k and f"d_k {branch.d_k:,}",
         values and f"d_v {values:,}",
@@ -186,7 +186,7 @@ def describe_state_heads(heads: StateHeads | None) -> str:
         return ""
     of_keys = heads.key_heads != heads.value_heads and f"{heads.key_heads} of keys"
     values = heads.d_v != heads.d_k and f"d_v {heads.d_v:,}"
-    return join(count(heads.value_heads, "head"), of_keys, f"d_k {heads.d_k:,}", values)
+    return join(plural(heads.value_heads, "head"), of_keys, f"d_k {heads.d_k:,}", values)
 
 
 def describe_points(branch: DeformableAttention) -> str:
@@ -343,11 +343,6 @@ def spell_gathered(places: int) -> str:
 def spell_base(base: float) -> str:
     """The base of rotary angles, written out."""
     return f"{base:,.15g}"
-
-
-def count(number: int, word: str) -> str:
-    """A number with its word."""
-    return f"{number:,} {word}{'' if number == 1 else 's'}"
 
 
 def times(sizes: tuple[int, ...]) -> str:

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from xray.story.anatomy.beside_layers import Bridge, EntrancePart
-from xray.story.anatomy.branch_words import NORMS, count, describe_part, describe_sizes, describe_traits, join
+from xray.story.anatomy.branch_words import NORMS, describe_part, describe_sizes, describe_traits, join
 from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy, Group, Norm, Tower
-from xray.story.wording import spell_factor
+from xray.story.wording import plural, spell_factor
 
 LINKS = {
     "memory": "is the memory of",
@@ -49,7 +49,7 @@ class Line:
 
 def describe_network(anatomy: Anatomy) -> str:
     """How many parameters there are, and how many of them work on each place."""
-    words = [] if anatomy.params is None else [count(anatomy.params, "parameter")]
+    words = [] if anatomy.params is None else [plural(anatomy.params, "parameter")]
     if anatomy.active_params is not None and anatomy.active_params != anatomy.params:
         words.append(f"{anatomy.active_params:,} of them {name_active(anatomy)}")
     return join(*words)
@@ -84,10 +84,10 @@ def describe_tower(tower: Tower) -> str:
     causal = {True: "causal", False: "sees both ways", None: ""}[tower.causal]
     return join(
         tower.reads and f"reads {' and '.join(filter(None, (tower.reads, tower.also, tower.among)))}",
-        tower.vocab and count(tower.vocab, "word"),
+        tower.vocab and plural(tower.vocab, "word"),
         tower.d_model and f"d_model {tower.d_model:,}",
         tower.streams and f"{tower.streams} streams side by side",
-        count(tower.layers, "layer"),
+        plural(tower.layers, "layer"),
         causal,
         tower.final_norm and f"{NORMS[tower.final_norm]} at the end",
     )
@@ -136,10 +136,10 @@ def list_ends(anatomy: Anatomy) -> Iterator[tuple[str, str]]:
         yield "head", join(f"{what} for each place" if head.kind == "numbers" else what, tied, rows, scaled, capped)
     for what, parts in (("not placed", anatomy.untold), ("unused", anatomy.unused)):
         for part in parts[:MOST_UNTOLD]:
-            yield what, join(part.path, count(part.params, "parameter"), part.lost and "nothing reads what it gives")
+            yield what, join(part.path, plural(part.params, "parameter"), part.lost and "nothing reads what it gives")
         rest = parts[MOST_UNTOLD:]
         if rest:
-            yield what, f"{len(rest)} more, {count(sum(one.params for one in rest), 'parameter')}"
+            yield what, f"{len(rest)} more, {plural(sum(one.params for one in rest), 'parameter')}"
 
 
 def describe_bridge(bridge: Bridge) -> str:

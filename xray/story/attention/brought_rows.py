@@ -90,7 +90,7 @@ def draw_other(flow: Flow, part: Part, letters: str, row: int, held: Collection[
 
 def cut_other_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> list[Part]:
     """The parts of another stream's way."""
-    return lay_out(flow, cut_way(flow, nodes, end))
+    return lay_out(cut_way(flow, nodes, end))
 
 
 def list_joins(flow: Flow, node: Node) -> list[int]:

@@ -5,7 +5,17 @@ from dataclasses import dataclass, replace
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SOFTMAXES, SUMS, TURNS, WAVES
+from xray.ir.flow.operation_kinds import (
+    CARRYING,
+    COUNTING,
+    LOOKUPS,
+    SCALINGS,
+    SIDE_BY_SIDE,
+    SOFTMAXES,
+    SUMS,
+    TURNS,
+    WAVES,
+)
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.story.attention.factors import name_factors
@@ -22,7 +32,6 @@ from xray.story.recognition.score_operands import Scored
 from xray.story.sentences.of_parts import COUNTED_PLACES
 
 MOST_BEHIND, MOST_ON_WAY = 60, 400
-COUNTED = frozenset({"arange", "cumsum"})
 OF_PLACES = len(("batch", "row"))
 """An argument of more axes holds several numbers for each place."""
 
@@ -127,7 +136,7 @@ def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> 
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     made = set(flow.behind(*starts, within=lambda node: node in inside and node not in own))
     works = [node for node in sorted(made) if flow.is_leaf(node) and works_out(flow, node)]
-    return works if any(is_product(flow, node) or reads_learned(flow, node) for node in works) else []
+    return works if any(is_product(flow, node) or flow.steps[node].is_learned for node in works) else []
 
 
 def list_products_beside(flow: Flow, part: Scored, site: Site) -> list[int]:
@@ -167,19 +176,13 @@ def list_hiding(flow: Flow, part: Scored, parts: Collection[Scored], inside: Col
 
 def works_out(flow: Flow, node: int) -> bool:
     """Whether a step does more than move numbers, or takes rows of a parameter."""
-    return flow.op(node) not in CARRYING or (flow.op(node) == "index" and reads_learned(flow, node))
-
-
-def reads_learned(flow: Flow, node: int) -> bool:
-    """Whether a step works with parameters: those of its module, or such as it is given."""
-    step = flow.steps[node]
-    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+    return flow.op(node) not in CARRYING or (flow.op(node) == "index" and flow.steps[node].is_learned)
 
 
 def count_readers(flow: Flow, made: Collection[int]) -> int:
     """How many attentions add to their scores what some steps take of a table, that one included which they are of."""
     data = list_reading_data(flow)
-    tables = {node for node in made if node not in data and reads_learned(flow, node)}
+    tables = {node for node in made if node not in data and flow.steps[node].is_learned}
 
     def ends(one: int) -> bool:
         return one in tables or is_linear(flow, one) or is_product(flow, one) or flow.op(one) in SOFTMAXES
@@ -201,7 +204,7 @@ def list_shared(flow: Flow, site: Site, part: Scored, made: Collection[int]) -> 
     own = {*site.scored, *site.value.nodes, *made}
     starts = (maker for node in (*part.nodes, *made) for maker in flow.makers[node] if maker not in own)
     found = [node for node in flow.behind(*starts, within=lambda one: one not in data) if flow.is_leaf(node)]
-    shared = tuple(sorted(node for node in found if node not in made and reads_learned(flow, node)))
+    shared = tuple(sorted(node for node in found if node not in made and flow.steps[node].is_learned))
     if not shared or len({flow.steps[node].path for node in shared}) > 1:
         return (), 0
     reached = {*flow.ahead(*shared, within=lambda one: one not in data)}
@@ -233,16 +236,16 @@ def find_origin(flow: Flow, site: Site, part: Scored) -> Origin:
     given = [record for record in given if "mask" not in (record.given or "")]  # it hides scores, and adds nothing
     arguments = (name_argument(flow, record) for record in given if len(record.shape) > 1)
     names = [*dict.fromkeys(filter(None, arguments))]
-    counts = any(flow.op(node) in COUNTED for node in way) or any(
+    counts = any(flow.op(node) in COUNTING for node in way) or any(
         not record.is_float and record.role != "parameter" and not name_argument(flow, record) for record in given
     )
-    ways = (node for node in sorted(way) if flow.is_leaf(node) and reads_learned(flow, node))
+    ways = (node for node in sorted(way) if flow.is_leaf(node) and flow.steps[node].is_learned)
     return Origin(asked, (*[COUNTED_PLACES] * counts, *names), tuple(ways)) if names else Origin(asked)
 
 
 def list_asking(flow: Flow, site: Site) -> list[int]:
     """The steps that make queries: of those of a convolution, all behind it (VITS)."""
-    way = flow.behind(site.query.origin, ends=lambda one: reads_learned(flow, one))
+    way = flow.behind(site.query.origin, ends=lambda one: flow.steps[one].is_learned)
     return [*site.query.nodes] or [node for node in way if flow.is_leaf(node)]
 
 
@@ -252,7 +255,7 @@ def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     waves = [node for node in flow.behind(*starts, ends=own.__contains__) if flow.op(node) in WAVES]
     behind = list(flow.behind(*waves))
-    is_counted = any(flow.op(node) in COUNTED for node in behind) and not any(is_linear(flow, one) for one in behind)
+    is_counted = any(flow.op(node) in COUNTING for node in behind) and not any(is_linear(flow, one) for one in behind)
     return is_counted and {flow.op(node) for node in waves} == WAVES
 
 
@@ -289,7 +292,7 @@ def tell_other_way(
     found = []
     for node in nodes:
         works = list_put_beside(flow, node, inside) if node.key.startswith("tail") else []
-        if any(is_linear(flow, one) for one in works):
+        if any(is_linear(flow, one) or flow.steps[one].is_learned for one in works):
             extra = node.extra or describe_new(flow, works, nodes)
             node = beside.stand_for(flow, replace(node, extra=extra), works, edges, feet)
         found.append(node)
@@ -308,7 +311,7 @@ def list_put_beside(flow: Flow, node: Node, inside: Collection[int]) -> list[int
     joins = [flow.places[step.id] for step in node.steps if step.op in SIDE_BY_SIDE]
     others = [maker for one in joins for maker in flow.makers[one] if maker is not None]
     made = flow.behind(*others, within=inside.__contains__)
-    return [one for one in sorted(set(made)) if flow.is_leaf(one) and flow.op(one) not in CARRYING]
+    return [one for one in sorted(set(made)) if flow.is_leaf(one) and works_out(flow, one)]
 
 
 def find_joined_scores(flow: Flow, site: Site, inside: Collection[int]) -> tuple[int, list[int]] | None:

@@ -95,7 +95,7 @@ def draw_values(flow: Flow, sampling: Sampling, branch: DeformableAttention, row
     nodes = find_shared(flow, sampling)
     end = flow.output(max(nodes, default=sampling.samples[0]))
     side = Side(end, nodes, (), not branch.leaves_stream)
-    parts = lay_out(flow, cut_way(flow, nodes, None))
+    parts = lay_out(cut_way(flow, nodes, None))
     lane = Lane("v", RIGHT, side, tuple(parts))
     for number, part in enumerate(parts):
         node = lane_node(flow, lane, part, name_part(flow, part, "v"), row + number, is_waist=False)

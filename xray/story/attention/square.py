@@ -36,7 +36,7 @@ from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, Surface, steps_at
-from xray.story.charts.counted_weights import count_params, describe_params
+from xray.story.charts.counted_weights import MOVES, count_params, describe_params, weights_at
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
 from xray.story.recognition.addends import takes_one_of_two
 from xray.story.recognition.score_operands import Scored
@@ -46,6 +46,7 @@ from xray.story.sentences.of_parts import (
     HELD_CAP,
     OF_SINES,
     ONE_TABLE,
+    OUTSIDE,
     PIECES,
     ROWS_SCALED,
     SHARED_NUMBERS,
@@ -345,8 +346,9 @@ def score_node(
     made_of = [OF_SINES if is_made_of_sines else told_origin, factor and ROWS_SCALED.format(factor=factor)]
     if origin.names:
         ways = [node for node in origin.ways if node not in made]
-        held = sum(gather_weights(flow, ways).values())  # moved before rows are picked (LayoutLMv3)
-        made_of += [describe_params(flow, *ways) or (plural(held, "parameter") if held else "")]
+        moved = gather_weights(flow, [node for node in ways if flow.op(node) in MOVES])  # before rows are picked
+        held = sum((weights_at(flow, ways) | moved).values())  # (LayoutLMv3), or data meet them (Uni-Mol)
+        made_of += [f"{plural(held, 'parameter')} {OUTSIDE}"] if held else []
         steps = (*steps, *(step for step in steps_at(flow, *reversed(ways)) if step not in steps))
     serving, attentions = ((), 0) if others or origin.names or many > 1 else list_shared(flow, site, part, made)
     if serving:

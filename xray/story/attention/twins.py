@@ -5,6 +5,7 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operand_ways import carrying_tail
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     REPEATS,
@@ -44,11 +45,7 @@ def add_weights(flow: Flow, twin: Site, node: Node) -> Node:
 
 def list_values(flow: Flow, twin: Site) -> list[int]:
     """The steps that move values, cut and repeat them, before such an attention weighs them; the last one first."""
-    found, here = list[int](), flow.makers[twin.weighted_sum][-1]
-    while here is not None and flow.op(here) in CARRYING | REPEATS and flow.makers[here]:
-        found.append(here)
-        here = flow.makers[here][0]
-    return found
+    return carrying_tail(flow, flow.makers[twin.weighted_sum][-1], CARRYING | REPEATS)[::-1]
 
 
 def name_half(flow: Flow, twin: Site) -> str:

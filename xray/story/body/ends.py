@@ -87,12 +87,14 @@ def read_head(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> Hea
     if len(shape) == 3 and is_of_each_place(flow, last.chains[-1].end, head):
         # classes, letters, or words of a table that is another; boxes beside them are not told (RT-DETR)
         return Head("numbers", size) if {*heads} <= {head, *flow.behind(head)} else None
-    kind: Literal["classes", "numbers"] = "numbers" if is_cut_in_rows(flow, head) else "classes"
-    axes = dict(zip(flow.output(last.chains[-1].end).axes, flow.output(last.chains[-1].end).shape, strict=False))
+    laid, end = list_rows_cut(flow, head), flow.output(last.chains[-1].end)
+    kind: Literal["classes", "numbers"] = "numbers" if laid else "classes"
+    axes = dict(zip(end.axes, end.shape, strict=False))
     is_of_places = "batch" in axes and flow.output(head).axes[0] in axes.keys() - {"", "batch"}
     has_more = kind == "classes" and (is_of_places or shape[0] > axes.get("batch", shape[0]))
     has_more |= kind == "classes" and meets_more(flow, head)
     is_one = not has_more and not any(hands_out_apart(flow, one, head) for one in heads)
+    is_one &= not laid or end.shape[:-1] in laid
     return Head(kind, size) if len(shape) == 2 and pooled and is_one else None
 
 
@@ -218,11 +220,11 @@ def takes_all_in_order(flow: Flow, node: int) -> bool:
     return all(SLICE.fullmatch(one) for one in str(step.settings.get("index", "?")).split(", "))
 
 
-def is_cut_in_rows(flow: Flow, head: int) -> bool:
-    """Whether what a head makes of the rows of all sequences at once is laid out by sequences behind it (Perceiver)."""
+def list_rows_cut(flow: Flow, head: int) -> list[tuple[int, ...]]:
+    """How many sequences and rows what a head makes of all of these at once is laid out by behind it (Perceiver)."""
     shape = flow.output(head).shape
     cut = (flow.output(place).shape for place in flow.ahead(head) if flow.op(place) in CARRYING)
-    return any(len(one) == 3 and one[-1] == shape[-1] and one[0] * one[1] == shape[0] != one[0] for one in cut)
+    return [one[:-1] for one in cut if len(one) == 3 and one[-1] == shape[-1] and one[0] * one[1] == shape[0] != one[0]]
 
 
 def is_convolved(flow: Flow, head: int) -> bool:

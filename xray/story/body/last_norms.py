@@ -1,6 +1,6 @@
 """The norm behind the last layer of a tower."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from itertools import islice
 from math import prod
@@ -83,11 +83,11 @@ def is_of_keys(flow: Flow, end: int, norm: FoundNorm, sites: Sequence[Site]) -> 
     """
     made = flow.steps[norm.end].id
     is_out = made in flow.one_pass.results
-    blocks = set(list_blocks(flow, norm.end)) - set(list_blocks(flow, end))
+    blocks = set(flow.parents(norm.end)) - set(flow.parents(end))
     return not is_out and any(
         site.kind == "cross"
         and site.scores > norm.end
-        and not blocks.isdisjoint(list_blocks(flow, site.softmax))
+        and not blocks.isdisjoint(flow.parents(site.softmax))
         and norm.end in flow.behind(*(node for node in site.key.nodes if is_linear(flow, node)), most=MOST_BEHIND)
         for site in sites
     )
@@ -103,15 +103,6 @@ def is_of_way_on(flow: Flow, sums: Collection[int], norm: FoundNorm) -> bool:
     apart = [block for block in flow.parents(norm.end) if block not in inside]
     onward = islice(flow.ahead(norm.end), MOST_ONWARD)
     return bool(apart) and any(is_linear(flow, place) and apart[-1] in flow.parents(place) for place in onward)
-
-
-def list_blocks(flow: Flow, node: int) -> Iterator[str]:
-    """The calls of modules that a step stands in, the innermost first."""
-    here = flow.steps[node].parent
-    while here is not None:
-        yield here
-        place = flow.places.get(here)
-        here = None if place is None else flow.steps[place].parent
 
 
 def is_used(flow: Flow, place: int) -> bool:

@@ -1,22 +1,26 @@
 """Naming: what the towers of a pass are called, and whose keys each attention looks at."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.attentions import Attention, Looking
 from xray.story.anatomy.branches import Branch
-from xray.story.anatomy.tree import Group, Stage, Tower
+from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.body.towers import Towering, list_results
+from xray.story.body.widths import find_lender
 from xray.story.entrance.given import find_input
 from xray.story.entrance.inputs import SOUND, SOUNDING, name_argument
 from xray.story.passages.conditions import name_source
 
-NAMES = {"ids": "text", "image": "vision", "video": "vision", "audio": "audio"}
+NAMES = {"ids": "tokens", "image": "vision", "video": "vision", "audio": "audio"}
 """What a tower is called by what it reads."""
+WRITTEN = ("input_ids", "text", "word", "caption", "prompt", "sentence", "question")
+"""What the name of an argument holds whose ids are those of a text: others may be of notes, atoms or codes."""
+SAID = "input_modalities"
 HEARD = (*SOUNDING, "wav", "input_values")
 """What the name of an argument holds that takes sound."""
 BOX = "box"
@@ -33,7 +37,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
     names: list[str] = []
     crossing = [number for number, one in enumerate(towers) if asks_alone(flow, towers, number)]
     memories = {asked for number in crossing for asked in list_asked(towers[number].tower)}
-    crossing = [number for number in crossing if not is_asked_on(towers, number, crossing)]
+    crossing = [number for number in crossing if not is_asked_on(flow, towers, number, crossing)]
     pairs = list_pairs(flow, towers)
     crossing += pairs
     memories |= {*pairs.values()}
@@ -42,6 +46,7 @@ def name_towers(flow: Flow, towers: Sequence[Towering]) -> list[Towering]:
         name = name_tower(one, number in memories, number in crossing)
         name = name_by_ids(flow, one) or name if name == NAMES["ids"] and several else name
         name = name_by_model(flow, one) or name if name == NAMES["ids"] and len(towers) == 1 else name
+        name = "text" if name == NAMES["ids"] and is_written(flow, one) else name
         name = "signal" if name == NAMES["audio"] and not is_heard(flow, one) else name
         used = 1 + sum(known.split(" ")[0] == name for known in names)
         names.append(name if used == 1 else f"{name} {used}")
@@ -76,13 +81,15 @@ def asks_alone(flow: Flow, towers: Sequence[Towering], number: int) -> bool:
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
 
 
-def is_asked_on(towers: Sequence[Towering], number: int, crossing: Sequence[int]) -> bool:
+def is_asked_on(flow: Flow, towers: Sequence[Towering], number: int, crossing: Sequence[int]) -> bool:
     """Whether a tower that looks at another is itself one that a third looks at: it encodes for that (SAM 3).
 
-    Not one that hides the future, nor one of two that look at each other (SAM).
+    Not one that hides the future, nor one of two that look at each other (SAM), nor one whose own layers run again and
+    look at what they gave (ABINet).
     """
     own = list_asked(towers[number].tower)
     readers = [one for one in crossing if number in list_asked(towers[one].tower)]
+    readers = [one for one in readers if find_lender(flow, towers[one].layers, [towers[number].layers]) is None]
     return not towers[number].tower.causal and any(one not in own for one in readers)
 
 
@@ -133,21 +140,31 @@ def tell_names(towering: Towering, names: Sequence[str]) -> Towering:
         others = tuple(map(settle_name, branch.with_others))
         return replace(branch, beside=branch.beside and settle_name(branch.beside), with_others=others)
 
-    def settle_stage(stage: Stage) -> Stage:
-        return replace(stage, branches=tuple(map(settle, stage.branches)))
+    return change_all(towering, settle)
 
-    tower = towering.tower
-    groups = tuple(replace(group, stages=tuple(map(settle_stage, group.stages))) for group in tower.groups)
-    settled = {
-        id(one): change_branches(one, lambda found: settle(found.branch))
-        for layer in (towering.stagings, *towering.layers)
-        for one in layer
-    }
+
+def change_all(towering: Towering, change: Callable[[Branch], Branch]) -> Towering:
+    """A tower with other facts of all its branches."""
+    told = replace(towering, tower=change_tower(towering.tower, change))
+    return change_stagings(told, lambda staging: change_branches(staging, lambda found: change(found.branch)))
+
+
+def change_tower(tower: Tower, change: Callable[[Branch], Branch]) -> Tower:
+    """What is told of a tower, with other facts of all its branches."""
+    groups = tuple(
+        replace(group, stages=tuple(replace(one, branches=tuple(map(change, one.branches))) for one in group.stages))
+        for group in tower.groups
+    )
+    return replace(tower, groups=groups)
+
+
+def change_stagings(towering: Towering, change: Callable[[Staging], Staging]) -> Towering:
+    """A tower with other stages, each changed once."""
+    changed = {id(one): change(one) for layer in (towering.stagings, *towering.layers) for one in layer}
     return replace(
         towering,
-        tower=replace(tower, groups=groups),
-        stagings=tuple(settled[id(one)] for one in towering.stagings),
-        layers=tuple(tuple(settled[id(one)] for one in layer) for layer in towering.layers),
+        stagings=tuple(changed[id(one)] for one in towering.stagings),
+        layers=tuple(tuple(changed[id(one)] for one in layer) for layer in towering.layers),
     )
 
 
@@ -185,10 +202,22 @@ def name_by_model(flow: Flow, one: Towering) -> str:
 
     So ids of pixels' colours are an image (ImageGPT).
     """
+    return NAMES.get(say_modalities(flow, one), "")
+
+
+def say_modalities(flow: Flow, one: Towering) -> str:
+    """What the model around a tower of ids says that it reads; nothing where that is text alone, or not said."""
     given = find_input(flow, one, "ids")
     holders = (flow.steps[place] for place in (() if given is None else flow.parents(given[2])))
-    said = next((step.settings["input_modalities"] for step in holders if "input_modalities" in step.settings), None)
-    return NAMES.get(str(said), "")
+    return next((str(step.settings[SAID]) for step in holders if SAID in step.settings), "")
+
+
+def is_written(flow: Flow, one: Towering) -> bool:
+    """Whether the ids that a tower reads are those of a text, by what the argument is called, or the model says."""
+    given = find_input(flow, one, "ids")
+    behind = () if given is None else (given[2], *flow.behind(given[2], most=MOST_BEHIND))
+    outside = (name_argument(flow, record) for node in behind for record, maker in flow.given(node) if maker is None)
+    return "text" in say_modalities(flow, one) or any(word in name for name in outside for word in WRITTEN)
 
 
 def is_heard(flow: Flow, one: Towering) -> bool:
@@ -254,15 +283,11 @@ def tell_begun(flow: Flow, one: Towering, starts: Mapping[int, str], ends: Colle
 
     def settle(staging: Staging) -> Staging:
         names = dict(zip(map(id, staging.branches), told.get(id(staging), ()), strict=False))
-        return change_branches(staging, lambda found: begin_at(found.branch, names.get(id(found))))
+        return (
+            change_branches(staging, lambda found: begin_at(found.branch, names.get(id(found)))) if names else staging
+        )
 
-    settled = {id(staging): settle(staging) if id(staging) in told else staging for staging in one.stagings}
-    return replace(
-        one,
-        tower=replace(one.tower, groups=tuple(groups)),
-        stagings=tuple(settled[id(staging)] for staging in one.stagings),
-        layers=tuple(tuple(settled[id(staging)] for staging in layer) for layer in one.layers),
-    )
+    return change_stagings(replace(one, tower=replace(one.tower, groups=tuple(groups))), settle)
 
 
 def begin_at(branch: Branch, name: str | None) -> Branch:

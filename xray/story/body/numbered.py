@@ -25,7 +25,7 @@ class Numbered:
 
     `idle_at` is where the idle ones stand: before the layers, between them, or behind.
     `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in, or of
-    such a list in each stage, of which there are so many `lists`.
+    such a list in each stage, of which there are so many `lists`. `inside` are the blocks that layers hold, if more.
     """
 
     blocks: int | None = None
@@ -34,6 +34,7 @@ class Numbered:
     apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
     lists: int = 1
+    inside: int = 0
 
 
 def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> Numbered:
@@ -42,6 +43,8 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     blocks = {one for one in held if one is not None}
     if not blocks:
         return Numbered()
+    if inside := count_inside(flow, layers):
+        return Numbered(inside=inside)
     none = [number for number, block in enumerate(held) if block is None]
     apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
     unlisted: tuple[int, ...] = ()
@@ -59,6 +62,25 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
     stand = place_beside(idle, layers[0][0].joints[0].add, layers[-1][-1].joints[-1].add)
     paths = {flow.steps[node].path for node in idle}
     return Numbered(len(paths | used), len(paths), stand, apart, unlisted, lists)
+
+
+def count_inside(flow: Flow, layers: Sequence[Layer]) -> int:
+    """How many blocks of one class layers hold, where some are one each, and others several within a sum (VRT); else 0.
+
+    Blocks that hold a sum of the stream are sublayers, of which some layers may have fewer (LeViT).
+    """
+    sums = [joint.add for layer in layers for staging in layer for joint in staging.joints]
+    nodes = ({node for staging in layer for node in staging.nodes} for layer in layers)
+    held = [{block for node in own for block in list_blocks(flow, node)} for own in nodes]
+    for kind in sorted({flow.steps[block].module for own in held for block in own if flow.steps[block].module}):
+        alike = [{block for block in own if flow.steps[block].module == kind} for own in held]
+        every = set[int]().union(*alike)
+        several = set[int]().union(*(own for own in alike if len(own) > 1))
+        is_nested = any(not every.isdisjoint(flow.parents(block)) for block in every)
+        are_sublayers = any(block < add < flow.ends[block] for block in several for add in sums)
+        if len(every) > len(layers) and not (is_nested or are_sublayers) and min(map(len, alike)) == 1:
+            return len(every)
+    return 0
 
 
 def find_work(flow: Flow, layer: Layer) -> int:
@@ -122,14 +144,21 @@ def list_unlisted(flow: Flow, held: Sequence[int | None]) -> tuple[int, ...]:
     own = [one for one in held if one is not None and name_list(flow, one) == name]
     if len({flow.steps[one].path for one in own}) < count or 2 * count <= len(held):
         return ()
-    return tuple(number for number, one in enumerate(held) if one not in own)
+    return list_others(flow, held, own)
+
+
+def list_others(flow: Flow, held: Sequence[int | None], own: Collection[int]) -> tuple[int, ...]:
+    """The layers that no block of some holds; none where several of these are blocks of another list (P-STMO)."""
+    others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
+    is_listed = any(several > 1 for several in others.values())
+    return () if is_listed else tuple(number for number, one in enumerate(held) if one not in own)
 
 
 def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ...]]:
     """How many lists of blocks the stages of a tower have, a layer to a block, and the layers outside (GroupViT).
 
-    More than half of all layers are in these; none where several of the others are blocks of one list. The only block
-    of a list, in a stage of one layer, is one of these where it is of the same class as the others (CvT).
+    More than half of all layers are in these. The only block of a list, in a stage of one layer, is one of these where
+    it is of the same class as the others (CvT).
     """
     adds = [find_work(flow, layer) for layer in layers]
     held = [find_own_block(flow, add, adds) for add in adds]
@@ -143,10 +172,7 @@ def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ..
     lists = {name_list(flow, one) for one in own}
     if len({flow.steps[one].path for one in own}) < len(own) or 2 * len(own) <= len(held) or len(lists) == 1:
         return 1, ()
-    others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
-    if any(several > 1 for several in others.values()):
-        return 1, ()
-    return len(lists), tuple(number for number, one in enumerate(held) if one not in own)
+    return len(lists), list_others(flow, held, own)
 
 
 def find_own_block(flow: Flow, add: int, adds: Collection[int]) -> int | None:

@@ -6,6 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS, SIDE_BY_SIDE
+from xray.story.branches.before_last import is_learned
 from xray.story.branches.scored.caps import find_cap, read_factor
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.norms import find_norm
@@ -24,7 +25,7 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
     found = find_scale(flow, end, nodes)
     if found is None:
         return None
-    return "learned" if reads_learned(flow, found) or is_by_weights(flow, found) else "number"
+    return "learned" if multiplies_learned(flow, found) else "number"
 
 
 def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
@@ -35,7 +36,7 @@ def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
             return None
         step = flow.steps[here]
         if step.op in SCALINGS:
-            if reads_learned(flow, here) or is_by_weights(flow, here):
+            if multiplies_learned(flow, here):
                 return here if find_norm(flow, here) is None and not is_by_place(flow, here) else None
             return here if len(step.inputs) == 1 and number(step) not in (None, 1) else None
         onward = find_put_beside(flow, here, nodes)
@@ -52,14 +53,9 @@ def find_put_beside(flow: Flow, node: int, nodes: Collection[int]) -> int | None
     return own[0] if len(own) == 1 < len(ways) else None
 
 
-def reads_learned(flow: Flow, node: int) -> bool:
-    """Whether a step reads learned numbers, be they given other axes before (VibeVoice)."""
-    for record, maker in flow.given(node):
-        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
-            record, maker = flow.steps[maker].inputs[0], flow.makers[maker][0]
-        if record.role == "parameter":
-            return True
-    return False
+def multiplies_learned(flow: Flow, node: int) -> bool:
+    """Whether a step multiplies by learned numbers, be they given other axes before (VibeVoice), or worked out."""
+    return any(is_learned(flow, *given) for given in flow.given(node)) or is_by_weights(flow, node)
 
 
 def is_by_place(flow: Flow, node: int) -> bool:
@@ -141,8 +137,7 @@ def find_tanh_gate(flow: Flow, end: int, nodes: Collection[int]) -> int | None:
 
 def is_tanh_of_learned(flow: Flow, maker: int | None) -> bool:
     """Whether a step bends a parameter by tanh, and reads nothing else."""
-    while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
-        maker = flow.makers[maker][0]
+    maker = flow.carried_from(maker)
     return (
         maker is not None
         and flow.op(maker) == "tanh"

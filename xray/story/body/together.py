@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.attentions import Attention
-from xray.story.anatomy.tree import Group, Link, Stage, Tower
+from xray.story.anatomy.branches import Branch
+from xray.story.anatomy.tree import Link, Tower
 from xray.story.body.layers import Layer
+from xray.story.body.naming import change_tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 from xray.story.body.widths import find_lender, list_working
@@ -59,7 +62,7 @@ def learned_paths(flow: Flow, one: Towering) -> set[str]:
 
 def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> tuple[tuple[Tower, ...], list[Link]]:
     """All towers in one row, those of other passes first, each attention told what tower it looks at."""
-    ends = {id_of_end(reading.flow, tower): tower for reading, tower in others}
+    ends = {reading.flow.steps[tower.end].id: tower for reading, tower in others}
     sources = {
         number: found
         for number, one in enumerate(chosen.towers)
@@ -79,7 +82,7 @@ def join_towers(chosen: Reading, others: Sequence[tuple[Reading, Towering]]) -> 
             tower = replace(tower, some_weights_of=names[id(chosen.towers[partner])])
         if number in sources:
             source = names[id(sources[number])]
-            tower = look_at(tower, source)
+            tower = change_tower(tower, partial(look_out, source=source))
             links.append(Link("memory", source, tower.name))
         rest.append(tower)
     return (*first, *rest), links
@@ -127,24 +130,10 @@ def name_towers(trace: Trace) -> dict[int, str]:
     return found
 
 
-def look_at(tower: Tower, source: str) -> Tower:
-    """A tower whose attentions that look out of their pass look at that source."""
-
-    def settle(stage: Stage) -> Stage:
-        branches = tuple(
-            replace(branch, source=source) if isinstance(branch, Attention) and branch.source is None else branch
-            for branch in stage.branches
-        )
-        return replace(stage, branches=branches)
-
-    groups: tuple[Group, ...] = tuple(
-        replace(group, stages=tuple(settle(stage) for stage in group.stages)) for group in tower.groups
-    )
-    return replace(tower, groups=groups)
-
-
-def id_of_end(flow: Flow, one: Towering) -> str:
-    return flow.steps[one.end].id
+def look_out(branch: Branch, source: str) -> Branch:
+    """A branch that looks at that source, if it is an attention that looks out of its pass."""
+    is_open = isinstance(branch, Attention) and branch.source is None
+    return replace(branch, source=source) if is_open else branch  # type: ignore[arg-type]
 
 
 def find_memory(flow: Flow, one: Towering) -> str | None:

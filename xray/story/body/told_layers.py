@@ -161,7 +161,8 @@ def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | N
 def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], end: int) -> list[Staging]:
     """Stages with windows where places were cut before the first layer, each window a sequence of its own (RF-DETR).
 
-    Where the places of one image became several sequences in another way, it sees those of its own (MobileViT).
+    Where the places of one image became several sequences in another way, it sees those of its own (MobileViT), unless
+    they did so within a sublayer of maps: windows, or what not (VRT).
     """
     start = find_beginning(flow, stagings)
     if start is None:
@@ -182,7 +183,8 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        is_cut = one.branch.partial or joins_mask(flow, one.site)
+        is_map = one.region.start is not None and len(flow.output(one.region.start).shape) >= MAP
+        is_cut = is_map or one.branch.partial or joins_mask(flow, one.site)
         return replace(one.branch, partial=True, together=None if is_cut else size)
 
     return [change_branches(staging, tell) for staging in stagings]

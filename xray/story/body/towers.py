@@ -239,6 +239,7 @@ def read_tower(
         apart=numbered.apart,
         unlisted=numbered.unlisted,
         lists=numbered.lists if numbered.unlisted else 1,
+        inside=numbered.inside,
         looked_at=condition is not None and condition.are_looked_at,
         own_numbers=is_own and not meets_given(flow, set().union(*(one.nodes for one in stagings))),
         spans=list_spans(flow, chains, layers),

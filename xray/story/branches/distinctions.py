@@ -297,10 +297,4 @@ def describe_curved(flow: Flow, region: Region) -> CurvedAttention | None:
 def list_curve(flow: Flow, steps: Sequence[int]) -> tuple[tuple[str, float | None], ...]:
     """What some steps do to each score, each with the number by which it does so, if it has one."""
     bent = [node for node in steps if flow.op(node) not in CARRYING | DROPOUTS]
-    return tuple((name_bend(flow.steps[node]), read_number(flow, node)) for node in bent)
-
-
-def read_number(flow: Flow, node: int) -> float | None:
-    """The number by which a step works on each of those that it reads."""
-    found = (number(flow.steps[node], name) for name in ("other", "arg1", "exponent"))
-    return next((one for one in found if one is not None), None)
+    return tuple((name_bend(flow.steps[node]), number(flow.steps[node], "other", "arg1", "exponent")) for node in bent)

@@ -90,8 +90,10 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
         if width % d_v == 0 and is_cut_into(flow, site, width // d_v, d_v):
             return width // d_v
     if len(scores) == 4:
-        is_folded = flow.output(site.scores).axes[:1] == ("batch*heads",)  # pieces of rows are the second axis then
-        return scores[1] if 1 in list_shared_axes(flow, site.scores) and not is_folded else None
+        words = flow.output(site.scores).axes
+        is_folded = words[:1] == ("batch*heads",)  # pieces of rows are the second axis then
+        axis = 0 if words[:1] == ("heads",) else 1
+        return scores[axis] if axis in list_shared_axes(flow, site.scores) and not is_folded else None
     if len(scores) != 3 or len(flow.output(site.weighted_sum).shape) != 3:
         return None
     return 1 if site.output is not None else count_cut_queries(flow, site)

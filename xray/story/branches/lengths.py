@@ -6,7 +6,8 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operand_ways import carrying_tail
+from xray.ir.flow.operation_kinds import JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.regrouping import MAP, MOVES, run_along_axes
 from xray.ir.flow.softmax_axis import read_equation
@@ -255,11 +256,7 @@ def read_mixing(flow: Flow, node: int) -> tuple[int, int] | None:
 
 def list_turns(flow: Flow, made: int | None) -> list[int]:
     """The turns among the moves that end at a step."""
-    turns = []
-    while made is not None and flow.op(made) in CARRYING and flow.makers[made]:
-        turns += [made] * (flow.op(made) in TURNS)
-        made = flow.makers[made][0]
-    return turns
+    return [node for node in carrying_tail(flow, made) if flow.op(node) in TURNS]
 
 
 def count_fewer_keys(flow: Flow, sites: Sequence[Site], key: Side) -> int | None:

@@ -12,6 +12,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,
+    COUNTING,
     FINDINGS,
     LOOKUPS,
     PLACING,
@@ -41,7 +42,6 @@ LAYING_OUT = (SHAPING | CASTING) - TURNS - PICKS
 """They leave numbers in the order in which they lie, so that each row of the batch stays together."""
 ORDERED = SWAPS | SOFTMAXES | {"cumsum", "sort", "normalize", "max_pool1d", "avg_pool1d"}
 """They give as many rows as they are given, be it that others stand where one was, or are mixed with it."""
-COUNTED = frozenset({"arange", "cumsum"})
 MOST_BEHIND = 400
 CUT_ROWS = re.compile(r":, (-?\d*):-?\d*(?:, :)*")
 FIRST_ROW = re.compile(r":, (0|0?:1)(, (:|None))*")
@@ -279,7 +279,7 @@ def name_far_apart(flow: Flow, site: Site) -> str | None:
     others = (node for node in data - met if flow.is_leaf(node) and flow.op(node) not in CARRYING)
     tables = (node for node in way - met if flow.op(node) in LOOKUPS)
     takes_apart = bool(apart) and not any(True for _ in (*others, *tables))
-    counts = any(flow.op(node) in COUNTED for node in way)
+    counts = any(flow.op(node) in COUNTING for node in way)
     (name,) = rows.values() if len(rows) == 1 else ("",)
     return name if name and takes_apart and not counts and len(next(iter(rows))) > len(("batch", "row")) else None
 

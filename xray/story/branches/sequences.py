@@ -138,10 +138,10 @@ def is_whole(flow: Flow, nodes: frozenset[int], sites: Sequence[Site]) -> bool:
 
 def cut_nodes(flow: Flow, nodes: frozenset[int], sites: Sequence[Site], left: int) -> list[frozenset[int]]:
     """Steps by the blocks that hold them, one block after the other; opened as long as more follows an attention."""
-    groups: dict[str, set[int]] = {}
+    groups: dict[int, set[int]] = {}
     above = shared_parent(flow, nodes)
     for node in sorted(nodes):
-        groups.setdefault(child_of(flow, node, above), set()).add(node)
+        groups.setdefault([node, *flow.parents(node)][-1 - above], set()).add(node)
     if len(groups) < 2 or left == 0:
         return [nodes]
     found: list[frozenset[int]] = []
@@ -150,26 +150,10 @@ def cut_nodes(flow: Flow, nodes: frozenset[int], sites: Sequence[Site], left: in
     return found
 
 
-def list_blocks(flow: Flow, node: int) -> list[str]:
-    """The ids of the blocks around a step, the outermost first, the step itself last."""
-    found = [flow.steps[node].id]
-    parent = flow.steps[node].parent
-    while parent is not None:
-        found.append(parent)
-        place = flow.places.get(parent)
-        parent = None if place is None else flow.steps[place].parent
-    return found[::-1]
-
-
 def shared_parent(flow: Flow, nodes: Collection[int]) -> int:
     """How many blocks hold all of the steps."""
-    rows = [list_blocks(flow, node)[:-1] for node in nodes]
+    rows = [[*flow.parents(node)][::-1] for node in nodes]
     depth = 0
     while all(len(row) > depth and row[depth] == rows[0][depth] for row in rows):
         depth += 1
     return depth
-
-
-def child_of(flow: Flow, node: int, depth: int) -> str:
-    """The block below the shared ones that holds a step; the step itself if none does."""
-    return list_blocks(flow, node)[depth]

@@ -237,8 +237,6 @@ def list_read_whole(flow: Flow, node: int) -> Iterator[int]:
 
     Not what wrote a part of more numbers that others wrote too: other parts of these may be read (a scan in place).
     """
-    for record, maker in flow.given(node):
-        while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
-            record, maker = next(flow.given(maker))
+    for record, maker in (flow.before_moves(*given) for given in flow.given(node)):
         if maker is not None and record.shape == flow.output(maker).shape:
             yield maker

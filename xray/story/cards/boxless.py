@@ -181,7 +181,7 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
         flow, seen = phase.reading.flow, drawn[id(phase.reading.flow)]
         stagings = [panel.staging for which, panel in opened if which is phase]
         for staging in stagings:
-            aside = list_aside_in(flow, staging, boxed[id(flow)])
+            aside = list_aside_of(flow, list_beside(staging), boxed[id(flow)])
             found.append((name_stage(staging).lower(), flow, [one for one in aside if flow.steps[one].id not in seen]))
             seen.update(flow.steps[node].id for node in aside)
         behind = {node for staging in phase.towering.stagings for node in list_behind(flow, staging)}
@@ -230,14 +230,17 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
     for flow in {id(phase.reading.flow): phase.reading.flow for phase in phases}.values():
         seen, own = drawn[id(flow)], [phase for phase in phases if phase.reading.flow is flow]
         for name, nodes in list_rest(own, added[id(flow)]):
-            found.append((name, flow, list_unsaid_of(flow, nodes & list_of_numbers(flow), seen)))
+            left = list_unsaid_of(flow, nodes & list_of_numbers(flow), seen)
+            found.append((name, flow, sorted({*left, *list_unsaid_of(flow, list_counted(flow, left) & nodes, seen)})))
         found.append((OF_NO_DATA, flow, list_of_no_data(flow, seen)))
     return found
 
 
-def list_aside_in(flow: Flow, staging: Staging, drawn: Collection[str]) -> list[int]:
-    """What a stage works out of nothing that comes in, and in no box, by layers with weights or weighed by softmax."""
-    return list_aside_of(flow, list_beside(staging), drawn)
+def list_counted(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """What makes numbers of flags, that numbers made themselves, for some steps: how many rows chose each expert."""
+    numbers = list_of_numbers(flow)
+    way = {*flow.behind(*nodes, within=lambda one: one not in numbers or one in nodes)} - {*nodes}
+    return {node for node in way - numbers if not numbers.isdisjoint(flow.behind(node))}
 
 
 def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:

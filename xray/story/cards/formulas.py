@@ -168,7 +168,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     q, k = (write_operand(letter, nodes) for letter in "QK")
     begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
     for node in sorted(
-        (one for one in nodes if one.key[:5] in ("mixed", "norme") and "_weights" in one.key), key=row_of
+        (one for one in nodes if one.key[:5] in ("mixed", "norme") and "_weights" in one.key), key=lambda node: node.row
     ):
         begin, end = f"{'mix' if node.key.startswith('mixed') else 'norm'}( {begin}", f"{end} )"
     begin += "".join("mix( " if term == MIXED else "( " for term in around)
@@ -184,11 +184,6 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
     return (*runs, Run(f" {end} · V × share" if is_behind else f" {end} · V", LABEL))
-
-
-def row_of(node: Node) -> int:
-    """How high a box stands."""
-    return node.row
 
 
 def is_own_last(nodes: Sequence[Node]) -> bool:

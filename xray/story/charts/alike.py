@@ -12,6 +12,7 @@ from xray.story.branches.scored.caps import read_factor
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.counted_weights import describe_params, weights_of_box
 from xray.story.charts.steps.operation_labels import label_step
+from xray.story.charts.steps.same_weights import DRAWN_BEFORE
 from xray.story.passages.bridges import name_convolution, read_dilation
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import describe_own_beside
@@ -104,15 +105,26 @@ def list_factors(flow: Flow, staging: Staging) -> list[tuple[int, float]]:
 
 
 def tell_chart(flow: Flow, chart: Chart | None, before: Iterable[tuple[Chart | None, str]]) -> Chart | None:
-    """A chart, with the boxes whose weights stand in charts before it said to have the same, in the words for these."""
+    """A chart, with the boxes whose weights stand in charts before it said to have the same, in the words for these.
+
+    A box of the very steps that stand there is said to be drawn before: one lookup of which both towers read a part.
+    """
     drawn: dict[str, str] = {}
+    known: set[str] = set()
     for one, told in before:
-        for node in () if one is None else one.nodes:
-            for name in weights_of_box(flow, list_reading(node)):
+        for steps in () if one is None else map(list_reading, one.nodes):
+            known.update(step.id for step in steps)
+            for name in weights_of_box(flow, steps):
                 drawn.setdefault(name, told)
     if chart is None or not drawn:
         return chart
-    return replace(chart, nodes=tuple(tell_node(flow, node, drawn) for node in chart.nodes))
+    nodes = (
+        replace(node, extra=DRAWN_BEFORE)
+        if known.issuperset(step.id for step in list_reading(node)) and list_reading(node)
+        else tell_node(flow, node, drawn)
+        for node in chart.nodes
+    )
+    return replace(chart, nodes=tuple(nodes))
 
 
 def tell_node(flow: Flow, node: Node, drawn: Mapping[str, str]) -> Node:

@@ -64,7 +64,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     edges: list[Edge] = []
     feet: tuple[str, ...]
     if branch.gated and len(wide) == 2 and gate is not None:
-        bent = next((one for one in wide if leads_through(flow, one, gate, wide, nodes)), wide[0])
+        bent = next((one for one in wide if one not in map(flow.carried_from, flow.makers[gate])), wide[0])
         bending = list_bending(flow, [node for node in between if node < gate], branch.activation)
         held = find_held(flow, gate, between)
         for key, one, place in (("gate", bent, LEFT_HALF), ("expand", next(w for w in wide if w != bent), RIGHT_HALF)):
@@ -260,11 +260,6 @@ def list_norms_between(flow: Flow, between: Sequence[int]) -> tuple[int, ...]:
     """The steps of that norm."""
     norm = find_norm_between(flow, between)
     return () if norm is None else norm.nodes
-
-
-def leads_through(flow: Flow, start: int, gate: int, wide: list[int], nodes: frozenset[int]) -> bool:
-    """Whether what a linear layer makes is bent before the product."""
-    return not any(flow.carried_from(maker) == start for maker in flow.makers[gate] if maker is not None)
 
 
 def put_on_turn(flow: Flow, found: Branching, chart: Chart) -> Chart:

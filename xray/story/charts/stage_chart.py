@@ -115,7 +115,7 @@ def chart_stage(flow: Flow, staging: Staging) -> Chart:
         chart = stack_charts(chart_added(flow, staging.added), chart)
     chart = add_shared_end(flow, staging, chart)
     if not has_own_sums(staging):
-        chart = add_scale(flow, staging, staging.joints[-1], staging.branches[-1], chart)
+        chart = add_scale(flow, staging.joints[-1], staging.branches[-1], chart)
     for mixing in [joint.mixing for joint in staging.joints if joint.mixing is not None][:1]:
         chart = stack_charts(chart_gather(flow, mixing), stack_charts(chart, chart_spread(flow, mixing)))
     for weighing in [joint.weighing for joint in staging.joints if joint.weighing is not None][:1]:
@@ -321,10 +321,7 @@ def tell_led_in(flow: Flow, found: Branching, chart: Chart, led: Collection[int]
     """The chart in which boxes of steps that are `led` in are not fed by the stream; those of former rows say so."""
     apart = {node.key for node in chart.nodes if node.steps and flow.places[node.steps[0].id] in led}
     begun = apart.difference(edge.target for edge in chart.edges) if reads_former_rows(flow, found, led) else set[str]()
-    nodes = (
-        replace(node, extra="", told=(*node.told, LED_IN, *filter(None, [node.extra]))) if node.key in begun else node
-        for node in chart.nodes
-    )
+    nodes = (replace(node, told=(*node.told, LED_IN)) if node.key in begun else node for node in chart.nodes)
     return replace(chart, nodes=tuple(nodes), feet=tuple(key for key in chart.feet if key not in apart))
 
 
@@ -347,10 +344,10 @@ def add_own_scales(flow: Flow, staging: Staging, charts: Sequence[Chart]) -> lis
     if not has_own_sums(staging):
         return [*charts]
     joined = zip(staging.joints, staging.branches, charts, strict=True)
-    return [add_scale(flow, staging, joint, found, chart) for joint, found, chart in joined]
+    return [add_scale(flow, joint, found, chart) for joint, found, chart in joined]
 
 
-def add_scale(flow: Flow, staging: Staging, joint: Joint, found: Branching, chart: Chart) -> Chart:
+def add_scale(flow: Flow, joint: Joint, found: Branching, chart: Chart) -> Chart:
     """The chart with what multiplies a branch before the sum of its joint, if no box stands for that yet."""
     region = joint.region
     scale = find_scale(flow, region.end, region.inner)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, LOOKUPS, PLACING, SCALINGS, SOFTMAXES, SUMS
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention, DeformableAttention
 from xray.story.anatomy.branch_words import spell_gathered
@@ -30,10 +30,12 @@ from xray.story.sentences.of_parts import (
     ADDS_BIAS,
     FIRST_READ,
     FIRST_READ_TIMES,
+    IN_A_SEQUENCE,
     LOOKED_UP,
     OF_EARLIER,
     OF_LONGER,
     describe_box,
+    tell_beside,
 )
 from xray.story.sentences.of_ways_past import describe_added, describe_past, describe_taken
 from xray.story.streams.joints import Joint
@@ -248,14 +250,19 @@ def chart_closed(flow: Flow, staging: Staging, whole: Chart, like: str = "") -> 
 
 
 def list_biases(flow: Flow, whole: Chart) -> list[tuple[str, list[int]]]:
-    """What an attention adds to its scores that is made with weights of its own (SAM), with the modules of these."""
-    steps = [[flow.places[step.id] for step in node.steps] for node in whole.nodes if node.key.startswith("bias")]
-    names = [node.label.removeprefix("+ ").lower() for node in whole.nodes if node.key.startswith("bias")]
-    return [
-        (ADDS_BIAS.format(bias=name, counted=counted), [place for place in places if flow.steps[place].params])
-        for name, places in zip(names, steps, strict=True)
-        if (counted := describe_params(flow, *places))
-    ]
+    """What an attention adds to its scores that is made with weights of its own (SAM), with the modules of these.
+
+    With what stands beside it as other attentions, which add their own (CAT's other half of the heads).
+    """
+    found = list[tuple[str, list[int]]]()
+    for node in whole.nodes:
+        places = [flow.places[step.id] for step in node.steps]
+        many = sum(flow.op(place) in SOFTMAXES for place in places) if node.key.startswith("tail") else 0
+        if (node.key.startswith("bias") or (found and many)) and (counted := describe_params(flow, *places)):
+            bias = ADDS_BIAS.format(bias=node.label.removeprefix("+ ").lower(), counted=counted)
+            told = tell_beside(many, counted) if many else bias
+            found.append((told, [place for place in places if flow.steps[place].params]))
+    return found
 
 
 def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
@@ -265,7 +272,8 @@ def describe_sizes(branch: object, *, is_alone: bool = False) -> str:
         heads = f"{heads} of {branch.d_k}" if heads and branch.d_k else heads
         gathered = spell_gathered(branch.gathered) if branch.gathered else ""
         others = (OF_EARLIER * bool(branch.earlier_keys), OF_LONGER * bool(branch.longer_keys))
-        return ", ".join(filter(None, (heads, gathered, *others)))
+        sequence = IN_A_SEQUENCE.format(count=branch.together) if branch.together else ""
+        return ", ".join(filter(None, (heads, gathered, *others, sequence)))
     if isinstance(branch, DeformableAttention):
         return f"{plural(branch.heads, 'head')} of {branch.d_v}" if branch.heads and branch.d_v else ""
     if isinstance(branch, FeedForward):

@@ -35,6 +35,7 @@ from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
 from xray.story.entrance.tables import holds_sines
 from xray.story.passages.channels import widens_rows
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.chosen_rows import list_mixed
 from xray.story.wording import plural
 
 VECTORS, IDS, NUMBERS, PICTURE, IMAGE = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE"
@@ -54,7 +55,8 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     kinds = (PICTURE, SIDE_BY_SIDE), (VECTORS, DIFFERENCES | DIVISIONS)
     joining = ((node, *kind) for kind in kinds for node in chart.nodes if node.row)
-    reading = ((node, NUMBERS, WAVES | SCALINGS) for node in bare)
+    mixing = [node for node in chart.nodes if node.row and list_mixed(flow, flow.places[node.steps[0].id])]
+    reading = ((node, NUMBERS, WAVES | SCALINGS) for node in (*bare, *mixing))
     found += [
         (node, record, label)
         for node, label, ops in (*joining, *reading)
@@ -132,8 +134,7 @@ def find_behind_others(flow: Flow, reader: int, record: TensorRecord) -> TensorR
     if record.role != "ids" or len(given) != 2 or given[0][1] is None:
         return None
     (others, counted), (own, here) = given
-    while here is not None and flow.op(here) in WHOLE and flow.makers[here]:
-        own, here = next(flow.given(here))
+    own, here = flow.before_moves(own, here, WHOLE)
     is_whole = (*own.shape[:-1], own.shape[-1] + others.shape[-1]) == record.shape if own.shape else False
     is_made = counted not in list_reading_data(flow) and len(own.shape) > 1
     return own if here is None and own.role == "ids" and is_whole and is_made else None
@@ -177,9 +178,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
         return (record, PICTURE) if maker is not None and is_put_together(flow, maker) else None
     if not (is_linear(flow, place) or flow.op(place) in NORMS):
         return None
-    record, maker = list(flow.given(place))[data_input(flow, place) or 0]
-    while maker is not None and flow.makers[maker] and flow.op(maker) in CARRYING | REPEATS:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(*list(flow.given(place))[data_input(flow, place) or 0], CARRYING | REPEATS)
     if maker is not None or not record.is_float or not record.shape:
         return None
     if record.role == "parameter":
@@ -298,11 +297,11 @@ def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> I
     So whether a place is padded stands beside its number (TimesFM). What numbers are chosen by does not count, nor what
     something learned has worked on: another tower's boxes may (Swin-Unet's patches).
     """
-    place = flow.places[node.steps[0].id]
-    if flow.op(place) not in ops:
+    works = list_mixed(flow, place := flow.places[node.steps[0].id])[:-1] or (place,)
+    if any(flow.op(one) not in ops for one in works):
         return
     drawn = {flow.places[step.id] for one in chart.nodes if not one.key.startswith("given") for step in one.steps}
-    for record, maker in flow.taken(place):
+    for record, maker in (one for work in works for one in flow.taken(work)):
         ways = list(flow.behind(maker, most=MOST_BEHIND, within=lambda here: flow.output(here).dtype != "bool"))
         taken = [(record, maker), *(one for here in ways for one in flow.taken(here))]
         given = {

@@ -43,6 +43,7 @@ from xray.story.entrance.entry_labels import (
     MEAN_OF_ROWS,
     count_copies,
     label_entry,
+    list_merged,
     tell_fitting,
 )
 from xray.story.entrance.given import add_given, list_asked
@@ -67,7 +68,7 @@ from xray.story.passages.ordered_rows import (
     read_regrouping,
 )
 from xray.story.recognition.between import is_scale, list_reading_data
-from xray.story.recognition.chosen_rows import list_by_highest, list_one_of_two
+from xray.story.recognition.chosen_rows import list_by_highest
 from xray.story.recognition.resamplers import Resampler
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.asides import list_carried_readers
@@ -103,7 +104,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         sums = [node for node in nodes if flow.op(node) in SUMS]
         laid = {node: list_laid(flow, node, nodes) or list_put_together(flow, node) for node in sums}
         folded |= {node: own for node, own in laid.items() if own}
-        folded |= {node: own for node in sums if (own := list_one_of_two(flow, node)) and nodes.issuperset(own)}
+        folded |= {node: own for node in sums if (own := list_merged(flow, node)) and nodes.issuperset(own)}
         weighed = {node: own for node in nodes if (own := list_weighed(flow, node, nodes))}
         labels |= {node: f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS WEIGHED, ADDED UP" for node in weighed}
         folded |= weighed
@@ -119,10 +120,9 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
             folded |= one.list_folded()
         chosen = {node: own for node in nodes if (own := list_by_highest(flow, node))}
         labels |= dict.fromkeys(chosen, "CHOOSE BY EACH ROW'S HIGHEST")
-        folded |= chosen
         drawn = {node: own for node in nodes if (own := list_drawn(flow, node))}
         labels |= {node: label_drawn(flow, node) for node in drawn}
-        folded |= drawn
+        folded |= chosen | drawn
         residual = find_residual_codes(flow, nodes)
         labels |= {one.end: label_residual(flow, one) for one in residual}
         folded |= {one.end: tuple(sorted(one.nodes & nodes)) for one in residual}

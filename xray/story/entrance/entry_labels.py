@@ -53,7 +53,7 @@ from xray.story.passages.learned_steps import (
 from xray.story.passages.pools import label_neighbours, lays_neighbours
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data, read_sizes
-from xray.story.recognition.chosen_rows import ask_id, list_one_of_two, name_row_of_id
+from xray.story.recognition.chosen_rows import ask_id, list_mixed, list_one_of_two, list_shares, name_row_of_id
 from xray.story.recognition.statistics import is_of_weights
 from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
@@ -106,7 +106,7 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
         return "RESIZED" if flow.output(node).shape != flow.steps[node].inputs[0].shape else "RESIZED × 1"
-    if (op in PLACING or op == "where" or list_one_of_two(flow, node)) and puts_learned_row(flow, node):
+    if (op in PLACING or op == "where" or list_shares(flow, node)) and puts_learned_row(flow, node):
         return label_put_in(flow, node)
     if clears_rows(flow, node):
         return label_cleared(flow, node)
@@ -203,11 +203,10 @@ def count_rows_beside(flow: Flow, node: int) -> int:
 def list_joined(flow: Flow, node: int) -> list[int]:
     """How many rows each of some tensors has that a step puts end to end, be there no batch (SAM) or two (SAM 2)."""
     made, given = flow.output(node).shape, flow.steps[node].inputs
-    if len(made) == len(("rows", "width")):
-        is_known = all(record.role == "parameter" for record in given)
-    else:
-        is_known = len(made) - 1 in (find_channels(flow, node), find_channels_ahead(flow, node))
-    axes = (1, len(made) - 2) if is_known else (1,)
+    own = {find_channels(flow, node), find_channels_ahead(flow, node)}
+    is_flat = len(made) == len(("rows", "width"))
+    is_known = all(record.role == "parameter" for record in given) if is_flat else len(made) - 1 in own
+    axes = [axis for axis in ((1, len(made) - 2) if is_known else (1,)) if is_known or axis not in own]
     for axis in (one for one in axes if 0 <= one < len(made) - 1):
         rows = [record.shape[axis] for record in given if len(record.shape) == len(made)]
         if len(rows) == len(given) and made[axis] == sum(rows):
@@ -320,14 +319,19 @@ def adds_looked_up(flow: Flow, node: int) -> bool:
     return is_sum and maker is not None and flow.op(maker) in LOOKUPS
 
 
+def list_merged(flow: Flow, node: int) -> tuple[int, ...]:
+    """A sum with the two products that it adds up, where it takes one of two or mixes a learned row in; else none."""
+    return list_one_of_two(flow, node) or (list_shares(flow, node) if puts_learned_row(flow, node) else ())
+
+
 def puts_learned_row(flow: Flow, node: int) -> bool:
     """Whether a step writes one row that is learned at some places of rows (T5Gemma 2 at the ends of images).
 
     So it may choose it, for each place, instead of the row that data made there (SAM 2's points that are none), or add
-    the two up, one of them times 0 (SegGPT).
+    the two up, one of them times 0 (SegGPT), or one times what the other's factor lacks of 1 (SimMIM).
     """
     wide, reading = flow.output(node).shape[-1:], list_reading_data(flow)
-    given = [one for place in list_one_of_two(flow, node)[:-1] or (node,) for one in flow.given(place)]
+    given = [one for place in list_shares(flow, node)[:-1] or (node,) for one in flow.given(place)]
     if not {maker for record, maker in given if record.shape[-1:] == wide}.intersection(reading):
         return False
     sources = (learned_source(flow, *one) for one in given)
@@ -340,6 +344,8 @@ def label_put_in(flow: Flow, node: int) -> str:
     first, second = (learned_source(flow, *given) is not None for given in [*flow.given(node)][:2])
     if flow.op(node) in PLACING and first:
         return "ROWS PUT IN, A LEARNED ROW ELSEWHERE"
+    if list_mixed(flow, node):
+        return "A LEARNED ROW MIXED IN"
     is_put = flow.op(node) in PLACING or second
     wanted = ask_id(flow, node) if is_put else None
     return "A LEARNED ROW PUT IN" if wanted is None else f"A LEARNED ROW WHERE THE ID IS {wanted:,}"

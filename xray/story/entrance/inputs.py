@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CHANCE,
     DIVISIONS,
     LOOKUPS,
+    ONES,
     PLACING,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -26,8 +27,9 @@ from xray.story.branches.scored.visible import FILLED
 from xray.story.entrance.tables import MOVING, are_ids, looks_up_places
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import is_deep, lays_neighbours
-from xray.story.recognition.between import ONES, is_linear
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.chosen_rows import is_drawn
+from xray.story.recognition.scored_parts import is_nothing
 from xray.story.recognition.values.value_shapes import number
 
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
@@ -252,7 +254,7 @@ def list_worked_out(flow: Flow, place: int) -> list[tuple[TensorRecord, int | No
     Where no sound went before there are zeros (the convolutions of Voxtral Realtime).
     """
     given = [(one, maker) for one, maker in flow.taken(place) if one.role != "parameter"]
-    return [one for one in given if flow.op(place) not in SIDE_BY_SIDE | WRITES or not is_made_of_nothing(flow, one[1])]
+    return [one for one in given if flow.op(place) not in SIDE_BY_SIDE | WRITES or not is_nothing(flow, one[1])]
 
 
 def are_own_numbers(flow: Flow, nodes: Collection[int]) -> bool:
@@ -277,7 +279,7 @@ def is_held_inside(flow: Flow, record: TensorRecord, reader: int) -> bool:
     Nothing of their shape was handed to that module, but zeros, or to the model, and they are of no batch.
     """
     holder = next(flow.parents(reader), None)
-    handed = (one for one, maker in flow.given(holder or 0) if not is_made_of_nothing(flow, maker))
+    handed = (one for one, maker in flow.given(holder or 0) if not is_nothing(flow, maker))
     is_own = record.is_float and "batch" not in record.axes and not is_given(flow, record)
     return record.role == "parameter" or (is_own and all(one.shape != record.shape for one in handed))
 
@@ -292,12 +294,6 @@ def name_own(flow: Flow, maker: int | None) -> str:
         return "ZEROS"
     own = OWN if are_own_numbers(flow, [root]) else ""
     return "ONES" if flow.op(root) in ONES or filled == 1 else own
-
-
-def is_made_of_nothing(flow: Flow, maker: int | None) -> bool:
-    """Whether a step only moves numbers that are the same in every run, as zeros are."""
-    root = flow.carried_from(maker)
-    return root is not None and flow.op(root) in ZEROS
 
 
 def adds_given(flow: Flow, node: int) -> bool:

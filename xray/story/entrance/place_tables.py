@@ -13,6 +13,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     GRIDS,
     LOOKUPS,
+    ONES,
     REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -25,12 +26,12 @@ from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Node
-from xray.story.entrance.inputs import is_made_of_nothing
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
 from xray.story.passages.channels import tells_places
 from xray.story.recognition.between import list_reading_data
 from xray.story.recognition.chosen_rows import STANDING, is_of_ids
+from xray.story.recognition.scored_parts import is_nothing
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
@@ -41,7 +42,6 @@ Table = tuple[str, tuple[int, ...]]
 
 NUMBERED = CARRYING | {"int", "long"}
 BUCKETS = frozenset({"bucketize", "searchsorted"})
-ALL_ONES = frozenset({"ones", "ones_like", "new_ones"})
 
 
 @dataclass(frozen=True)
@@ -270,9 +270,7 @@ def describe_held(flow: Flow, lookup: int) -> str:
     if pick is None or flow.op(pick) != "gather" or len(flow.makers[pick]) != 2:
         return ""
     arguments = [one.shape for one in flow.one_pass.arguments]
-    record, maker = next(flow.given(pick))
-    while maker is not None and flow.op(maker) in STANDING | REPEATS and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(*next(flow.given(pick)), STANDING | REPEATS)
     before = (one for here in flow.behind(flow.makers[pick][1]) for one in flow.given(here))
     is_counted = any(other is None and one.role == "ids" and one.shape in arguments for one, other in before)
     is_held = maker is None and record.role == "ids" and record.shape not in arguments
@@ -288,7 +286,7 @@ def read_start(flow: Flow, counting: int, masks: AbstractSet[int | None]) -> int
         is_plain = not masks and given.keys().isdisjoint(("arg2", "step"))
         return start if is_plain and type(start) is int else None
     counted = next(iter(flow.makers[counting]), None)
-    every = flow.op(counting) == "cumsum" and counted is not None and flow.op(counted) in ALL_ONES
+    every = flow.op(counting) == "cumsum" and counted is not None and flow.op(counted) in ONES
     return 1 if every and masks <= {counted} else None
 
 
@@ -352,7 +350,7 @@ def tells_apart(flow: Flow, node: int, stream: Collection[int], lengths: Collect
     for read, maker in given:
         before = None if maker is None or flow.op(maker) != "index" else flow.steps[maker].inputs[0]
         is_cut = before is not None and before.role == "parameter" and prod(before.shape) > prod(read.shape)
-        is_alike = read.role == "mask" or (are_scores and read.role != "parameter") or is_made_of_nothing(flow, maker)
+        is_alike = read.role == "mask" or (are_scores and read.role != "parameter") or is_nothing(flow, maker)
         if maker not in stream and (is_cut or not (is_alike or {*lengths}.isdisjoint(read.shape))):
             return True
     return "x" in str(flow.steps[node].settings.get("normalized_shape", ""))

@@ -13,9 +13,10 @@ from xray.story.entrance.tables import LEFT_OVER, holds_sines, looks_up_places
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
-CUTS = CARRYING | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
+WHOLE = frozenset({"long", "int"})
+CUTS = CARRYING | WHOLE | {"index", "select", "slice", "narrow", "unbind", "chunk", "split"}
 WORKING = SUMS | SCALINGS | LEFT_OVER
-HOLDING = CARRYING | CLAMPS | {"long", "int"}
+HOLDING = CARRYING | CLAMPS | WHOLE
 ALONE = HOLDING | SCALINGS
 Cut = tuple[TensorRecord, int | None, tuple[int, ...]]
 """The tensor that ids are a column of, its maker, and the columns: two where it is how far apart they are."""
@@ -45,7 +46,7 @@ def list_way(flow: Flow, lookup: int) -> dict[object, TensorRecord]:
     found: dict[object, TensorRecord] = {}
     here: int | None = lookup
     while here is not None and (here == lookup or flow.op(here) in CUTS or is_worked_out_alone(flow, here)):
-        given = next(((record, maker) for record, maker in flow.given(here) if not record.is_float), None)
+        given = next((one for one in flow.given(here) if here != lookup or not one[0].is_float), None)
         if given is None:
             break
         record, here = given

@@ -8,6 +8,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     BARRIERS,
     CARRYING,
+    COUNTING,
     DROPOUTS,
     LOOKUPS,
     REPEATS,
@@ -30,7 +31,6 @@ MOST_BEFORE = 2
 """So many rows a table of places may have before that of the first place."""
 PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
 FILLING = frozenset({"masked_fill", "masked_fill_", "pad"})
-COUNTING = frozenset({"arange", "cumsum"})
 MOVING = CARRYING | REPEATS | frozenset({"interpolate", "upsample", "roll", "cat", "pad", "stack"})
 
 
@@ -61,7 +61,17 @@ def list_tables_beside(flow: Flow, given: Collection[int], outer: Collection[int
             found |= {
                 node for node in given if any(node in one for one in ways) and any(node not in one for one in pictured)
             }
-    return sorted(found)
+    return sorted(node for node in found if not is_spread(flow, node, nodes))
+
+
+def is_spread(flow: Flow, node: int, nodes: Collection[int]) -> bool:
+    """Whether each row that a lookup finds is added to several others: that of a moment, to all of a picture."""
+    own = {node, *steps_from(flow, node, nodes)}
+    return any(
+        flow.op(here) in SUMS and maker in own and prod(record.shape) < prod(flow.output(here).shape)
+        for here in own
+        for record, maker in flow.given(here)
+    )
 
 
 def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Collection[int]) -> bool:
@@ -80,14 +90,12 @@ def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Colle
 
 def steps_from(flow: Flow, node: int, nodes: Collection[int]) -> set[int]:
     """The steps that hand on, add and join what a step made."""
-    found, todo = {node}, [node]
-    while todo:
-        for reader in flow.readers.get(todo.pop(), ()):
-            goes_on = flow.op(reader) in MOVING | SUMS | DROPOUTS | {"where"} or is_masked(flow, reader)
-            if reader in nodes and reader not in found and goes_on:
-                found.add(reader)
-                todo.append(reader)
-    return found - {node}
+    ops = MOVING | SUMS | DROPOUTS | {"where"}
+
+    def goes_on(here: int) -> bool:
+        return here in nodes and (flow.op(here) in ops or is_masked(flow, here))
+
+    return set(flow.ahead(*flow.readers.get(node, ()), within=goes_on)) - {node}
 
 
 def is_masked(flow: Flow, node: int) -> bool:
@@ -171,8 +179,7 @@ def counts_one_id(flow: Flow, counting: int) -> bool:
 def are_given_ids(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     """Whether ids of several sequences are an argument of the model, or some of one: with others added they tell more
     than places (Trajectory Transformer)."""
-    while maker is not None and flow.op(maker) in CARRYING | PICKING | FILLING | SCALINGS and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(record, maker, CARRYING | PICKING | FILLING | SCALINGS)
     return maker is None and record.argument is not None and not record.is_float and record.shape[:1] > (1,)
 
 
@@ -266,7 +273,7 @@ def list_columns(flow: Flow, node: int) -> list[int]:
 def cut_of(flow: Flow, lookup: int) -> tuple[object, str] | None:
     """Which tensor a lookup reads one column of, by its step or name and shape, and which; None if it reads none."""
     step = flow.steps[lookup]
-    if step.op not in LOOKUPS or not (step.params or any(one.role == "parameter" for one in step.inputs)):
+    if step.op not in LOOKUPS or not step.is_learned:
         return None
     cut = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
     if cut is None or flow.op(cut) not in PICKING or len(flow.steps[cut].inputs) != 1:

@@ -36,7 +36,11 @@ def find_turns(flow: Flow, nodes: Collection[int]) -> Turns | None:
     reading = {reader for node in inside for reader in flow.readers.get(node, ()) if reader in nodes}
     behind = sorted(reading.difference(inside))
     count = len(inside) // turn
-    if count < FEWEST_TURNS or not behind or any(is_learned(flow, node) for node in inside):
+    if (
+        count < FEWEST_TURNS
+        or not behind
+        or any(flow.steps[node].is_learned or flow.op(node) in LOOKUPS for node in inside)
+    ):
         return None
     return Turns(tuple(inside), count, behind[0])
 
@@ -59,9 +63,3 @@ def find_run(alike: Sequence[bool]) -> tuple[int, int]:
             best = max(best, (place - start, -start))
             start = place + 1
     return -best[1], best[0]
-
-
-def is_learned(flow: Flow, node: int) -> bool:
-    """Whether a step works with parameters, or looks rows up."""
-    step = flow.steps[node]
-    return bool(step.params) or flow.op(node) in LOOKUPS or any(one.role == "parameter" for one in step.inputs)

@@ -38,7 +38,7 @@ def find_edges(flow: Flow, nodes: Collection[int]) -> dict[int, tuple[int, ...]]
 def find_half(flow: Flow, part: int) -> int | None:
     """The half that a step adds to a number or takes off it; None where it takes a number off a half."""
     makers = flow.makers[part]
-    halves = [place for place, maker in enumerate(makers) if maker is not None and is_half(flow, maker)]
+    halves = [place for place, maker in enumerate(makers) if maker is not None and read_factor(flow, maker) == 0.5]
     is_one = len(makers) == 2 and len(halves) == 1 and (flow.op(part) in SUMS or halves == [1])
     return makers[halves[0]] if is_one else None
 
@@ -47,8 +47,3 @@ def are_paired(halves: Sequence[int]) -> bool:
     """Whether the last two of four halves are the first two in the same order, or each was worked out anew."""
     less, more = halves[: SIDES // 2], halves[SIDES // 2 :]
     return len({*halves}) == SIDES or (len({*halves}) == SIDES // 2 and less == more)
-
-
-def is_half(flow: Flow, node: int) -> bool:
-    """Whether a step gives half of what it is given."""
-    return read_factor(flow, node) == 0.5

@@ -11,7 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import FINDINGS, TURNS
 from xray.ir.flow.weights import find_first, gather_weights
 from xray.ir.trace import Step
-from xray.story.body.ends import is_cut_in_rows, scores_words, works_with_table
+from xray.story.body.ends import list_rows_cut, scores_words, works_with_table
 from xray.story.body.scale import list_bendings
 from xray.story.body.stages import find_own_bend
 from xray.story.body.towers import Towering
@@ -337,7 +337,7 @@ def tell_table(flow: Flow, node: Node) -> Node:
     if first is None or flow.steps[first].params:
         return node
     turns = [one for one in flow.makers[first] if one is not None and flow.op(one) in TURNS]
-    laid = find_laid(flow, max(places)) if is_cut_in_rows(flow, first) else max(places)
+    laid = find_laid(flow, max(places)) if list_rows_cut(flow, first) else max(places)
     made, known = with_weights(flow, places), find_first(flow)
     own = sum(count for name, count in gather_weights(flow, made).items() if known[name] in made)
     steps = steps_at(flow, *dict.fromkeys((*places, *turns, laid)))

@@ -76,20 +76,14 @@ def list_leading(flow: Flow, chart: Chart, meeting: int) -> list[str]:
     """
     owners = {flow.places[one.id]: node.key for node in chart.nodes for one in node.steps if one.id in flow.places}
     first = min(owners, default=meeting)
-    reached: set[str] = set()
-    seen: set[int] = set()
-    todo = [meeting]
-    while todo:
-        here = todo.pop()
-        if here in seen or here < first:
-            continue
-        seen.add(here)
-        if here in owners:
-            reached.add(owners[here])
-            continue
+
+    def read(here: int) -> list[int | None]:
         parts = list_cut_parts(flow, here)
         is_drawn = any(flow.carried_from(maker, CASTING) in owners for maker in flow.makers[here])
-        todo += [maker for _, maker in (parts if parts and not is_drawn else flow.given(here)) if maker is not None]
+        return [maker for _, maker in (parts if parts and not is_drawn else flow.given(here))]
+
+    behind = flow.behind(meeting, within=lambda here: here >= first, ends=owners.__contains__, reads=read)
+    reached = {owners[here] for here in behind if here in owners}
     onward = {edge.source for edge in chart.edges if edge.target in reached}
     return [node.key for node in chart.nodes if node.key in reached - onward]
 

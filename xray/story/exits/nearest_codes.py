@@ -101,8 +101,7 @@ def count_codes(flow: Flow, product: int) -> int | None:
 
 def is_held(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     """Whether a tensor is one that the model holds, learned or not, be it moved, scaled or quotient of two."""
-    while maker is not None and flow.op(maker) in HELD and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(record, maker, HELD)
     came_in = {one.shape for one in flow.one_pass.arguments}
     return maker is None and record.is_float and (record.role == "parameter" or record.shape not in came_in)
 

@@ -126,13 +126,7 @@ def find_stacked(flow: Flow, top: int) -> tuple[int, ...]:
 
 def reads_end(flow: Flow, head: int, end: int) -> bool:
     """Whether a head reads a tower's end, and not what an earlier layer gave, cut out of a stack of all."""
-    seen, todo = set[int](), [head]
-    while todo:
-        here = todo.pop()
-        if here > end and here not in seen:
-            todo += list_cut_makers(flow, here)
-        seen.add(here)
-    return end in seen
+    return end in flow.behind(head, ends=lambda here: here <= end, reads=lambda here: list_cut_makers(flow, here))
 
 
 def list_alike(flow: Flow, chart: Chart) -> set[int]:

@@ -49,16 +49,9 @@ def count_chosen(flow: Flow, choice: int) -> int:
     """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
     if flow.op(choice) in ("topk", "gather"):
         return flow.output(choice).shape[-1]
-    todo, seen = [choice], {choice}
-    widest = 1
-    while todo:
-        for reader in flow.readers.get(todo.pop(), ()):
-            joins = flow.op(reader) in ("cat", "concat", "stack")
-            if reader not in seen and (joins or flow.op(reader) in CARRYING):
-                seen.add(reader)
-                todo.append(reader)
-                widest = max(widest, flow.output(reader).shape[-1] if joins else 1)
-    return widest
+    joins = {"cat", "stack"}
+    moved = flow.ahead(*flow.readers.get(choice, ()), within=lambda one: flow.op(one) in CARRYING | joins)
+    return max((flow.output(one).shape[-1] for one in moved if flow.op(one) in joins), default=1)
 
 
 def find_listed(flow: Flow, nodes: Collection[int]) -> tuple[int, int] | None:
@@ -125,11 +118,6 @@ def list_routers(flow: Flow, nodes: Collection[int]) -> list[int]:
         and chooses_from(flow, node, {width_out(flow, router)})
     }
     return list({flow.steps[router].path: router for router in sorted(routers)}.values())
-
-
-def count_routers(flow: Flow, nodes: Collection[int]) -> int:
-    """How many linear layers score experts."""
-    return len(list_routers(flow, nodes))
 
 
 def list_stacks(flow: Flow, nodes: Collection[int]) -> set[int]:

@@ -62,10 +62,10 @@ def add_router(flow: Flow, chart: Chart) -> Chart:
     if box is None or choice is None:
         return chart
     chosen, router = choice
-    own = Node("router", "ROUTER", box.row, box.place, steps_at(flow, router), flow.output(router))
+    own = Node("router", "ROUTER", box.row, box.place, steps_at(flow, router, chosen), flow.output(router))
     own = replace(own, extra=describe_params(flow, router))
     rest = [place for place in places if place not in choice]
-    made = replace(box, steps=steps_at(flow, *rest, chosen), extra=describe_params(flow, *rest))
+    made = replace(box, steps=steps_at(flow, *rest), extra=describe_params(flow, *rest))
     nodes = [made if node is box else weigh_back(flow, node, chosen) for node in chart.nodes]
     raised = [replace(node, row=node.row + (node.row >= box.row)) for node in nodes]
     ways = [Edge(edge.source, own.key) for edge in chart.edges if edge.target == box.key]

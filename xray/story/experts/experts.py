@@ -12,7 +12,6 @@ from xray.story.branches.feed_forward import describe_feed_forward, is_bend, nam
 from xray.story.experts.choice import (
     STACKED,
     count_chosen,
-    count_routers,
     find_choice,
     list_held,
     list_held_shapes,
@@ -73,7 +72,7 @@ def describe_experts(flow: Flow, region: Region, nodes: Collection[int]) -> Expe
         gated=None if found is None else found.gated,
         chosen_by="table" if flow.op(chosen_at) == "gather" else "router",
         routing=read_routing(flow, nodes, routing, chosen_at, router, emptied)
-        if count_routers(flow, nodes) <= 1
+        if len(list_routers(flow, nodes)) <= 1
         else None,
         neighbours=mixed is not None,
         looks_back=mixes_back(flow, mixed),

@@ -62,14 +62,7 @@ def leads_around(flow: Flow, start: int | None, inner: Collection[int], node: in
 def walk_back(flow: Flow, start: int | None, inner: Collection[int]) -> list[int]:
     """The steps, in order, that bend, hold, scale or shift a factor behind the layer that makes it."""
     ops = CARRYING | CLAMPS | CURVES | SCALINGS | SUMS
-    found: set[int] = set()
-    todo = [start]
-    while todo:
-        here = todo.pop()
-        if here is not None and here in inner and here not in found and flow.op(here) in ops:
-            found.add(here)
-            todo += [maker for record, maker in flow.given(here) if record.role != "parameter"]
-    return sorted(found)
+    return sorted(flow.behind(start, within=lambda here: here in inner and flow.op(here) in ops))
 
 
 def read_way(flow: Flow, way: Collection[int]) -> Held:

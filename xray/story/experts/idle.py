@@ -7,7 +7,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import name_weights
 from xray.story.anatomy.branches import Experts
-from xray.story.experts.choice import count_routers, find_choice
+from xray.story.experts.choice import find_choice, list_routers
 from xray.story.experts.experts import group_by_parent
 from xray.story.recognition.between import Region, projections_in
 
@@ -19,7 +19,7 @@ def count_idle(flow: Flow, region: Region, experts: Experts, unused: Mapping[str
     """
     nodes = region.inner
     choice = find_choice(flow, nodes)
-    is_told = count_routers(flow, nodes) <= 1 and not experts.handing_on
+    is_told = len(list_routers(flow, nodes)) <= 1 and not experts.handing_on
     if choice is None or not experts.experts or not experts.chosen or not is_told:
         return None
     idle = experts.experts - experts.chosen

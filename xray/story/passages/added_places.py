@@ -7,6 +7,7 @@ from math import prod
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    COUNTING,
     CURVES,
     FINDINGS,
     GRIDS,
@@ -21,7 +22,7 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
-from xray.story.entrance.tables import COUNTING, MOST, MOST_BESIDE, MOVING, PICKING, judge_training
+from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
 from xray.story.passages.channels import find_channels, tells_places
 from xray.story.recognition.addends import FILLINGS
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data

@@ -82,7 +82,7 @@ def find_bridges(
         d_in, d_out = width_at(flow, before, layers[number - 1]), width_at(flow, start, layers[number])
         goes_on = flow.output(find_cut(flow, before, leaves) or before)
         joined = count_joined(goes_on.shape, flow.output(start).shape, d_in, d_out)
-        is_learnt = any(is_learned(flow, node) and does_mix(flow, [node]) for node in leaves)
+        is_learnt = any(flow.steps[node].is_learned and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
         is_other = is_other or pools_rows(flow, before, start, leaves) or number in turns
         is_other = is_other or takes_rows_alone(flow, start)
@@ -233,11 +233,6 @@ def end_of(layer: Layer) -> int:
     """The step that ends a layer: its last sum, or the norm of that."""
     last = layer[-1].joints[-1].add
     return max([last, *(norm.end for norm in layer[-1].norms if norm.end > last)])
-
-
-def is_learned(flow: Flow, node: int) -> bool:
-    """Whether a step works with parameters."""
-    return bool(flow.steps[node].params) or any(record.role == "parameter" for record in flow.steps[node].inputs)
 
 
 def mixes_all(flow: Flow, before: int, leaves: Collection[int], looking: Sequence[Site]) -> bool:

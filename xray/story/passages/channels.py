@@ -26,6 +26,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data
+from xray.story.recognition.statistics import is_of_weights
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
@@ -87,11 +88,11 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
 
     Nor where it is one row for many places, as one for each frame, view or variable is: alike along the last axis of
     rows, or at neighbours. Nor where it differs along an axis along which no attention looks then, as that of heads.
-    Where there is one place alone, that is not known.
+    Where there is one place alone, that is not known. Beside factors of each number's own it is their bias.
     """
-    if runs_alike(flow, maker):
+    if runs_alike(flow, maker) or is_beside_factors(flow, node):
         return False
-    made, record = flow.output(node), before_spread(flow, record, maker)
+    made, record = flow.output(node), flow.before_moves(record, maker, SPREADS)[0]
     laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
     channels = find_channels(flow, node)
     own = len(laid) - 1 if channels is None else channels
@@ -104,11 +105,18 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
     return not is_for_many and looks_along(flow, node, varied) is not False
 
 
-def before_spread(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord:
-    """A tensor as it was before it was only repeated along some axes."""
-    while maker is not None and flow.op(maker) in SPREADS:
-        record, maker = next(flow.given(maker))
-    return record
+def is_beside_factors(flow: Flow, node: int) -> bool:
+    """Whether a sum adds to numbers, one for each place, each times a learned row of its own (ExcelFormer's features).
+
+    What is learned then is a linear layer for each number, and what is added is its bias.
+    """
+    for factor in map(flow.carried_from, flow.makers[node]):
+        given = list(flow.given(factor)) if factor is not None and flow.op(factor) in SCALINGS - DIVISIONS else []
+        held = [flow.before_moves(*one, SPREADS)[0].shape for one in given if is_of_weights(flow, *one)]
+        numbers = [record.shape for record, maker in given if not is_of_weights(flow, record, maker)]
+        if len(held) == len(numbers) == 1 and numbers[0][-1] == 1 < held[0][-1] < prod(held[0]):
+            return True
+    return False
 
 
 def masks_places(flow: Flow, node: int) -> bool:

@@ -6,6 +6,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SUMS, TIMES
 from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
+from xray.story.passages.added_places import list_given
 from xray.story.passages.channels import find_channels
 
 FEWEST_AXES = len(("batch", "channels", "place"))
@@ -61,10 +62,4 @@ def list_fed(flow: Flow) -> frozenset[int]:
 
 def is_given(flow: Flow, record: TensorRecord) -> bool:
     """Whether what no step of this pass made came in, by its shape, or an earlier pass made it; else it is held."""
-    return record.role != "parameter" and (record.source is not None or record.shape in list_shapes_given(flow))
-
-
-@once
-def list_shapes_given(flow: Flow) -> frozenset[tuple[int, ...]]:
-    """The shapes of all that the model was given."""
-    return frozenset(record.shape for record in flow.one_pass.arguments)
+    return record.role != "parameter" and (record.source is not None or record.shape in list_given(flow))

@@ -1,7 +1,7 @@
 """Adaptive norms: rows scaled, shifted and let through by what stands beside the stream, as time and class (DiT)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SUMS
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
@@ -29,9 +29,7 @@ def find_beside_gate(flow: Flow, end: int, stream: int | None) -> int | None:
 
     What is worked out of the rows that the branch reads stands beside nothing (a mean of these, as in SENet).
     """
-    here: int | None = end
-    while here is not None and flow.op(here) in CARRYING and flow.makers[here]:
-        here = flow.makers[here][0]
+    here = flow.carried_from(end)
     if here is None or flow.op(here) not in SCALINGS:
         return None
     makers = [one for one in flow.makers[here] if one is not None]

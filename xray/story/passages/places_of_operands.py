@@ -28,7 +28,7 @@ def list_additions(flow: Flow, side: Side, region: Region) -> Iterator[int]:
     """The steps that add rows from beside its branch to an operand, or lay them beside the numbers of its heads."""
     stream = region.inner if region.start is None else region.inner | {region.start}
     for node in side.nodes - list_normed(flow, side):
-        given = [(record, maker) for record, maker in flow.given(node) if differs_by_place(flow, record, maker, node)]
+        given = [(record, maker) for record, maker in flow.given(node) if differs_by_place(flow, record, node)]
         is_behind = bool(side.projections) and node > side.projections[0]
         if len(given) < 2 or flow.op(node) not in SUMS | SIDE_BY_SIDE:
             continue
@@ -40,7 +40,7 @@ def list_additions(flow: Flow, side: Side, region: Region) -> Iterator[int]:
             yield node
 
 
-def differs_by_place(flow: Flow, record: TensorRecord, maker: int | None, node: int) -> bool:
+def differs_by_place(flow: Flow, record: TensorRecord, node: int) -> bool:
     """Whether what a step takes in has rows of its own for places, and not one for all of them, as a shift has."""
     made = flow.output(node)
     if min(len(record.shape), len(made.shape)) < 2 or prod(record.shape[:-1]) == 1:

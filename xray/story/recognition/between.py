@@ -14,6 +14,7 @@ from xray.ir.flow.operation_kinds import (
     FINDINGS,
     MASKINGS,
     NORMS,
+    ONES,
     SCALINGS,
     SIDE_BY_SIDE,
     STATISTICS,
@@ -28,7 +29,6 @@ from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 
-ONES = frozenset({"ones", "ones_like", "new_ones"})
 FROM_DATA = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
 PLAIN = (
     CARRYING
@@ -198,7 +198,7 @@ def strip_plain(flow: Flow, place: int | None) -> int | None:
         elif ends_norm(flow, place):
             return place
         elif is_scale(flow, place) or (is_scaled and is_shift(flow, place)):
-            is_scaled = any(record.role == "parameter" for record in flow.steps[place].inputs)
+            is_scaled = flow.steps[place].is_given_weights
             wanted = flow.output(place).shape
             number = next((n for n, record in enumerate(flow.steps[place].inputs) if record.shape == wanted), 0)
             place = flow.makers[place][number]
@@ -210,7 +210,7 @@ def strip_plain(flow: Flow, place: int | None) -> int | None:
 def ends_norm(flow: Flow, place: int) -> bool:
     """Whether a step multiplies what a norm divided by learned numbers: the last step of one that is written out."""
     step = flow.steps[place]
-    is_learned = step.op in SCALINGS and any(record.role == "parameter" for record in step.inputs)
+    is_learned = step.op in SCALINGS and step.is_given_weights
     return is_learned and find_norm(flow, place) is not None
 
 

@@ -58,18 +58,34 @@ def list_one_of_two(flow: Flow, add: int) -> tuple[int, ...]:
 
     So each place is taken from one of two tensors (Phi-4 multimodal's words with images, and with sounds).
     """
+    return list_shares(flow, add, are_bools=True)
+
+
+def list_shares(flow: Flow, add: int, *, are_bools: bool = False) -> tuple[int, ...]:
+    """A sum of two products, one by some numbers, the other by what these lack of 1; none for any other sum."""
     made = [flow.carried_from(maker) for maker in flow.makers[add]] if flow.op(add) in SUMS else []
     products = [one for one in made if one is not None and flow.op(one) in TIMES]
     if len(products) != 2 or len(flow.steps[add].inputs) != 2:
         return ()
-    first, second = ([said for given in flow.given(one) if (said := read_bool(flow, *given))] for one in products)
-    is_split = len(first) == len(second) == 1 and first[0][0] == second[0][0] and first[0][1] != second[0][1]
+    first, second = (
+        dict(said for given in flow.given(one) if (said := read_share(flow, *given, is_bool=are_bools)))
+        for one in products
+    )
+    is_split = any(second.get(source, is_opposite) != is_opposite for source, is_opposite in first.items())
     return (*sorted(products), add) if is_split else ()
 
 
-def read_bool(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[str, bool] | None:
-    """Which step made a bool, be it moved or made a number since, and whether a tensor holds its opposite."""
-    is_opposite = False
+def list_mixed(flow: Flow, add: int) -> tuple[int, ...]:
+    """Such a sum whose numbers may be others than 0 and 1, as shares of two are (SimMIM); none for any other."""
+    return () if list_one_of_two(flow, add) else list_shares(flow, add)
+
+
+def read_share(flow: Flow, record: TensorRecord, maker: int | None, *, is_bool: bool) -> tuple[str, bool] | None:
+    """Which numbers, be it a bool, a tensor is, moved or made numbers since, and whether it is what they lack of 1.
+
+    They are known by the step that made them, or by the first that moved what came in.
+    """
+    is_opposite, first = False, record.argument
     while maker is not None and flow.op(maker) in CARRYING | NEGATIONS | {"rsub"} and flow.makers[maker]:
         step = flow.steps[maker]
         record, before = next(flow.given(maker))
@@ -77,8 +93,9 @@ def read_bool(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[str,
         if flow.op(maker) not in CARRYING and not is_plain:
             return None
         is_opposite ^= flow.op(maker) not in CARRYING
-        maker = before
-    return None if record.dtype != "bool" or record.source is None else (record.source, is_opposite)
+        maker, first = before, record.argument or step.id
+    source = record.source or first
+    return None if source is None or (is_bool and record.dtype != "bool") else (source, is_opposite)
 
 
 def picks_by_chance(flow: Flow, here: int) -> bool:

@@ -42,11 +42,6 @@ class CurvedSite:
     concat: tuple[int, ...]
     output: int
 
-    @property
-    def weights(self) -> int:
-        """The step that makes what values are multiplied by."""
-        return self.curve[-1]
-
 
 def find_curved(flow: Flow, nodes: Collection[int]) -> CurvedSite | None:
     """The first such attention among some steps; None if none is proven."""

@@ -13,6 +13,7 @@ from xray.story.regions.column_words import place_words
 from xray.story.sheet.columns import Column
 from xray.story.sheet.planning import Panel
 from xray.story.type_sizes import NOTE, OP
+from xray.story.weights.reading import is_hidden
 from xray.story.wording import PADDING, fit_text
 
 MOST, FEWEST = 16, 3
@@ -266,11 +267,3 @@ def cells_of(one_pass: Pass, mask: Node | None) -> tuple[str, ...]:
     step = one_pass.by_id.get(mask.steps[0].id) if mask is not None else None
     record = next((record for record in step.inputs if record.mask is not None), None) if step is not None else None
     return record.mask.cells[0] if record is not None and record.mask is not None and record.mask.cells else ()
-
-
-def is_hidden(cells: tuple[str, ...], row: int, column: int) -> bool:
-    """Whether a mask hides a cell; a mask with one row speaks for all rows."""
-    if not cells:
-        return False
-    line = cells[row] if len(cells) > row else cells[0]
-    return column < len(line) and line[column] != "."

@@ -12,14 +12,13 @@ from xray.story.entrance.entrance import cuts_patches, is_number_scale, list_nor
 from xray.story.entrance.given import find_input
 from xray.story.entrance.tables import looks_up_places
 from xray.story.exits.exit_chart import chart_exit
-from xray.story.exits.loss_chart import is_loss
+from xray.story.exits.loss_chart import PICKS, is_loss
 from xray.story.passages.added_places import source_beside
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.values.value_shapes import number
 from xray.story.roles.giving import Given
 from xray.story.roles.layer_roles import list_opening
 
-CHOICES = frozenset({"argmax", "multinomial"})
 MOST_STEPS = 64
 
 
@@ -150,7 +149,7 @@ def find_choice(flow: Flow, head: int) -> list[int] | None:
         for reader in flow.readers.get(way[-1], ()):
             if reader in seen or not flow.steps[reader].outputs:
                 continue
-            if flow.op(reader) in CHOICES:
+            if flow.op(reader) in PICKS:
                 return [*way[1:], reader]
             before, after = flow.output(way[-1]), flow.output(reader)
             if before.shape[-1:] == after.shape[-1:] and not is_projection(flow, reader):

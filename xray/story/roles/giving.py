@@ -98,7 +98,7 @@ def list_around(flow: Flow, node: int) -> list[int]:
     while len(onward := flow.readers.get(found[-1], ())) == 1:
         step, before = flow.steps[onward[0]], flow.output(found[-1]).shape
         after = flow.output(onward[0]).shape
-        is_bias = step.op in SUMS and any(record.role == "parameter" for record in step.inputs)
+        is_bias = step.op in SUMS and step.is_given_weights
         is_back = step.op in SHAPING - TURNS and before[-1:] == after[-1:] and len(after) > len(before)
         if not is_bias and not is_back:
             break

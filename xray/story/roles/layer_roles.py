@@ -84,7 +84,7 @@ def give_stage(given: Given, staging: Staging, side: str, before: Collection[int
     every = set().union(*(one.region.inner for one in staging.branches)).difference(before)
     for one in staging.branches:
         apart = sums | norms | (every.union(others) - one.region.inner)
-        give_branch(given, one, side, apart - nodes_within(given, one))
+        give_branch(given, one, side, apart - nodes_within(one))
     if not whole:
         return
     for norm in staging.norms:
@@ -98,7 +98,7 @@ def give_stage(given: Given, staging: Staging, side: str, before: Collection[int
     given.dropouts(every, f"dropout after {whole}")
 
 
-def nodes_within(given: Given, found: Branching) -> set[int]:
+def nodes_within(found: Branching) -> set[int]:
     """The norms of queries and keys: they belong to the attention."""
     site = found.site
     if site is None:

@@ -63,14 +63,6 @@ def describe_again(group: Group) -> str:
     return f"the weights of layers {first}–{last}"
 
 
-def describe_dropouts(group: Group) -> str:
-    return describe_spread("dropout", group.dropouts)
-
-
-def describe_drop_paths(group: Group) -> str:
-    return describe_spread("drop path", group.drop_paths)
-
-
 def describe_spread(what: str, shares: tuple[float, float] | None) -> str:
     if shares is None:
         return ""

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from xray.story.anatomy.branches import StreamMixing, Unknown
+from xray.story.anatomy.branches import Experts, FeedForward, StreamMixing, Unknown
 from xray.story.anatomy.tree import Anatomy, Group, Tower
 from xray.story.sentences.attentions.of_heads import (
     describe_added_of_values,
@@ -66,11 +66,10 @@ from xray.story.sentences.of_feed_forwards import (
 from xray.story.sentences.of_layers import (
     describe_again,
     describe_bridges,
-    describe_drop_paths,
-    describe_dropouts,
     describe_parallel,
     describe_shared,
     describe_shared_in_part,
+    describe_spread,
     describe_weight_sets,
 )
 from xray.story.sentences.of_links import (
@@ -163,12 +162,32 @@ def describe_blocks(anatomy: Anatomy) -> str:
         if tower.apart:
             what = "is a sum" if len(tower.apart) == 1 else "are sums"
             told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")
-        if tower.unlisted:
-            listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of "
-            listed += "one list" if tower.lists == 1 else f"{tower.lists} lists"
-            what = "is" if len(tower.unlisted) == 1 else "are"
-            told.append(f"{listed}; {spell_numbers(tower.unlisted)} {what} none of these.")
+        told += [describe_unlisted(tower, own)] if tower.unlisted else []
+        if tower.inside:
+            told.append(
+                f"The {tower.layers} layers{own} hold {tower.inside} blocks of one kind, some several of these."
+            )
     return " ".join(told)
+
+
+def describe_unlisted(tower: Tower, own: str) -> str:
+    """Which layers stand outside the list of the others, and that these alone have no feed-forward (SAM's last one)."""
+    listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of "
+    listed += "one list" if tower.lists == 1 else f"{tower.lists} lists"
+    is_one = len(tower.unlisted) == 1
+    whole = {one for group in tower.groups if has_feed_forward(group) for one in group.layers}
+    what = f"{'is' if is_one else 'are'} none of these"
+    what += (
+        f", and {'has' if is_one else 'have'} no feed-forward"
+        if whole == {*range(tower.layers)}.difference(tower.unlisted)
+        else ""
+    )
+    return f"{listed}; {spell_numbers(tower.unlisted)} {what}."
+
+
+def has_feed_forward(group: Group) -> bool:
+    """Whether a layer of a group has a feed-forward, or experts."""
+    return any(isinstance(branch, FeedForward | Experts) for stage in group.stages for branch in stage.branches)
 
 
 def describe_bending(anatomy: Anatomy) -> str:
@@ -364,7 +383,7 @@ OF_GROUPS: tuple[Sentence[Group], ...] = (
     fixed("shared group", "one set of weights", lambda group: group.shared),
     Sentence("sets of weights", describe_weight_sets),
     Sentence("weights of layers before", describe_again),
-    Sentence("dropouts that differ", describe_dropouts),
-    Sentence("drop paths that differ", describe_drop_paths),
+    Sentence("dropouts that differ", lambda group: describe_spread("dropout", group.dropouts)),
+    Sentence("drop paths that differ", lambda group: describe_spread("drop path", group.drop_paths)),
 )
 """What is said above the frame of a group of layers."""

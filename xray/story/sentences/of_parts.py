@@ -17,6 +17,8 @@ HELD_CAP = "at a number that is held"
 ONE_TABLE = "its table is looked up once, for {many:,} attentions"
 SHARED_NUMBERS = "of {parameters} that {many:,} attentions share"
 """Beside a box of what is added to scores, and made of a table before all layers (MPNet, SEW-D)."""
+OUTSIDE = "outside"
+"""Behind how many parameters make what is added to scores of an argument, before all layers: none of the panel's."""
 ADDS_BIAS = "{bias} added to scores: {counted}"
 """Beside an attention that is drawn as one box, where its scores are added to with weights of its own (SAM)."""
 FROM_BOX = "from each row's box"
@@ -66,6 +68,8 @@ DROPPED_FIRST = "before: {dropout}"
 """Stands in a box of which what it reads goes through a dropout first (wav2vec 2.0's scores)."""
 CHANGED_BEFORE = "of the other row, changed before"
 """Stands in a box of keys or values that the first half of a pair gives, once it has looked at the second."""
+IN_A_SEQUENCE = "{count:,} places in a sequence"
+"""Stands in a closed box of attention that sees those of one axis of several."""
 BOTH_STACKED = "after the other row, by the same weights; then both stacked"
 """Stands in the box of a sum to the second half of a pair."""
 
@@ -80,6 +84,11 @@ def tell_origin(asked: Sequence[str], names: Sequence[str], *, by_query: bool) -
         return ""
     rows = "queries × rows made of" if by_query else "made of"
     return f"{rows} {' and '.join(names)}"
+
+
+def tell_beside(many: int, counted: str) -> str:
+    """With how many parameters other attentions stand beside one that is drawn as one box."""
+    return f"{'another attention' if many == 1 else f'{many} other attentions'} beside it: {counted}"
 
 
 def describe_box(key: str, part: Part) -> str:

@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 
 from xray.ir.trace import Pass, Trace
 from xray.story.anatomy.attentions import Attention, Looking
-from xray.story.anatomy.branches import Branch
 from xray.story.anatomy.tree import Link
+from xray.story.body.naming import change_all
 from xray.story.body.reading import Reading, read_passes
-from xray.story.body.stages import Staging
-from xray.story.body.together import has_substance
+from xray.story.body.together import has_substance, learned_paths, list_others, look_out
 from xray.story.body.towers import Towering
 from xray.story.charts.alike import tell_chart
 from xray.story.charts.chart import Chart
@@ -105,21 +104,8 @@ def collect_towers(readings: Sequence[Reading], main: Reading) -> list[tuple[Rea
 
     A tower is known again by the modules that it runs: generating reads the question once, in a pass of its own.
     """
-    found = [(main, towering) for towering in main.towers]
-    seen = set().union(*(learned_of(main, towering) for towering in main.towers))
-    for other in readings:
-        for towering in other.towers if other is not main else ():
-            learned = learned_of(other, towering)
-            if learned and not learned & seen:
-                found.insert(0, (other, towering))
-                seen |= learned
-    return settle_memory(found)
-
-
-def learned_of(reading: Reading, towering: Towering) -> set[str]:
-    """The paths of a tower's modules."""
-    steps = reading.flow.steps
-    return {steps[node].path for staging in towering.stagings for node in staging.nodes if steps[node].params}
+    own = [(main, towering) for towering in main.towers]
+    return settle_memory([*reversed([*list_others(readings, main)]), *own])
 
 
 def settle_memory(towers: list[tuple[Reading, Towering]]) -> list[tuple[Reading, Towering]]:
@@ -133,32 +119,8 @@ def settle_memory(towers: list[tuple[Reading, Towering]]) -> list[tuple[Reading,
     reading, first = towers[place]
     named = replace(first, tower=replace(first.tower, name="encoder"))
     return [(reading, named) if number == place else one for number, one in enumerate(towers[:-1])] + [
-        (last_reading, look_at(last, "encoder"))
+        (last_reading, change_all(last, lambda branch: look_out(branch, "encoder")))
     ]
-
-
-def look_at(towering: Towering, source: str) -> Towering:
-    """A tower whose attentions that look out of their pass look at that source."""
-
-    def settle(branch: Branch) -> Branch:
-        is_open = isinstance(branch, Attention) and branch.source is None
-        return replace(branch, source=source) if is_open else branch  # type: ignore[arg-type]
-
-    def settle_staging(staging: Staging) -> Staging:
-        stage = replace(staging.stage, branches=tuple(map(settle, staging.stage.branches)))
-        branches = tuple(replace(one, branch=settle(one.branch)) for one in staging.branches)
-        return replace(staging, stage=stage, branches=branches)
-
-    groups = tuple(
-        replace(group, stages=tuple(replace(one, branches=tuple(map(settle, one.branches))) for one in group.stages))
-        for group in towering.tower.groups
-    )
-    return replace(
-        towering,
-        tower=replace(towering.tower, groups=groups),
-        stagings=tuple(map(settle_staging, towering.stagings)),
-        layers=tuple(tuple(map(settle_staging, layer)) for layer in towering.layers),
-    )
 
 
 def read_columns(trace: Trace, *, all_layers: bool = False) -> list[Column]:
@@ -260,12 +222,12 @@ def tell_drawn(column: Column, before: Sequence[Column]) -> Column:
 def grow(column: Column, readings: Sequence[Reading], make: Callable[[Reading, Towering], Column]) -> Column:
     """A column whose panels show what only later turns do: there keys and values join those of the turns before."""
     own = column.reading
-    learned = learned_of(own, column.towering)
+    learned = learned_paths(own.flow, column.towering)
     for other in readings:
         if other is own or own.flow.one_pass.kind != "decode" or other.flow.one_pass.kind != "decode":
             continue
         for towering in other.towers:
-            later = make(other, towering) if learned & learned_of(other, towering) else column
+            later = make(other, towering) if learned & learned_paths(other.flow, towering) else column
             if later is not column and shape_of(later) == shape_of(column):
                 frames = tuple(map(grow_frame, column.frames, later.frames))
                 column = replace(column, frames=frames)
@@ -376,11 +338,11 @@ def make_column(
 def find_twin(reading: Reading, towering: Towering, readings: Sequence[Reading]) -> tuple[Reading, Towering] | None:
     """The same tower in a pass of another phase; None where there is none."""
     own = phase_of(reading.flow.one_pass)
-    learned = learned_of(reading, towering)
+    learned = learned_paths(reading.flow, towering)
     for other in readings:
         if own != "forward" and phase_of(other.flow.one_pass) not in (own, "forward"):
             for one in other.towers:
-                if learned and learned_of(other, one) == learned:
+                if learned and learned_paths(other.flow, one) == learned:
                     return other, one
     return None
 

@@ -11,7 +11,7 @@ from xray.story.anatomy.tree import Untold
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
 from xray.story.recognition.between import weights_of
-from xray.story.sheet.layer_blocks import Layer, list_around_layers
+from xray.story.sheet.layer_blocks import Layer, holds, list_around_layers, list_modules
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame
 
@@ -72,7 +72,12 @@ def count_frames(
     own = {path: n for path, n in left.items() if NUMBER.sub("", path) not in around}
     lodgers, parts = Lodgers.among({**idle, **own}, drawn), Lodgers.among(idle, worked)
 
-    lent = list_given_to_several(flow, towering) | list_held_for_several(flow, towering)
+    modules = list_modules(flow, towering, towers)
+    lent = {name for name in list_held_for_several(flow, towering) if not any(holds(one, name) for one in modules)}
+    elsewhere = gather_weights(
+        flow, list_elsewhere(flow, towering) | (apart - list_around_layers(flow, towering))
+    ).keys()
+    within = {name: n for name, n in {**worked, **idle}.items() if name not in elsewhere}
 
     def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
         weights = {name: n for name, n in weights_of(flow, nodes, every).items() if name not in lent}
@@ -80,7 +85,8 @@ def count_frames(
 
     found = []
     for frame, places in zip(frames, held_layers, strict=True):
-        layers = [weigh(nodes) for nodes in places]
+        homes = [modules[layer] for layer in frame.group.layers]
+        layers = [settle(weigh(nodes), home, within) for nodes, home in zip(places, homes, strict=True)]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
@@ -109,30 +115,39 @@ def list_own(parts: Sequence[Mapping[str, int]], left: Collection[str]) -> list[
     return found
 
 
-def list_given_to_several(flow: Flow, towering: Towering) -> set[str]:
-    """The parameters that steps of several layers are given, and no module there holds: DeBERTa's relative places."""
-    times = Counter[str]()
+def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
+    """The parameters that several layers read, and that are none's own: one table of places.
+
+    Each layer's steps are given it, and no module there holds it (DeBERTa's relative places); or each looks into it
+    beside its way, as it is a part of all their blocks, where all on that way are a layer's own (Former).
+    """
+    given, beside, on_way = Counter[str](), Counter[str](), Counter[str]()
     for layer in towering.layers:
         steps = [flow.steps[node] for staging in layer for node in staging.nodes if flow.is_leaf(node)]
-        given = {record.weight for step in steps for record in step.inputs if record.weight is not None}
-        times.update(given.difference(*(step.weights for step in steps)))
-    return {name for name, count in times.items() if count > 1}
-
-
-def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
-    """The parameters that several layers read beside their way, where all on it are a layer's own: one table of places.
-
-    Each looks into it itself, as it is a part of all their blocks (Former).
-    """
-    on_way, beside = Counter[str](), Counter[str]()
-    for layer in towering.layers:
+        lent = {record.weight for step in steps for record in step.inputs if record.weight is not None}
+        given.update(lent.difference(*(step.weights for step in steps)))
         regions = [one.region for staging in layer for one in staging.branches]
         inner = frozenset[int]().union(*(region.inner for region in regions))
         own = gather_weights(flow, inner)
         on_way.update(own.keys())
-        read = gather_weights(flow, frozenset[int]().union(*(region.beside for region in regions)) - inner)
-        beside.update(read.keys() - own.keys())
-    return set() if max(on_way.values(), default=0) > 1 else {name for name, count in beside.items() if count > 1}
+        around = frozenset[int]().union(*(region.beside for region in regions)) - inner
+        beside.update(gather_weights(flow, around).keys() - own.keys())
+    looked_up = Counter[str]() if max(on_way.values(), default=0) > 1 else beside
+    return {name for times in (given, looked_up) for name, count in times.items() if count > 1}
+
+
+def list_elsewhere(flow: Flow, towering: Towering) -> frozenset[int]:
+    """The steps of the entrance of a tower, and all behind its end that no layer has."""
+    behind = frozenset(range(max(towering.sums) + 1, len(flow.steps)))
+    return towering.entrance | behind.difference(*(staging.nodes for staging in towering.stagings))
+
+
+def settle(weights: Mapping[str, int], module: str, held: Mapping[str, int]) -> Mapping[str, int]:
+    """The parameters of a layer that is a module: all that it holds, and those of a list beside it."""
+    if not module:
+        return weights
+    beside = {name: n for name, n in weights.items() if not holds(module, name) and NUMBER.search(name)}
+    return {**{name: n for name, n in held.items() if holds(module, name)}, **beside}
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:

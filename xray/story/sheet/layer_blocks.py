@@ -1,18 +1,23 @@
 """The block of the model that holds a layer and nothing else, and what stands around the layers of a tower."""
 
+import re
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Collection, Sequence
+from itertools import takewhile
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.flow.remembering import once, once_for
+from xray.ir.flow.weights import gather_weights, list_worked
 from xray.ir.trace import Step
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 
 Layer = Sequence[Staging]
+MEMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+"""The number by which a path takes a module of a list."""
 UNCHANGING = CARRYING | DROPOUTS
 
 
@@ -31,7 +36,7 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     inside |= frozenset[int]().union(*(joint.past for staging in towering.stagings for joint in staging.joints))
     outsides = [set[int]() if block is None else nodes - inside for nodes, block in zip(layers, blocks, strict=True)]
     times = Counter(node for nodes in layers for node in nodes)
-    learned = {node for node, step in enumerate(flow.steps) if is_learned(step)}
+    learned = {node for node, step in enumerate(flow.steps) if step.is_learned}
     running = [(node, step.path) for node, step in enumerate(flow.steps) if step.params]
     found: set[int] = set()
     for nodes, outside in zip(layers, outsides, strict=True):
@@ -47,6 +52,45 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
         met = [node for node in outside if flow.steps[node].path in again or node in read]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
+
+
+def list_modules(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> list[str]:
+    """The module of a list of blocks that each layer is, by its path; nothing where it is none, or holds others' too.
+
+    Layers with the weights of one module are that one, be it in no list (the universal transformer).
+    """
+    others = [layer for one in towers if one is not towering for layer in one.layers]
+    theirs = frozenset[int]().union(*(staging.nodes for layer in others for staging in layer))
+    nodes = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
+    nodes = [some - theirs | list_inner(layer) for some, layer in zip(nodes, towering.layers, strict=True)]
+    weights = [gather_weights(flow, some).keys() for some in (*nodes, *map(list_inner, others))]
+    found = []
+    for layer in towering.layers:
+        own = gather_weights(flow, list_inner(layer)).keys()
+        path = common_module(own)
+        member = path[: max((one.end() for one in MEMBER.finditer(path)), default=0)]
+        is_one = own == {name for name in list_worked(flow) if holds(path, name)}
+        path = path if is_one and sum(own <= some for some in weights[: len(nodes)]) > 1 else member
+        held = ({name for name in some if holds(path, name)} for some in weights)
+        found.append(path if all(not some or own <= some for some in held) else "")
+    return found
+
+
+def list_inner(layer: Layer) -> frozenset[int]:
+    """The steps of what is added to the stream in a layer."""
+    return frozenset[int]().union(*(one.region.inner for staging in layer for one in staging.branches))
+
+
+def common_module(names: Collection[str]) -> str:
+    """The path of the innermost module that holds all of some parameters."""
+    paths = [name.split(".")[:-1] for name in names]
+    alike = takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False))
+    return ".".join(parts[0] for parts in alike)
+
+
+def holds(module: str, name: str) -> bool:
+    """Whether a module holds a parameter, or another module; none without a path does."""
+    return bool(module) and (name == module or name.startswith(f"{module}."))
 
 
 def find_block(flow: Flow, layer: Layer) -> Step | None:
@@ -107,9 +151,4 @@ def is_aside(flow: Flow, node: int, nodes: Collection[int], apart: Collection[in
 def list_learned(flow: Flow) -> list[int]:
     """The innermost steps that learned more than to hand numbers on, in order."""
     leaves = (node for node in range(len(flow.steps)) if flow.is_leaf(node) and flow.op(node) not in UNCHANGING)
-    return [node for node in leaves if is_learned(flow.steps[node])]
-
-
-def is_learned(step: Step) -> bool:
-    """Whether a step has parameters or reads one."""
-    return bool(step.params) or any(record.role == "parameter" for record in step.inputs)
+    return [node for node in leaves if flow.steps[node].is_learned]

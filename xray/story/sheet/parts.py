@@ -196,7 +196,7 @@ def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
     starts = [
         place
         for place, step in enumerate(flow.steps)
-        if flow.is_leaf(place) and not step.params and place not in data and reads_weights(flow, place)
+        if flow.is_leaf(place) and not step.params and place not in data and step.is_given_weights
     ]
     met: dict[int, frozenset[int]] = {}
     for node in sorted(flow.ahead(*starts, within=lambda one: one not in data), reverse=True):  # readers stand behind
@@ -204,8 +204,3 @@ def list_learned_for_many(flow: Flow, towering: Towering) -> frozenset[int]:
         own = {number for number, layer in enumerate(layers) if not layer.isdisjoint(data.intersection(readers))}
         met[node] = frozenset(own).union(*(met[reader] for reader in readers if reader not in data))
     return frozenset(node for node, reached in met.items() if len(reached) > 1)
-
-
-def reads_weights(flow: Flow, node: int) -> bool:
-    """Whether a step is given learned numbers."""
-    return any(record.role == "parameter" for record in flow.steps[node].inputs)

@@ -23,7 +23,7 @@ from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.dropouts import tell_dropped
 from xray.story.charts.norms_apart import leave_first_moves
 from xray.story.charts.stage_chart import chart_stage
-from xray.story.charts.steps.same_weights import SAME_WEIGHTS
+from xray.story.charts.steps.same_weights import SAME_WEIGHTS, tell_again
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
 from xray.story.entrance.own_widths import tell_own_width
 from xray.story.exits.corrected_chart import chart_correction
@@ -284,8 +284,8 @@ def tell_panels(flow: Flow, frame: Frame) -> tuple[Panel, ...]:
     seen: dict[str, str] = {}
     told: list[Panel] = []
     for panel in frame.panels:
-        nodes = (tell_node(flow, node, seen) for node in panel.chart.nodes)
-        is_again = bool(seen) and panel.is_open
-        told.append(replace(panel, chart=replace(panel.chart, nodes=tuple(nodes))) if is_again else panel)
+        nodes = [tell_node(flow, node, seen) for node in panel.chart.nodes] if seen else panel.chart.nodes
+        chart = replace(panel.chart, nodes=tuple(tell_again(flow, nodes)))
+        told.append(replace(panel, chart=chart) if panel.is_open else panel)
         seen |= dict.fromkeys(gather_weights(flow, panel.staging.nodes), SAME_WEIGHTS)
     return tuple(told)

@@ -8,7 +8,8 @@ from xray.ir.flow.cut_rows import list_cut_makers
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
-from xray.story.charts.chart import Chart, Edge, Node
+from xray.story.charts.between_chart import list_places
+from xray.story.charts.chart import Chart, Edge
 from xray.story.sheet.columns import Column
 
 Taken = tuple[int, int | None]
@@ -76,7 +77,7 @@ def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
 
     Steps that stand in several boxes tell of none.
     """
-    steps = {node.key: list_steps(flow, node) for node in chart.nodes}
+    steps = {node.key: list_places(flow, node) for node in chart.nodes}
     times = Counter(step for own in steps.values() for step in own)
     owners = {step: key for key, own in steps.items() for step in own if times[step] == 1}
     rows = {node.key: node.row for node in chart.nodes}
@@ -98,7 +99,7 @@ def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
 
 def check_chart(flow: Flow, chart: Chart) -> Iterator[Edge]:
     """The arrows from one box of steps to another whose steps read nothing of it, through no third box but moves."""
-    steps = {node.key: list_steps(flow, node) for node in chart.nodes}
+    steps = {node.key: list_places(flow, node) for node in chart.nodes}
     held = frozenset[int]().union(*steps.values())
     for edge in chart.edges:
         lower, upper = steps[edge.source], steps[edge.target]
@@ -163,12 +164,6 @@ def moves_part(flow: Flow, moves: Collection[int], others: Collection[int]) -> b
         for steps in (moves, others)
     )
     return not ours.isdisjoint(theirs)
-
-
-def list_steps(flow: Flow, node: Node) -> set[int]:
-    """The places of all steps that a box stands for, those inside its blocks included."""
-    places = {flow.places[step.id] for step in node.steps if step.id in flow.places}
-    return {inner for place in places for inner in range(place, max(place + 1, flow.ends[place]))}
 
 
 def reach_back(flow: Flow, steps: Collection[int], held: Collection[int]) -> set[Taken]:

@@ -19,7 +19,7 @@ from xray.story.sentences.of_parts import IN_COMMON, OF_THEIR_OWN
 from xray.story.sheet.columns import Column
 from xray.story.sheet.counting import Lodgers
 from xray.story.sheet.layer_blocks import list_around_layers
-from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts, reads_weights
+from xray.story.sheet.parts import AROUND, COMMON, list_learned_for_many, list_parts
 
 MOST_UNUSED = 3
 EXIT = "exit"
@@ -36,7 +36,7 @@ def list_put_beside(flow: Flow, nodes: Collection[int], led: Collection[int]) ->
     data, found = list_reading_data(flow), set[int]()
     for node in (one for one in nodes if one not in data and flow.steps[one].params and is_linear(flow, one)):
         made = set(flow.behind(*flow.makers[node]))
-        held = reads_weights(flow, node) or any(flow.steps[one].params or reads_weights(flow, one) for one in made)
+        held = flow.steps[node].is_given_weights or any(flow.steps[one].is_learned for one in made)
         way = set(flow.ahead(node, within=lambda one: one not in led))
         met = {reader for one in way for reader in flow.readers.get(one, ()) if reader in led}
         found |= {node} if not held and met and all(flow.op(one) in SIDE_BY_SIDE for one in met) else set()

@@ -53,17 +53,9 @@ def find_changed(flow: Flow, node: int, roots: dict[int, int]) -> int | None:
     makers = flow.makers[node] if flow.op(node) in SUMS and flow.steps[node].outputs else ()
     if len(makers) != 2:
         return None
-    (part, root), added = trace_part(flow, node), makers[1]
+    (part, root), added = flow.before_moves(*next(flow.given(node))), makers[1]
     if root is None or added is None or flow.op(added) not in SCALINGS:
         return None
     others = [flow.carried_from(maker) for maker in flow.makers[added]]
     is_own = any(one == root or (one is not None and roots.get(one) == root) for one in others)
     return root if is_own and prod(part.shape) > prod(flow.output(node).shape) else None
-
-
-def trace_part(flow: Flow, node: int) -> tuple[TensorRecord, int | None]:
-    """What the first operand of a step is a part of, as it was read, and what made that."""
-    record, maker = next(flow.given(node))
-    while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
-    return record, maker

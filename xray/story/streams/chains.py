@@ -45,7 +45,10 @@ class Chain:
 
 
 def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
-    """The residual streams of a pass that are not inside a branch of another, in the order of their first sums."""
+    """The residual streams of a pass that are not inside a branch of another, in the order of their first sums.
+
+    A sum around layers that began anew inside it, and behind which nothing more is done, is of none (Hiveformer).
+    """
     joints = {joint.add: joint for joint in part_streams(flow, find_joints(flow, sites))}
     joints = {
         add: joint
@@ -76,7 +79,8 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         begun = begun or (list_begun_anew(inside, joints, before) if attends(joint, sites) else [])
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
-        if is_lateral(flow, joint, sums if begun else inside, sites):
+        goes_around = not begun and len(inside) > 1 and attends(joint, sites) and not goes_on(flow, joint, max(inside))
+        if goes_around or is_lateral(flow, joint, sums if begun else inside, sites):
             nested.add(add)
             continue
         if last is not None and (not goes_on(flow, joint, last) or len(sums) > 2 * MOST_SUMS_OF_A_BRANCH):

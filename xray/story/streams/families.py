@@ -43,7 +43,7 @@ def find_families(flow: Flow, sites: Sequence[Site]) -> list[list[Chain]]:
 def works_learned(flow: Flow, chains: Sequence[Chain]) -> bool:
     """Whether a step between two sums of some chains learned something: a state that a loop adds to is no stream."""
     steps = (flow.steps[node] for chain in chains for joint in chain.joints for node in joint.region.inner)
-    return any(step.params or any(one.role == "parameter" for one in step.inputs) for step in steps)
+    return any(step.is_learned for step in steps)
 
 
 def leave_what_follows(flow: Flow, chain: Chain) -> Chain:

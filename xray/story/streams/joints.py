@@ -155,7 +155,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
         return None
     is_short = [is_for_all(record.shape, shape) for record in step.inputs]
     along = [one or lies_along(record.shape, shape) for one, record in zip(is_short, step.inputs, strict=True)]
-    if not all(along) or all(is_short) or any(record.role == "parameter" for record in step.inputs):
+    if not all(along) or all(is_short) or step.is_given_weights:
         return None
     other = read_mixed(flow, place) or read_weighed(flow, place)
     if other is not None:

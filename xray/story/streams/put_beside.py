@@ -55,10 +55,7 @@ def find_rows_beside(
         return RowsBeside(join, rows.shape[axis], frozenset(), maker, axis=axis, left_by=left_by)
     nodes = frozenset(flow.behind(maker, within=lambda node: node > before))
     sources = {one for node in nodes for one in flow.makers[node] if one is not None and one not in nodes}
-    is_learned = any(
-        flow.steps[node].params or any(record.role == "parameter" for record in flow.steps[node].inputs)
-        for node in nodes
-    )
+    is_learned = any(flow.steps[node].is_learned for node in nodes)
     is_former = all(flow.carried_from(one) != before and flow.carried_from(one) in sums for one in sources)
     if not is_learned or not is_former or len(sources) > 1:
         return None

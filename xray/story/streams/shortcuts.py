@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import (
     CURVES,
     DROPOUTS,
     FINDINGS,
+    ONES,
     PLACING,
     SCALINGS,
     SIDE_BY_SIDE,
@@ -22,7 +23,7 @@ from xray.ir.records import TensorRecord
 from xray.ir.turns import SWAPS, read_turn
 from xray.story.passages.channels import find_channels
 from xray.story.recognition.addends import FILLS
-from xray.story.recognition.between import ONES, is_linear, is_scale, strip_plain, works_on_weights
+from xray.story.recognition.between import is_linear, is_scale, strip_plain, works_on_weights
 from xray.story.recognition.norms import INVERTING, Norm, find_norm
 from xray.story.recognition.statistics import is_of_weights
 

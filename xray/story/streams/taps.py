@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
-from xray.ir.trace import Step
 from xray.story.recognition.between import list_reading_data
 
 PICKING = frozenset({"index", "narrow", "slice", "select"})
@@ -57,14 +56,9 @@ def leaves_last(flow: Flow, given: Collection[int], taken: Collection[int]) -> b
     onward = {one for place in moved for one in flow.readers.get(place, ())} - moved
     made = [one for one in flow.ahead(*onward, within=lambda one: one not in taken) if flow.is_leaf(one)]
     is_handed = not out.isdisjoint(flow.steps[one].id for one in moved if flow.is_leaf(one))
-    is_learned = any(flow.steps[one].params or is_given_weights(flow.steps[one]) for one in made)
+    is_learned = any(flow.steps[one].is_learned for one in made)
     is_made = is_learned and not out.isdisjoint(flow.steps[one].id for one in made)
     return is_handed and is_made
-
-
-def is_given_weights(step: Step) -> bool:
-    """Whether a step of no module of its own works with weights, as a head may with those of the entrance."""
-    return any(record.role == "parameter" for record in step.inputs)
 
 
 def joins_none_made(flow: Flow, node: int) -> bool:

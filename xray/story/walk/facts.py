@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping
 from math import log, prod, sqrt
 
 from xray.ir.records import VISIBLE
-from xray.story.walk.scene import PADDING, Scene, count, quote
+from xray.story.walk.scene import PADDING, Scene, quote
 from xray.story.walk.turns import list_candidates
 from xray.story.weights.reading import read_pictures
-from xray.story.wording import spell_share
+from xray.story.wording import plural, spell_share
 
 AUTHORS = {
     "paper": "the paper (“Attention Is All You Need”)",
@@ -19,7 +19,7 @@ AUTHORS = {
 """The texts, each by its author and title; where to find them stands in docs/explanation/choices.md."""
 PICTURED = 10
 TOOLS: Mapping[str, Callable[..., object]] = {
-    "count": count,
+    "count": plural,
     "quote": quote,
     "thousands": lambda number: f"{number:,}",
     "share": spell_share,

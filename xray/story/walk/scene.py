@@ -140,11 +140,6 @@ def quote(words: Sequence[str]) -> str:
     return f"“{' '.join(words)}”"
 
 
-def count(number: int, one: str, many: str = "") -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
 def plain(text: Text) -> str:
     """A text as it is read aloud, shapes written with ×."""
     return "".join(part if isinstance(part, str) else name_sizes(part) for part in text)

@@ -22,7 +22,6 @@ class Turn:
     mask: TensorRecord | None
     scores: TensorRecord | None
     cross_scores: TensorRecord | None
-    logits: TensorRecord | None
     is_cached: bool = False
 
 
@@ -48,7 +47,6 @@ def describe_turn(one_pass: Pass) -> Turn:
         mask=hides or first_output(made),
         scores=first_output(steps.get(f"{layer}.self_attention.scores")),
         cross_scores=first_output(steps.get(f"{layer}.cross_attention.scores")),
-        logits=first_output(steps.get("head")),
         is_cached=0 < read < len(words),
     )
 

@@ -112,6 +112,6 @@ def find_cells(flow: Flow, site: Site, sequence: int, head: int, heads: int) -> 
 
 
 def is_hidden(cells: tuple[str, ...], row: int, column: int) -> bool:
-    """Whether a mask hides a cell; a mask with a single row speaks for all of them."""
-    line = cells[row] if len(cells) > row else cells[0]
+    """Whether a mask hides a cell; a mask with a single row speaks for all of them, and no mask hides any."""
+    line = cells[row] if len(cells) > row else cells[0] if cells else ""
     return column < len(line) and line[column] != VISIBLE

@@ -181,7 +181,7 @@ def puts_in_axis(flow: Flow, node: int) -> bool:
     return any(after[:place] + after[place + 1 :] == before for place, size in enumerate(after) if size == 1)
 
 
-def lay_out(flow: Flow, parts: Sequence[Part]) -> list[Part]:
+def lay_out(parts: Sequence[Part]) -> list[Part]:
     """The parts of a way; moves before its linear layer cut no heads, they lay out rows, or take some of them."""
     first = next((place for place, part in enumerate(parts) if part.kind == "linear"), 0)
     moved = [part for part in parts[:first] if part.kind == "heads"]

@@ -321,6 +321,12 @@ def parts_rows(flow: Flow, part: Part) -> bool:
     return is_plain or len({one.shape for one in outputs}) > 1
 
 
+def narrows_rows(flow: Flow, part: Part) -> bool:
+    """Whether a part leaves of each row some numbers alone, and others go on elsewhere."""
+    given = flow.steps[part.nodes[0]].inputs
+    return parts_rows(flow, part) and given[0].shape[-1] > part.record.shape[-1]
+
+
 def count_parts(flow: Flow, part: Part) -> int:
     """Of how many parts of the values a repeat takes one (DiffLlama); 1 where keys are cut off too, or nothing is.
 

@@ -28,11 +28,17 @@ TIMES_PAIRS = "WEIGHTS · NUMBERS OF PAIRS"
 
 
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
-    """The boxes of an attention, with words in those that cut a packed row, and in one that makes the gate too."""
+    """The boxes of an attention, with words in those that cut a packed row, and in one that makes the gate too.
+
+    What that one makes stands in it alone, and in no box of the gate.
+    """
     gates = {step.id for node in nodes if node.key == "gate" for step in node.steps if makes_rows(flow, step)}
+    gates &= {step.id for node in nodes if node.key.startswith("linear") for step in node.steps}
     asking = list_queries_elsewhere(flow, site)
     found = []
     for node in nodes:
+        if node.key == "gate":
+            node = replace(node, steps=tuple(step for step in node.steps if step.id not in gates))
         told: tuple[str, ...] = ()
         if node.key.startswith("linear") and any(step.id in gates for step in node.steps):
             told = ("and the gate",)

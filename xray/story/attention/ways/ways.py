@@ -19,7 +19,16 @@ from xray.story.attention.ways.lanes import (
     list_weights,
     take_turn,
 )
-from xray.story.attention.ways.part_names import LINEAR_FOR, keeps_rows, label_part, leads_to_linear, name_part, narrows
+from xray.story.attention.ways.part_names import (
+    AND_MORE,
+    LINEAR_FOR,
+    keeps_rows,
+    label_part,
+    leads_to_linear,
+    name_part,
+    narrows,
+    narrows_rows,
+)
 from xray.story.body.stages import Branching
 from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
 from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
@@ -119,7 +128,7 @@ def read_lanes(
     lanes = []
     turn = None
     for letter, place, side in (("q", LEFT, query), ("k", CENTRE, key), ("v", RIGHT, value)):
-        parts = lay_out(flow, cut_way(flow, side.nodes - shared[letter], side.end))
+        parts = lay_out(cut_way(flow, side.nodes - shared[letter], side.end))
         if letter == "k":
             parts, turn = take_turn(flow, parts)
         if side.earlier is not None:
@@ -297,6 +306,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     letter = lane.letter.upper()
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     factor = name_scaling(flow, part, width)
+    is_more = any(narrows_rows(flow, one) for one in lane.parts[lane.parts.index(part) + 1 :])
     chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
     return Node(
         key,
@@ -306,7 +316,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
         if by_place
         else f"{letter} {factor}"
         if factor
-        else label_part(flow, part, letter, narrow=True),
+        else label_part(flow, part, letter, narrow=True) + AND_MORE * is_more,
         row,
         lane.place,
         steps_with_block(flow, *reversed(part.nodes)),

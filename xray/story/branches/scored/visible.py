@@ -81,7 +81,7 @@ def count_written(flow: Flow, maker: int | None) -> int | None:
         here = flow.carried_from(flow.makers[here][0])
     if here is None or maker is None or flow.op(here) not in FILLED or len(spans) < FEWEST:
         return None
-    hidden = next((one for name in ("fill_value", "other") if (one := number(flow.steps[here], name)) is not None), 0)
+    hidden = number(flow.steps[here], "fill_value", "other") or 0
     ends = [0, *(end for _, end in sorted(spans))]
     are_whole = [begin for begin, _ in sorted(spans)] == ends[:-1] and flow.output(here).shape == (ends[-1], ends[-1])
     return len(spans) if hidden <= LOW and are_whole and flow.output(maker).shape[-2:] == (ends[-1], ends[-1]) else None
@@ -148,7 +148,7 @@ def count_kept_scores(flow: Flow, site: Site) -> int | None:
         return None
     masks = [maker for record, maker in flow.given(own[0]) if record.dtype == "bool"]
     scores = [flow.carried_from(maker) for record, maker in flow.given(own[0]) if record.is_float]
-    low = next((one for name in FILLED_IN if (one := number(flow.steps[own[0]], name)) is not None), 0)
+    low = number(flow.steps[own[0]], *FILLED_IN) or 0
     if len(masks) != 1 or len(scores) != 1 or low > LOW:
         return None
     return count_above(flow, masks[0], scores[0], hides=flow.op(own[0]) in FILLS)
@@ -236,7 +236,7 @@ def find_hiding(flow: Flow, part: Scored) -> int | None:
     if part.kind == "mask" or maker is None:
         return maker
     is_filled = flow.op(maker) in ("masked_fill", "masked_fill_") and len(flow.makers[maker]) > 1
-    low = next((one for name in FILLED_IN if (one := number(flow.steps[maker], name)) is not None), 0)
+    low = number(flow.steps[maker], *FILLED_IN) or 0
     return flow.makers[maker][1] if is_filled and low <= LOW else None
 
 
@@ -245,7 +245,7 @@ def find_written(flow: Flow, node: int) -> Choice | None:
     step = flow.steps[node]
     if step.op not in WRITING or len(step.inputs) < 2:
         return None
-    dim = next((value for name in ("dim", "other") if (value := number(step, name)) is not None), None)
+    dim = number(step, "dim", "other")
     if dim not in (-1, len(step.inputs[0].shape) - 1):
         return None
     written = flow.makers[node][1]

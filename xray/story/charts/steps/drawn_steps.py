@@ -269,6 +269,7 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
     out = flow.output(node)
     is_worked_out = flow.op(node) in CHANGES and out.is_float and out.role == "activation"
     is_worked_out |= brings_to_scale(flow, node) or takes_last_mean(flow, node) or meets_fixed(flow, node)
+    is_worked_out |= takes_given_off(flow, node)
     return is_worked_out and len(out.shape) > 1 and prod(out.shape) > 1 and node in list_reading_data(flow)
 
 
@@ -283,6 +284,13 @@ def brings_to_scale(flow: Flow, node: int) -> bool:
         return False
     (rows, maker), (few, scale) = given
     return prod(few.shape) < prod(rows.shape) and scale in reading and (maker is None or maker in reading)
+
+
+def takes_given_off(flow: Flow, node: int) -> bool:
+    """Whether a step takes what comes in off what was worked out of it (TranAD's second reading)."""
+    given = list(flow.taken(node)) if flow.op(node) in DIFFERENCES else []
+    comes_in = [maker is None and one.argument is not None for one, maker in given]
+    return comes_in == [False, True] and given[0][1] in list_reading_data(flow)
 
 
 def meets_fixed(flow: Flow, node: int) -> bool:

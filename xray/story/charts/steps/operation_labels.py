@@ -283,9 +283,7 @@ def label_table(flow: Flow, node: int) -> str:
     step = flow.steps[node]
     if flow.op(node) not in PRODUCTS or step.params or len(step.inputs) != 2 or not flow.one_pass.arguments:
         return ""
-    record, maker = [*flow.given(node)][1]
-    while maker is not None and flow.op(maker) in CARRYING and flow.makers[maker]:
-        record, maker = next(flow.given(maker))
+    record, maker = flow.before_moves(*[*flow.given(node)][1])
     is_given = any(record.shape == one.shape for one in flow.one_pass.arguments)
     is_held = maker is None and record.role != "parameter" and not is_given
     return "PRODUCT WITH A FIXED TABLE" if is_held else ""

@@ -31,7 +31,7 @@ from xray.story.passages.held_factors import list_shift
 from xray.story.passages.learned_steps import label_times, list_bias, list_of_one_number, list_times, meets_learned
 from xray.story.passages.ordered_rows import takes_in_order
 from xray.story.recognition.between import list_reading_data
-from xray.story.recognition.chosen_rows import list_one_of_two
+from xray.story.recognition.chosen_rows import list_shares
 from xray.story.states.cut_parts import tell_parts
 from xray.story.states.names import READ, READ_IN_TURNS, STATE_BY_PIECES, part_written
 from xray.story.streams.put_back import find_changed_in_place
@@ -73,7 +73,7 @@ def chart_operations(
     notable, behind = drawn.steps, drawn.behind
     if not notable:
         return None
-    owner = find_owners(flow, nodes, notable)
+    owner = find_owners(flow, notable)
     owner |= {inner: node for node, own in behind.items() for group in own.values() for inner in group}
     edges = {(owner_of, node) for node in notable for owner_of in readers_of(flow, nodes, node, notable, owner)}
     level = dict.fromkeys(notable, 0)
@@ -209,7 +209,7 @@ def make_node(
     apart = {*owner}.difference(group)
     bias = [one for one in list_bias(flow, node) if one not in apart] if describe_params(flow, node) else []
     times = () if flow.op(node) in SUMS and not apart.isdisjoint(times) else times
-    held = (*with_held(flow, node, apart), *bias, *(one for one in list_one_of_two(flow, node) if one in group))
+    held = (*with_held(flow, node, apart), *bias, *(one for one in list_shares(flow, node) if one in group))
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
     label, end = labels.get(node) or label_bent(flow, node, times, owner), find_shortened(flow, node)

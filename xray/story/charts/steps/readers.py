@@ -16,7 +16,7 @@ MOST_BEHIND = 60
 PICKS = frozenset({"argmin", "argmax"})
 
 
-def find_owners(flow: Flow, nodes: Collection[int], notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
+def find_owners(flow: Flow, notable: Mapping[int, tuple[int, ...]]) -> dict[int, int]:
     """For each step the drawn step that stands for it, if one does.
 
     None does for one that moves what it stands beside, nor for numbers where the drawn step gives ids: whoever else
@@ -117,16 +117,10 @@ def list_undrawn(
     flow: Flow, inside: Collection[int], node: int, notable: Mapping[int, tuple[int, ...]], owner: Mapping[int, int]
 ) -> set[int]:
     """The steps inside that lead to a drawn one, as far back as the next ones that are drawn, these included."""
-    found: set[int] = set()
     own = set(notable[node])
-    todo = [maker for inner in own for maker in list_read(flow, inner, owner)]
-    while todo:
-        here = todo.pop()
-        if here in found or here in own or here not in inside:
-            continue
-        found.add(here)
-        todo += [] if here in owner else list_read(flow, here, owner)
-    return found
+    first = [maker for inner in own for maker in list_read(flow, inner, owner)]
+    within, ends = (lambda here: here in inside and here not in own), owner.__contains__
+    return set(flow.behind(*first, within=within, ends=ends, reads=lambda here: list_read(flow, here, owner)))
 
 
 def list_read(flow: Flow, node: int, owner: Collection[int]) -> list[int]:

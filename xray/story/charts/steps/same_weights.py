@@ -8,27 +8,39 @@ from xray.ir.flow.weights import gather_weights
 from xray.story.charts.chart import Node
 from xray.story.charts.counted_weights import weights_of_box
 from xray.story.recognition.between import works_on_weights
+from xray.story.sentences.of_parts import describe_own_beside
+from xray.story.wording import plural
 
 SAME_WEIGHTS = "same weights"
 """Stands beside a box whose parameters are those of one before."""
+DRAWN_BEFORE = "drawn before"
+"""Stands beside a box of the very steps that a box of another tower holds."""
 
 
 def tell_again(flow: Flow, nodes: Sequence[Node]) -> list[Node]:
     """The boxes, those of weights that worked in others before with no count of their own (PaddleOCR-VL's images).
 
-    So a learned row that is led in for each of several pictures is one (LLaVA-NeXT's line ends). A box that is given
-    what others made of weights works with none (SAM 2's sum of patches and of what stands for their places).
+    What a box has beside these is counted. So a learned row that is led in for each of several pictures is one
+    (LLaVA-NeXT's line ends). A box that is given what others made of weights works with none (SAM 2's sum of patches
+    and of what stands for their places).
     """
     boxed = {flow.places[step.id] for node in nodes for step in node.steps if step.id in flow.places}
     seen: set[str] = set()
     found = []
     for node in nodes:
-        held = weights_of_box(flow, node.steps).keys()
-        is_again = bool(held) and bool(node.extra) and held <= seen
-        told = SAME_WEIGHTS if is_again and reads_weights(flow, node, boxed) else ""
+        held = weights_of_box(flow, node.steps)
+        own = sum(count for name, count in held.items() if not is_in(name, seen))
+        is_again = bool(node.extra) and own < sum(held.values())
+        is_again &= not own or node.extra == plural(sum(held.values()), "parameter")
+        told = describe_own_beside(SAME_WEIGHTS, own) if is_again and reads_weights(flow, node, boxed) else ""
         found.append(replace(node, extra=told) if is_again else node)
-        seen |= held
+        seen |= held.keys()
     return found
+
+
+def is_in(name: str, seen: Collection[str]) -> bool:
+    """Whether a parameter was met, or the one of which it is a part."""
+    return name in seen or name.partition(" ")[0] in seen
 
 
 def reads_weights(flow: Flow, node: Node, boxed: Collection[int]) -> bool:

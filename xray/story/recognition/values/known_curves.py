@@ -1,6 +1,6 @@
 """Which curve steps make of numbers, proven by working them out at a few points: a GELU may be written in many ways."""
 
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from math import erf, isfinite, pi, sqrt
 
@@ -62,8 +62,8 @@ CURVE_RULES: dict[str, Rule] = {
 
 def read_exponent(step: Step) -> float:
     """To which power a step raises numbers; NaN if it is not known."""
-    told = (number(step, name) for name in ("exponent", "arg1", "other"))
-    return next((one for one in told if one is not None), np.nan)
+    told = number(step, "exponent", "arg1", "other")
+    return np.nan if told is None else told
 
 
 @dataclass(frozen=True)
@@ -134,17 +134,11 @@ def read_operand(
 
 def name_curve(values: Values) -> str | None:
     """The known curve that numbers lie on, be it scaled and shifted; None if on none."""
-    return next((name for name, curve in list_known() if is_scaled(values, curve)), None)
+    return next((name for name, curve in KNOWN.items() if is_scaled(values, curve(POINTS))), None)
 
 
-def list_known() -> Iterator[tuple[str, Values]]:
-    """The known curves at the points."""
-    return ((name, curve(POINTS)) for name, curve in KNOWN.items())
-
-
-def is_scaled(values: Values, curve: Values) -> bool:
-    """Whether numbers are those of a curve, times one number and plus another."""
-    first, last = 2, len(POINTS) - 1
-    factor = (values[last] - values[first]) / (curve[last] - curve[first])
-    added = values[last] - factor * curve[last]
-    return abs(factor) > CLOSE and bool(np.allclose(values, factor * curve + added, rtol=0, atol=CLOSE * abs(factor)))
+def is_scaled(values: Values, known: Values, close: float = CLOSE) -> bool:
+    """Whether numbers are those that are known, times one number and plus another."""
+    sides = np.stack((known.ravel(), np.ones(known.size)), axis=-1)
+    (factor, added), *_ = np.linalg.lstsq(sides, values.ravel(), rcond=None)
+    return bool(abs(factor) > close and np.allclose(values, factor * known + added, rtol=0, atol=close * abs(factor)))

@@ -9,9 +9,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CLAMPS, RMS_NORMS, SCALINGS
 from xray.ir.records import TensorRecord
 from xray.story.recognition.statistics import is_of_weights
-from xray.story.recognition.values.known_curves import read_exponent
+from xray.story.recognition.values.known_curves import CURVE_RULES, is_scaled
 from xray.story.recognition.values.known_values import values_of
-from xray.story.recognition.values.value_rules import RULES, Rule, single
+from xray.story.recognition.values.value_rules import Rule, single
 from xray.story.recognition.values.value_shapes import Values
 
 ROWS = np.asarray(((1.0, -2.0, 3.5, 0.5, 4.0), (9.0, 2.0, -6.0, 1.0, 8.0), (-1.5, -0.5, 0.2, -3.0, -2.2)))
@@ -40,11 +40,9 @@ OF_ROWS: dict[str, Callable[[Values], Values]] = {
     "std": lambda rows: rows.std(-1, keepdims=True),
 }
 ELEMENTWISE: dict[str, Rule] = {
-    **{name: RULES[name] for name in ("add", "sub", "rsub", "mul", "multiply", "div", "neg", "sqrt", "abs")},
-    "pow": lambda step, given: np.power(given[0], read_exponent(step)),
-    "square": single(np.square),
+    **{name: CURVE_RULES[name] for name in ("add", "sub", "rsub", "mul", "multiply", "div", "neg", "sqrt", "abs")},
+    **{name: CURVE_RULES[name] for name in ("pow", "square", "reciprocal")},
     "rsqrt": single(lambda at: 1 / np.sqrt(at)),
-    "reciprocal": single(lambda at: 1 / at),
     "layer_norm": single(standardise),
     **dict.fromkeys(RMS_NORMS, single(root_mean_square)),
     **dict.fromkeys(CLAMPS, single(lambda at: at)),
@@ -78,9 +76,9 @@ def tell_kind(flow: Flow, nodes: Collection[int], origin: int | None, end: int) 
     if last is None or last.shape != ROWS.shape:
         return None
     ways = (last,) if before is None else (last, last / SIZES)
-    if any(is_scaled(way, standardise(ROWS)) for way in ways):
+    if any(is_scaled(way, standardise(ROWS), CLOSE) for way in ways):
         return "layer"
-    return "rms" if any(is_scaled(way, root_mean_square(ROWS)) for way in ways) else None
+    return "rms" if any(is_scaled(way, root_mean_square(ROWS), CLOSE) for way in ways) else None
 
 
 def find_unscaled(flow: Flow, origin: int | None) -> int | None:
@@ -142,10 +140,3 @@ def is_of_one_axis(flow: Flow, node: int) -> bool:
     before, after = flow.steps[node].inputs[0].shape, list(flow.output(node).shape)
     gone = [size for place, size in enumerate(before) if len(before) == len(after) and after[place] != size]
     return len(gone) <= 1 and len(before) - len(after) <= 1 and (told is None or "x" not in str(told))
-
-
-def is_scaled(values: Values, known: Values) -> bool:
-    """Whether numbers are those of a known norm, times one number and plus another."""
-    sides = np.stack((known.ravel(), np.ones(known.size)), axis=-1)
-    (factor, added), *_ = np.linalg.lstsq(sides, values.ravel(), rcond=None)
-    return bool(abs(factor) > CLOSE and np.allclose(values, factor * known + added, rtol=0, atol=CLOSE * abs(factor)))

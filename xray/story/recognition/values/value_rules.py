@@ -198,20 +198,20 @@ def constant(value: float) -> Rule:
 def filled(step: Step, given: list[Values]) -> Values | None:
     """`full` and its like."""
     del given
-    value = next((v for name in ("fill_value", "other", "arg2") if (v := number(step, name)) is not None), None)
+    value = number(step, "fill_value", "other", "arg2")
     return None if value is None else np.full(step.outputs[0].shape, value)
 
 
 def written(step: Step, given: list[Values]) -> Values | None:
     """`tensor` of one number, `new_tensor`, and `scalar_tensor`."""
     del given
-    value = next((v for name in ("input", "s", "other") if (v := number(step, name)) is not None), None)
+    value = number(step, "input", "s", "other")
     return None if value is None or step.outputs[0].shape else np.asarray(value)
 
 
 def triangle(cut: Callable[..., Values]) -> Rule:
     def cut_out(step: Step, given: list[Values]) -> Values:
-        shift = next((v for name in ("diagonal", "other") if (v := number(step, name)) is not None), 0)
+        shift = number(step, "diagonal", "other") or 0
         return cut(given[0], int(shift))
 
     return cut_out
@@ -223,9 +223,7 @@ def list_places(how: Callable[[int, int, int], tuple[NDArray[np.int_], ...]]) ->
     def listed(step: Step, given: list[Values]) -> Values | None:
         del given
         names = (("row", "input"), ("col", "other"), ("offset", "arg2"))
-        rows, columns, offset = (
-            next((v for name in one if (v := number(step, name)) is not None), None) for one in names
-        )
+        rows, columns, offset = (number(step, *one) for one in names)
         return (
             None
             if rows is None or columns is None
@@ -246,7 +244,7 @@ def along(how: Callable[..., Values]) -> Rule:
     """What is made of all numbers along an axis, or of all that there are."""
 
     def gathered(step: Step, given: list[Values]) -> Values | None:
-        dim = next((v for name in ("dim", "other") if (v := number(step, name)) is not None), None)
+        dim = number(step, "dim", "other")
         if len(given) != 1 or np.isnan(given[0]).any():
             return None
         found = how(given[0], axis=None if dim is None else int(dim))

@@ -11,10 +11,11 @@ from xray.ir.turns import read_turn
 Values = NDArray[np.float64]
 
 
-def number(step: Step, name: str = "other") -> float | None:
-    """A setting as a number."""
-    value = step.settings.get(name)
-    return float(value) if isinstance(value, int | float | bool) or value in ("inf", "-inf") else None
+def number(step: Step, *names: str) -> float | None:
+    """The first setting of some names that is a number, as one; of the one called "other", where none is named."""
+    values = (step.settings.get(name) for name in names or ("other",))
+    found = (value for value in values if isinstance(value, int | float | bool) or value in ("inf", "-inf"))
+    return next(map(float, found), None)
 
 
 def numbers(step: Step, name: str) -> tuple[int, ...]:
@@ -72,21 +73,21 @@ def pick_by_numbers(step: Step, given: list[Values]) -> Values | None:
 
 def turn(step: Step, given: list[Values]) -> Values | None:
     """`flip`."""
-    dim = next((v for name in ("dims", "other") if (v := number(step, name)) is not None), None)
+    dim = number(step, "dims", "other")
     return None if dim is None else np.flip(given[0], int(dim))
 
 
 def move_round(step: Step, given: list[Values]) -> Values | None:
     """`roll` by one number along one axis."""
-    by = next((v for name in ("shifts", "other") if (v := number(step, name)) is not None), None)
-    dim = next((v for name in ("dims", "arg2") if (v := number(step, name)) is not None), None)
+    by = number(step, "shifts", "other")
+    dim = number(step, "dims", "arg2")
     return None if by is None or dim is None else np.roll(given[0], int(by), int(dim))
 
 
 def repeat_each(step: Step, given: list[Values]) -> Values | None:
     """`repeat_interleave` by one number; without an axis what is repeated is flat."""
-    by = next((v for name in ("repeats", "other") if (v := number(step, name)) is not None), None)
-    dim = next((v for name in ("dim", "arg2") if (v := number(step, name)) is not None), None)
+    by = number(step, "repeats", "other")
+    dim = number(step, "dim", "arg2")
     return None if by is None or len(given) > 1 else np.repeat(given[0], int(by), None if dim is None else int(dim))
 
 
@@ -179,7 +180,7 @@ def read_slices(step: Step, axes: int) -> list[slice] | None:
 
 def total(step: Step, given: list[Values]) -> Values | None:
     """`cumsum`."""
-    dim = next((v for name in ("dim", "other") if (v := number(step, name)) is not None), None)
+    dim = number(step, "dim", "other")
     return None if dim is None else np.cumsum(given[0], axis=int(dim))
 
 

@@ -142,7 +142,7 @@ def is_end(source: Source, columns: Sequence[Column], standing: Sequence[Standin
     return column.is_last and source.box == standing[source.column].drawn.last and source.layer in (None, layers - 1)
 
 
-def list_read(column: Column, standing: Standing, beside: Collection[str]) -> list[list[tuple[Node, Box]]]:
+def list_read(standing: Standing, beside: Collection[str]) -> list[list[tuple[Node, Box]]]:
     """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own."""
     rows = []
     for shown in standing.drawn.shown:
@@ -152,7 +152,7 @@ def list_read(column: Column, standing: Standing, beside: Collection[str]) -> li
     return [row for row in rows if row]
 
 
-def list_joined(column: Column, standing: Standing, beside: Collection[str]) -> list[tuple[Node, Box]]:
+def list_joined(standing: Standing, beside: Collection[str]) -> list[tuple[Node, Box]]:
     """The boxes that put keys and values of other towers beside those of a column."""
     shown = ((one.panels[0].chart, one.placed[0].boxes) for one in standing.drawn.shown)
     return [(node, boxes[node.key]) for chart, boxes in shown for node in chart.nodes if node.joins in beside]

@@ -76,7 +76,7 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
                 lead(source, target, is_memory=is_memory, is_worked_in=is_worked_in).aims.append(boxes)
         keyed = {link.source for link in own if link.kind == "keys"}
         moved = list_drawn(column.reading.flow, columns, standing, with_moved=True) if keyed else {}
-        for node, box in list_joined(column, standing[target], keyed):
+        for node, box in list_joined(standing[target], keyed):
             for source in list_sources(column.reading.flow, node, target, columns, moved):
                 if stands_in_layer(source, standing):
                     lead(source, target, is_memory=True, is_kept=True).aims.append([box])
@@ -101,7 +101,7 @@ def stands_in_layer(source: Source, standing: Sequence[Standing]) -> bool:
 def list_fed(column: Column, standing: Standing, links: Sequence[Link]) -> list[list[tuple[Node, Box]]]:
     """The boxes of each stage of a column that read memory, where any is linked to it."""
     sources = {link.source for link in links if link.kind == "memory"}
-    return list_read(column, standing, sources) if sources else []
+    return list_read(standing, sources) if sources else []
 
 
 def list_taken(column: Column, standing: Standing, links: Sequence[Link]) -> list[tuple[Node, Box]]:

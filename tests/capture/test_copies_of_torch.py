@@ -1,0 +1,55 @@
+"""Functions of torch that were copied, changed, and put in their place, as they hand themselves on by torch's name."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+from torch.overrides import handle_torch_function, has_torch_function
+
+import xray
+
+linear, softmax = functional.linear, functional.softmax
+
+
+def scaled_linear(input, weight, bias=None, scale=1.0):
+    """A copy of a linear layer with one more argument."""
+    if has_torch_function((input, weight, bias)):
+        return handle_torch_function(linear, (input, weight, bias), input, weight, bias=bias, scale=scale)
+    return (input @ weight.mT + bias) * scale
+
+
+def halved_softmax(input, dim):
+    """A copy of softmax that does something else, with no other arguments."""
+    if has_torch_function((input,)):
+        return handle_torch_function(softmax, (input,), input, dim=dim)
+    return input.softmax(dim) / 2
+
+
+class Scaled(nn.Module):
+    def __init__(self, copy):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.rand(5, 3)), nn.Parameter(torch.rand(5))
+        self.copy = copy
+
+    def forward(self, x):
+        if self.copy is halved_softmax:
+            return halved_softmax(x, -1)
+        return scaled_linear(x, self.weight, self.bias, scale=3.0)
+
+
+@pytest.mark.parametrize(
+    ("copy", "name", "inside"),
+    [(scaled_linear, "linear", ["transpose", "mm", "add", "mul"]), (halved_softmax, "softmax", ["softmax", "div"])],
+)
+def test_a_changed_copy_runs_and_not_what_it_was_copied_of(copy, name, inside):
+    model, x = Scaled(copy), torch.rand(2, 3)
+    expected = model(x)
+    made = []
+    model.register_forward_hook(lambda module, args, result: made.append(result))
+
+    trace = xray.trace(model, x)
+
+    assert torch.equal(made[0], expected)
+    (block,) = [step for step in trace.steps if step.depth == 1]
+    assert block.op == name
+    assert [step.op for step in trace.steps if step.parent == block.id] == inside

@@ -1,0 +1,62 @@
+"""What went into layers, added behind all of them to some of their rows: a way past them, and no sublayer around."""
+
+import pytest
+import torch
+from torch import nn
+
+import xray
+from xray.story.body.whole import anatomy
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.proof import keep_proven
+
+WIDTH, MOMENTS, WORDS = 22, 4, 5
+
+
+class Frames(nn.Module):
+    """Pictures of several moments beside what is asked, as vectors; each moment has a row of its own (Hiveformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.cut, self.lead = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Linear(WIDTH, WIDTH)
+        self.asked, self.moments = nn.Linear(13, WIDTH), nn.Embedding(20, WIDTH)
+        layer = nn.TransformerEncoderLayer(WIDTH, 2, 31, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+        self.out = nn.Linear(WIDTH, 7)
+
+    def forward(self, pictures, asked, moments):
+        asked = self.asked(asked)
+        maps = self.cut(pictures.flatten(0, 1)).relu().flatten(2).transpose(1, 2)
+        maps = self.lead(maps).unflatten(0, (2, MOMENTS))
+        before = self.lay(maps)
+        rows = (maps + self.moments(moments).unsqueeze(2)).flatten(1, 2)
+        found = self.layers(torch.cat([asked, rows], dim=1))[:, WORDS:]
+        whole = self.lay(found.reshape(maps.shape)) + before
+        made = self.out(whole.mean((2, 3)))
+        return made.reshape(2, MOMENTS, 7)[..., :3]
+
+    def lay(self, rows):
+        return rows.transpose(2, 3).reshape(2 * MOMENTS, WIDTH, 3, 3)
+
+
+@pytest.fixture(scope="module")
+def frames():
+    given = torch.rand(2, MOMENTS, 3, 12, 12), torch.rand(2, WORDS, 13), torch.arange(MOMENTS).expand(2, -1)
+    with torch.no_grad():
+        return xray.trace(Frames().train(), *given)
+
+
+def test_layers_are_a_tower_where_a_sum_around_them_adds_no_more_than_they_made(frames):
+    (tower,) = anatomy(frames).towers
+
+    assert [(tower.layers, stage.norm.is_behind_sum) for stage in tower.groups[0].stages] == [(1, True)] * 2
+    assert keep_proven(read_columns(frames))
+
+
+def test_a_row_of_each_moment_is_no_word(frames):
+    (tower,) = anatomy(frames).towers
+
+    assert (tower.vocab, tower.also) == (None, None)
+
+
+def test_numbers_of_moments_are_not_said_to_come_out_for_each_place(frames):
+    assert anatomy(frames).head is None

@@ -1,0 +1,97 @@
+"""A layer that is a module of a list holds what that module does, wherever its parts stand on the poster."""
+
+import torch
+from handwritten import Attention, Layer
+from printed import lines_of
+from torch import nn
+
+import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+
+WIDTH = 12
+
+
+class Norm(nn.Module):
+    """A norm written out."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(WIDTH)), nn.Parameter(torch.zeros(WIDTH))
+
+    def forward(self, x):
+        off = x - x.mean(-1, keepdim=True)
+        return off / (off.var(-1, keepdim=True, unbiased=False) + 1e-5).sqrt() * self.weight + self.bias
+
+
+class Thinking(nn.Module):
+    """An attention and a feed-forward with norms written out before them."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.look = Norm(), Norm(), Attention(WIDTH, 3)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH))
+
+    def forward(self, x):
+        normed = self.first(x)
+        x = x + self.look(normed, normed)
+        return x + self.think(self.second(x))
+
+
+class Again(nn.Module):
+    """One layer that runs three times (the universal transformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.layer = nn.Embedding(31, WIDTH), Thinking()
+
+    def forward(self, ids):
+        x = self.words(ids)
+        for _ in range(3):
+            x = self.layer(x)
+        return x
+
+
+class Skipping(nn.Module):
+    """Blocks that all have a linear layer for what an earlier one gave, of which the later ones alone use theirs."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.blocks = nn.Embedding(31, WIDTH), nn.ModuleList(SkippingBlock() for _ in range(4))
+
+    def forward(self, ids):
+        x, given = self.words(ids), []
+        for number, block in enumerate(self.blocks):
+            x = block(x, given.pop() if number >= 2 else None)
+            given += [x] if number < 2 else []
+        return x
+
+
+class SkippingBlock(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.join, self.layer = nn.Linear(2 * WIDTH, WIDTH), Layer(WIDTH, Attention(WIDTH, 3), norm="before")
+
+    def forward(self, x, given):
+        return self.layer(x if given is None else self.join(torch.cat([x, given], dim=-1)))
+
+
+def count(module):
+    return sum(one.numel() for one in module.parameters())
+
+
+def told(model):
+    trace = xray.trace(model.eval(), torch.arange(14).view(2, 7))
+    return " ".join(" ".join(lines_of(compose_poster(trace, text_width))).split())
+
+
+def test_norms_of_a_layer_that_runs_again_and_again_are_its_own():
+    assert f"{count(Again().layer):,} parameters" in told(Again())
+
+
+def test_layers_do_not_differ_by_what_some_hold_and_do_not_use():
+    words = told(Skipping())
+
+    assert f"{count(Skipping().blocks[0]):,} parameters" in words
+    assert "fewer" not in words
+    assert " more" not in words
