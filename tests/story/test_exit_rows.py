@@ -107,7 +107,11 @@ def test_what_a_head_reads_of_the_rows_is_told_of_each_of_two_parts():
 
 
 def test_a_mean_of_the_rows_that_count_is_told():
-    assert "LINEAR OF A WEIGHED MEAN OF ROWS" in words_of(Weighed)
+    words = words_of(Weighed)
+
+    assert "LINEAR OF A WEIGHED MEAN OF ROWS" in words
+    assert "× ONE NUMBER FOR EACH PLACE" not in words
+    assert "ADDED UP" not in words
 
 
 class MeanOfSome(Reader):

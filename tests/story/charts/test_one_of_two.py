@@ -7,6 +7,7 @@ from torch import nn
 
 import xray
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.proof import keep_proven
 
 WAYS = {
     "opposite": lambda is_sign, one, other: one * is_sign + other * ~is_sign,
@@ -86,3 +87,24 @@ def test_a_learned_row_is_mixed_in_by_numbers_that_may_be_others_than_0_and_1():
     assert (head.label, head.extra) == ("A LEARNED ROW MIXED IN", f"{WIDTH} parameters")
     (shares,) = [node for node in column.entrance.nodes if node.label == "NUMBERS"]
     assert (shares.key, head.key) in {(edge.source, edge.target) for edge in column.entrance.edges}
+
+
+class FillsIn(nn.Module):
+    """What is missing in a series is worked out by one stack, put into it, and worked over by another (SAITS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Linear(2 * 5, WIDTH) for _ in range(2))
+        self.back, self.last = (nn.Linear(WIDTH, 5) for _ in range(2))
+        self.layers, self.others = (nn.Sequential(*(one() for one in (AttentionPart, FeedForwardPart))) for _ in "12")
+
+    def forward(self, x, known):
+        made = self.back(self.layers(self.first(torch.cat([x, known], dim=2))))
+        filled = known * x + (1 - known) * made
+        return self.last(self.others(self.second(torch.cat([filled, known], dim=2))))
+
+
+def test_series_that_are_mixed_by_shares_are_led_to_the_sum_by_proven_ways():
+    trace = xray.trace(FillsIn().eval(), torch.rand(2, 7, 5), torch.ones(2, 7, 5))
+
+    assert keep_proven(read_columns(trace)) is not None

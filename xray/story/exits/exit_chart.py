@@ -360,7 +360,7 @@ def show_given(node: Node) -> Node:
 
 def without_told(chart: Chart) -> Chart:
     """The chart without boxes of one step for which all boxes that read them stand too: means that they are of."""
-    for node in chart.nodes:
+    for node in reversed(chart.nodes):  # what the dropped ones read may be told too
         readers = [edge.target for edge in chart.edges if edge.source == node.key]
         above = [one for one in chart.nodes if one.key in readers]
         if not above or len(node.steps) != 1 or any(node.steps[0] not in one.steps[1:] for one in above):
