@@ -36,6 +36,7 @@ def mask_of(*rows):
         ((".x..xx",), "padding", (".p..pp",)),
         ((".xx", "..x", "..."), "causal", (".ff", "..f", "...")),
         ((".xx", "..x", "..x"), "padding+causal", (".fb", "..b", "..p")),
+        (("xxx", "x.x", "x.."), "padding+causal", ("pff", "p.f", "p..")),
         ((".xxxx", "..xxx", "...xx"), "causal", (".ffff", "..fff", "...ff")),
         ((".xxxx", "...xx", "...xx"), "custom", (".xxxx", "...xx", "...xx")),
         (("x..", "...", "..."), "custom", ("x..", "...", "...")),
@@ -48,6 +49,13 @@ def test_the_reason_of_every_hidden_cell_is_read_off_the_mask(rows, kind, cells)
     facts = look_at_mask(mask_of(*rows), None).to_facts()
 
     assert (facts.kind, facts.cells) == (kind, (cells,))
+
+
+def test_keys_after_which_queries_see_nothing_are_not_told_as_padding():
+    mask = torch.stack([mask_of(".xxx", "..xx", "xxxx", "xxxx"), mask_of(".xxx", "..xx", "...x", "....")])
+
+    facts = look_at_mask(mask, None).to_facts()
+    assert (facts.kind, facts.cells[0]) == ("custom", (".fff", "..ff", "xxxf", "xxxx"))
 
 
 def test_what_the_module_says_of_its_mask_goes_before_the_guess():

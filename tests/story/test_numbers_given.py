@@ -110,3 +110,25 @@ def test_learned_numbers_of_which_one_is_for_each_of_a_row_are_multiplied_by_no_
     chart = read(Filtered, torch.rand(2, 7, OTHER)).entrance
 
     assert "× ONE NUMBER FOR EACH PLACE" not in {node.label for node in chart.nodes}
+
+
+class Spoken(Layered):
+    """Words of the one code that comes in, and one row of a voice that is added to all of them (MetaVoice)."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.voice, self.head = nn.Embedding(31, WIDTH), nn.Linear(OTHER, WIDTH), nn.Linear(WIDTH, 31)
+
+    def enter(self, codes, voice):
+        return self.words(codes[:, 0, :]) + self.voice(voice)
+
+    def leave(self, x):
+        return self.head(x)
+
+
+def test_one_row_that_is_added_to_all_words_is_not_what_is_read():
+    given = torch.randint(31, (2, 1, 7)), torch.rand(2, 1, OTHER)
+    (tower,) = xray.anatomy(xray.trace(Spoken().eval(), *given)).towers
+
+    assert (tower.reads, tower.vocab) == ("ids", 31)
+    assert {("TOKEN IDS", "TABLE LOOKUP"), ("VECTORS", "LINEAR")} <= list_arrows(read(Spoken, *given).entrance)

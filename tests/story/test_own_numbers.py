@@ -121,25 +121,27 @@ def test_a_table_added_to_zeros_does_not_come_in():
 
 
 class Joins(nn.Module):
-    """Two inputs of one size, end to end, through one linear layer (VQ-BeT)."""
+    """Two inputs of one size, end to end, through one linear layer (VQ-BeT), or side by side (SAITS)."""
 
-    def __init__(self):
+    def __init__(self, axis):
         super().__init__()
-        self.into, self.layers = (
-            nn.Linear(5, 12),
+        self.axis, self.into, self.layers = (
+            axis,
+            nn.Linear(5 * axis, 12),
             nn.ModuleList(Layer(12, Attention(12, 3), norm="before") for _ in "ab"),
         )
 
     def forward(self, goals, seen):
-        rows = self.into(torch.cat([goals, seen], 1))
+        rows = self.into(torch.cat([goals, seen], self.axis))
         for layer in self.layers:
             rows = layer(rows)
         return rows
 
 
-def test_two_inputs_end_to_end_are_one_box_of_both():
-    trace = xray.trace(Joins().eval(), torch.rand(2, 7, 5), torch.rand(2, 7, 5))
+@pytest.mark.parametrize(("axis", "shape", "how"), [(1, (2, 14, 5), "put end to end"), (2, (2, 7, 10), "side by side")])
+def test_two_inputs_that_are_joined_are_one_box_of_both(axis, shape, how):
+    trace = xray.trace(Joins(axis).eval(), torch.rand(2, 7, 5), torch.rand(2, 7, 5))
     (given,) = (node for column in read_columns(trace) for node in column.entrance.nodes if node.key == "given")
 
-    assert given.record.shape == (2, 14, 5)
-    assert given.told == ("2 of 2×7×5, put end to end",)
+    assert given.record.shape == shape
+    assert given.told == (f"2 of 2×7×5, {how}",)

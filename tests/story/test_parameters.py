@@ -257,6 +257,26 @@ def test_convolutions_behind_the_layers_do_not_count_in_the_head():
     assert (bars["exit"], bars["head"]) == (count(model.wider, model.norm), count(model.head))
 
 
+class Reading(nn.Module):
+    """What makes a tensor of what is no tensor itself, and a norm of the first row behind layers that end in norms."""
+
+    def __init__(self):
+        super().__init__()
+        self.writer, self.norm, self.head = make_writer(norm="after"), nn.LayerNorm(15), nn.Linear(15, 1)
+        self.writer.scores = nn.Identity()
+
+    def forward(self, rows):
+        return self.head(self.norm(self.writer(torch.tensor(rows))[:, 0]))
+
+
+def test_what_a_model_makes_tensors_of_where_none_came_in_is_data():
+    poster = poster_of(Reading().eval(), [[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+
+    lines = lines_of(poster)
+    assert f"{count(*Reading().writer.rows[:1]):,} parameters each" in lines
+    assert "LAST NORM OF THE FIRST ROW  30 parameters" in lines
+
+
 @pytest.mark.sampled(16)
 @pytest.mark.parametrize("name", sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir()))
 def test_the_bars_of_a_recorded_run_come_to_the_whole(name):

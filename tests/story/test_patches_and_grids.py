@@ -12,6 +12,7 @@ from xray.ir.flow.regrouping import find_patches
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.attentions import Attention as Looks
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 WIDTH, HEADS, SIDE, PATCH, PART = 12, 2, 24, 4, 3
 
@@ -59,6 +60,28 @@ def test_patches_that_moves_cut_have_a_box_and_are_of_an_image():
     assert xray.anatomy(trace).towers[0].reads == "image"
     assert f"CUT INTO PATCHES {PATCH}×{PATCH}" in said
     assert "An image becomes vectors" in said
+
+
+class OfAClass(Sees):
+    """The same behind the row of a class, which is looked up first (FractalGen)."""
+
+    def __init__(self):
+        super().__init__()
+        self.classes = nn.Embedding(7, WIDTH)
+
+    def forward(self, x, of):  # type: ignore[override]  # a class comes in too
+        of = self.classes(of)[:, None]
+        x = torch.cat([of, self.rows(self.cut(x, PATCH))], 1)
+        for layer in self.layers:
+            x = layer(x)
+        return self.head(x.mean(1))
+
+
+def test_the_class_of_an_image_is_not_called_the_image():
+    (column,) = read_columns(xray.trace(OfAClass(), torch.randn(2, 3, SIDE, SIDE), torch.tensor([5, 3])))
+
+    given = {node.label: node.record.shape for node in column.entrance.nodes if node.label in ("IMAGE", "IDS")}
+    assert given == {"IMAGE": (2, 3, SIDE, SIDE), "IDS": (2,)}
 
 
 def test_rows_of_lines_of_an_image_are_no_patches():

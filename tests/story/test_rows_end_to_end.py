@@ -100,3 +100,28 @@ def test_series_that_came_in_end_to_end_have_a_box():
     chart = chart_entrance(reading.flow, reading.towers[-1])
 
     assert f"END TO END: {PLACES} + {OTHERS}, ALL GIVEN" in {node.label for node in chart.nodes}
+
+
+class Fused(nn.Module):
+    """Past and future led through a recurrence each and added end to end to what they were, then a layer (TFT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.past, self.future = nn.Linear(OTHERS, WIDTH), nn.Linear(3, WIDTH)
+        self.before, self.behind = (nn.LSTM(WIDTH, WIDTH, batch_first=True) for _ in range(2))
+        self.norm, self.layer = nn.LayerNorm(WIDTH), Layer(WIDTH, Attention(WIDTH, 3), norm="before")
+
+    def forward(self, seen, known):
+        seen, known = self.past(seen), self.future(known)
+        given = torch.cat([seen, known], 1)
+        seen, state = self.before(seen)
+        x = self.norm(given + torch.cat([seen, self.behind(known, state)[0]], 1))
+        return self.layer(x)
+
+
+def test_rows_of_two_ways_that_are_added_end_to_end_are_not_the_longer_way():
+    (tower,) = xray.anatomy(xray.trace(Fused().eval(), torch.rand(2, 13, OTHERS), torch.rand(2, 7, 3))).towers
+
+    assert [[branch.part for stage in group.stages for branch in stage.branches] for group in tower.groups] == [
+        ["attention", "feed_forward"]
+    ]

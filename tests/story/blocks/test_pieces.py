@@ -143,9 +143,10 @@ def test_the_making_of_a_mask_is_one_box_and_its_use_is_not():
     assert pieces(plan) == [("bundle", "making of the mask")]
 
 
-def test_what_is_worked_out_of_given_edges_is_data():
+@pytest.mark.parametrize("role", ["ids", "mask"])
+def test_what_is_worked_out_of_given_edges_is_data(role):
     edges = shaped(call("net.ne", "ne", [""], parent="net#0"), (7,), (7,))
-    edges = replace(edges, inputs=(replace(edges.inputs[0], role="ids"),))
+    edges = replace(edges, inputs=(replace(edges.inputs[0], role=role),))
     steps = [edges]
     for op in ("long", "sum", "clamp"):
         steps.append(shaped(call(f"net.{op}", op, [steps[-1].id], parent="net#0"), (7,), (7,)))

@@ -97,3 +97,39 @@ def test_the_card_says_between_which_layers_something_is_added(behind, told):
 
     assert ("Between layers 2 and 3 of the" in said) == told
     assert "drawn by their operations" not in said
+
+
+class Mixes(nn.Module):
+    """Places mixed by a convolution, and a feed-forward, each added to what came in."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix = nn.Sequential(nn.Conv2d(WIDTH, WIDTH, 1), nn.Conv2d(WIDTH, WIDTH, 3, padding=1, groups=WIDTH))
+        self.think = nn.Sequential(nn.Conv2d(WIDTH, 4 * WIDTH, 1), nn.ReLU(), nn.Conv2d(4 * WIDTH, WIDTH, 1))
+
+    def forward(self, x):
+        x = x + self.mix(x)
+        return x + self.think(x)
+
+
+class Fuses(nn.Module):
+    """Such layers, among which something is made of all before and added (DehazeFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead, self.last = nn.Conv2d(3, WIDTH, 2, 2), nn.Conv2d(WIDTH, 3, 1)
+        self.fuse = nn.Sequential(nn.Conv2d(WIDTH, 2 * WIDTH, 1), nn.ReLU(), nn.Conv2d(2 * WIDTH, WIDTH, 1))
+        self.layers = nn.ModuleList(Mixes() for _ in range(6))
+
+    def forward(self, x):
+        x = self.lead(x)
+        for number, layer in enumerate(self.layers):
+            x = layer(x + self.fuse(x) if number == 3 else x)
+        return self.last(x)
+
+
+def test_what_is_added_between_layers_parts_none_that_begins_behind_it():
+    (tower,) = xray.anatomy(xray.trace(Fuses().eval(), torch.rand(BATCH, 3, 14, 14))).towers
+
+    assert [one.before for one in tower.bridges] == [3]
+    assert [group.layers for group in tower.groups] == [(0, 1, 2), (3, 4, 5)]

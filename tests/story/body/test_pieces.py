@@ -38,6 +38,16 @@ class MaskedPart(nn.Module):
         return x + self.out(made.transpose(-2, -3).flatten(-2))
 
 
+class RolledPart(MaskedPart):
+    """The same of places that are rolled before, and back behind: a window as long as the row (TransMorph)."""
+
+    def forward(self, x):
+        rows = self.qkv(self.norm(x).roll(-2, 1)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
+        q, k, v = (one.squeeze(-3).movedim(-2, -3) for one in rows.split(1, dim=-3))
+        made = functional.scaled_dot_product_attention(q, k, v, attn_mask=self.sees)
+        return x + self.out(made.transpose(-2, -3).flatten(-2)).roll(2, 1)
+
+
 class CoarsePart(nn.Module):
     """Attention of rows that are each made of several places, and spread over these behind it (EfficientLoFTR)."""
 
@@ -96,6 +106,13 @@ def test_pieces_that_a_mask_cuts_are_counted(sizes):
 
     assert (attention.pieces, attention.partial) == (len(sizes), None)
     assert "every other" not in told
+
+
+def test_what_a_mask_keeps_apart_of_rolled_places_are_no_pieces():
+    attention, told = read_attention(RolledPart(torch.block_diag(torch.ones(4, 4), torch.ones(2, 2)).bool()))
+
+    assert (attention.pieces, attention.rolled, attention.partial) == (None, True, True)
+    assert told == "Places look at those that they may see."
 
 
 def test_pieces_in_which_places_look_back_are_no_windows():

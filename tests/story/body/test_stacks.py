@@ -330,3 +330,23 @@ def test_a_layer_with_a_sum_for_each_place_is_one_of_the_stack():
     (tower,) = read(nn.Sequential(*layers), torch.rand(2, 31, WIDTH)).towers
 
     assert sum(group.count * len(group.stages) for group in tower.groups) == len(layers)
+
+
+class Twice(nn.Module):
+    """Two feed-forwards, each added to what came in: a layer of neither of which mixes places (DiGress)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = (nn.Sequential(nn.Linear(12, 17), nn.ReLU(), nn.Linear(17, 12)) for _ in range(2))
+        self.first, self.last = nn.LayerNorm(12), nn.LayerNorm(12)
+
+    def forward(self, x):
+        x = self.first(x + self.one(x))
+        return self.last(x + self.two(x))
+
+
+def test_blocks_that_add_two_feed_forwards_are_a_layer_each():
+    model = nn.Sequential(nn.Linear(7, 12), *(Twice() for _ in range(4)))
+
+    (tower,) = read(model, torch.rand(2, 5, 7)).towers
+    assert [group.layers for group in tower.groups] == [(0, 1, 2, 3)]

@@ -206,12 +206,37 @@ class OfEachPlace(nn.Module):
         return torch.cat([layer(rows) for layer, rows in zip(self.layers, x.split(4, 1), strict=True)], 1)
 
 
+class Together(nn.Module):
+    """One layer for values, one for queries and keys, then padded by nothing (DehazeFormer)."""
+
+    def __init__(self, wide, out):
+        super().__init__()
+        self.value, self.both = nn.Linear(wide, out // 3), nn.Linear(wide, out - out // 3)
+
+    def forward(self, x):
+        value = self.value(x)
+        return functional.pad(torch.cat([self.both(x), value], -1), (0, 0, 0, 0))
+
+
+class Behind(nn.Module):
+    """What is led through two layers and a bend before one layer makes queries, keys and values (TFT)."""
+
+    def __init__(self, wide, out):
+        super().__init__()
+        self.before = nn.Sequential(nn.Linear(wide, wide), nn.ELU(), nn.Linear(wide, wide))
+        self.norm, self.last = nn.LayerNorm(wide), nn.Linear(wide, out)
+
+    def forward(self, x):
+        return self.last(self.norm(x + self.before(x)))
+
+
 @pytest.mark.parametrize(
     ("linear", "made"),
     [
         (nn.Linear, "ONE LINEAR FOR Q, K, V"),
         (OfEachPlace, "LINEAR LAYERS FOR Q, K, V"),
         (lambda wide, out: OfEachPlace(wide, out, shared=True), "LINEAR FOR Q, K, V"),
+        (Together, "LINEAR LAYERS FOR Q, K, V"),
     ],
 )
 def test_layers_laid_end_to_end_are_not_told_as_one(linear, made):
@@ -228,6 +253,15 @@ def test_layers_laid_end_to_end_are_not_told_as_one(linear, made):
 
     assert {label for label in labels if "FOR Q, K, V" in label} == {made}
     assert ("One linear layer makes Q, K and V at once" in told) == (linear is nn.Linear)
+
+
+def test_layers_before_the_one_that_makes_queries_keys_and_values_make_none_of_them():
+    parts = [Attention(nn.Linear), Attention(nn.Linear)]
+    for part in parts:
+        part.qkv = Behind(WIDTH, 3 * WIDTH)
+
+    made = [node.label for node in read_nodes(*parts) if node.label.endswith("Q, K, V")]
+    assert made == ["LINEAR BEFORE Q, K, V", "LINEAR BEFORE Q, K, V", "NORM BEFORE Q, K, V", "ONE LINEAR FOR Q, K, V"]
 
 
 def write_into_cache(keys, values):

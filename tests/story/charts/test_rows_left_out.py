@@ -8,6 +8,7 @@ from torch.nn import functional
 
 import xray
 from xray.story.charts.bridge_chart import chart_bridge
+from xray.story.sentences.of_models import list_sentences
 from xray.story.sheet.columns import read_columns
 
 PLACES, INNER = 7, 18
@@ -106,3 +107,29 @@ def test_what_stands_before_linear_layers_for_queries_keys_and_values_makes_none
 
     assert labels[:2] == ["LINEAR BEFORE Q, K, V", "LAYER NORM"]
     assert {"LINEAR Q", "ONE LINEAR FOR K, V"} <= {*labels}
+
+
+class Chosen(nn.Module):
+    """Layers of all rows, and of those that score best (TransFG), or of the means of a few."""
+
+    def __init__(self, chooses):
+        super().__init__()
+        self.before, self.behind = (
+            nn.Sequential(*(part() for _ in range(2) for part in (AttentionPart, FeedForwardPart))) for _ in range(2)
+        )
+        self.chooses = chooses
+
+    def forward(self, x):
+        x = self.before(x)
+        if self.chooses:
+            best = x.sum(-1).topk(3).indices
+            return self.behind(x.gather(1, best[..., None].expand(-1, -1, WIDTH)))
+        return self.behind(x.unflatten(1, (3, 4)).mean(2))
+
+
+@pytest.mark.parametrize("chooses", [True, False])
+def test_of_rows_that_are_chosen_several_do_not_become_one(chooses):
+    trace = xray.trace(Chosen(chooses).eval(), torch.rand(BATCH, 12, WIDTH))
+
+    told = list_sentences(xray.anatomy(trace))
+    assert ("Stages: between them 4 places become one." in told) == (not chooses)

@@ -308,3 +308,37 @@ def test_a_trace_that_broke_off_is_told_as_far_as_it_ran():
 
     roles = list_roles(caught.value.xray_trace)["forward"]  # type: ignore[attr-defined]
     assert roles["writer.rows.1.one.softmax#0"] == "softmax: scores become weights"
+
+
+class Both(nn.Module):
+    """Two streams, to each of which a block adds what it makes of that one (DiGress)."""
+
+    def __init__(self):
+        super().__init__()
+        self.looks = nn.ModuleList(Attention(12, 3) for _ in range(3))
+        self.works = nn.ModuleList(Worked() for _ in range(3))
+
+    def forward(self, x, y):
+        for look, work in zip(self.looks, self.works, strict=True):
+            x = x + look(x, x)
+            one, other = work(x, y)
+            x, y = x + one, y + other
+        return x, y
+
+
+class Worked(nn.Module):
+    """A feed-forward on one of two streams, an attention on the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.look, self.wide, self.narrow = Attention(15, 3), nn.Linear(12, 28), nn.Linear(28, 12)
+
+    def forward(self, x, y):
+        return self.narrow(self.wide(x).relu()), self.look(y, y)
+
+
+def test_a_block_that_works_on_two_streams_is_the_sublayer_of_neither():
+    roles = roles_of(Both(), torch.rand(2, 7, 12), torch.rand(2, 7, 15))
+
+    assert "works.0#0" not in roles
+    assert roles["works.0.wide#0"] == "feed-forward: widen"

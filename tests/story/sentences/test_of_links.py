@@ -96,7 +96,7 @@ class PutIn(nn.Module):
 def test_a_stream_in_which_words_go_too_does_not_begin_with_what_an_image_gives():
     told = " ".join(lines_of(compose_poster(xray.trace(PutIn().eval(), IMAGE, IDS), text_width)))
 
-    assert "What the vision tower gives is put into the stack tower's stream." in told
+    assert "What the vision tower gives is put into the tokens tower's stream." in told
     assert "begins with" not in told
 
 

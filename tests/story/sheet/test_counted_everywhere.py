@@ -97,6 +97,39 @@ def test_a_weight_that_one_is_added_to_belongs_to_its_norm():
     assert list_unboxed(columns, find_unsaid(columns)) == ()
 
 
+class Placed(Attention):
+    """Attention that adds rows for the places to what queries and keys are made of (DETR)."""
+
+    def forward(self, x, memory, mask=None):
+        q, k, v = (
+            made(rows).unflatten(-1, (self.heads, -1)).transpose(1, 2)
+            for made, rows in ((self.first, x + mask), (self.second, x + mask), (self.third, x))
+        )
+        return self.last(((q @ k.mT / 5**0.5).softmax(-1) @ v).transpose(1, 2).flatten(2))
+
+
+class AskingRows(nn.Module):
+    """Layers that begin with zeros, each of which adds the same learned rows, laid out for the batch (Moment-DETR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = nn.Embedding(7, 15)
+        self.layers = nn.ModuleList(Layer(15, Placed(15, 3), norm="after") for _ in range(3))
+
+    def forward(self, given):
+        places = self.asked.weight.unsqueeze(0).repeat(len(given), 1, 1)
+        x = torch.zeros_like(places)
+        for layer in self.layers:
+            x = layer(x, None, places)
+        return x
+
+
+def test_learned_rows_that_a_sum_adds_are_drawn_there():
+    columns = read_columns(xray.trace(AskingRows().eval(), torch.rand(2, 7, 15)))
+
+    assert list_unboxed(columns, find_unsaid(columns)) == ()
+
+
 class Block(nn.Module):
     """Two convolutions with their norms, to which rows are added where they keep their width (TextNet)."""
 

@@ -169,14 +169,15 @@ def explain_cells(matrix: Matrix, kind: MaskKind | None, *, causal: bool) -> tup
 
     Padding is what every query is hidden from, but for those that see all, as libraries let rows of padding do. Where
     some see all and the others nothing, these are hidden as queries are, and no key is padding. Nor is any where keys
-    are hidden here and there amid others, as every sixteenth (Trajectory Transformer).
+    are hidden here and there amid others, as every sixteenth (Trajectory Transformer), nor one that all later queries
+    are hidden from since they see nothing, and all before it as it is their future.
     """
     partial = [row for row in matrix if 0 in row]
     partial = matrix if len(partial) < len(matrix) and not any(map(any, partial)) else partial
-    padding = [
-        kind == "padding" or (kind != "causal" and not seen and not any(row[key] for row in partial))
-        for key, seen in enumerate(matrix[-1])
-    ]
+    unseen = [not any(row[key] for row in (*partial, matrix[-1])) for key in range(len(matrix[-1]))]
+    if kind is None and causal and any(map(any, matrix)):
+        unseen = [one and any(map(any, matrix[key:])) for key, one in enumerate(unseen)]
+    padding = [kind == "padding" or (kind != "causal" and one) for one in unseen]
     runs = [hidden for hidden, _ in groupby(padding)]
     padding = [False] * len(padding) if kind is None and sum(runs[1:-1]) > 1 else padding
 

@@ -13,7 +13,7 @@ Use = Literal["mask", "angles", "picks", "numbers"]
 """What for: to hide scores, to turn queries and keys, to say what is looked up, or anything else."""
 
 NOTHING, IDS, DATA = range(3)
-"""What a step depends on at most: nothing that changes, ids that the model is given, or weights and data."""
+"""What a step depends on at most: nothing that changes, ids or masks that the model is given, or weights and data."""
 
 CHANCES = ("rand", "bernoulli", "multinomial", "normal", "uniform", "exponential")
 PICKS = LOOKUPS | frozenset({"gather", "take_along_dim", "index", "index_select"})
@@ -24,7 +24,8 @@ KERNELS = frozenset({"scaled_dot_product_attention", "flex_attention", "mask_sco
 def list_uses(flow: Flow) -> Mapping[int, Use]:
     """The steps that depend on neither weights nor data, each with what all who read it need it for.
 
-    What is worked out of the model's ids counts only where it hides scores or turns queries: edges of a graph are data.
+    What is worked out of ids or masks that come in counts only where it hides scores or turns queries: edges of a graph
+    are data, and so is what else is told by which nodes there are (DiGress).
     """
     depends = find_dependence(flow)
     turns = {node for rotation in find_turns(flow) for node in rotation}
@@ -91,5 +92,5 @@ def read_outside(record: TensorRecord, outer: set[tuple[tuple[int, ...], str]]) 
     if record.source is not None:
         return DATA
     if record.role in ("ids", "mask"):
-        return IDS if record.role == "ids" else NOTHING
+        return IDS
     return DATA if record.role != "activation" or (record.shape, record.dtype) in outer else NOTHING

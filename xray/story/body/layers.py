@@ -13,7 +13,7 @@ from xray.ir.records import MaskFacts
 from xray.story.anatomy.attentions import Looking
 from xray.story.anatomy.branches import Unknown
 from xray.story.anatomy.tree import Group, Stage
-from xray.story.body.stages import Staging, find_own_bend
+from xray.story.body.stages import Staging, are_added_within, find_own_bend
 from xray.story.body.widths import (
     count_shared_sets,
     is_shared,
@@ -110,8 +110,10 @@ def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None
         return None
     if not all(map(does_mix_places, pieces)):
         parts = [branch.part for one in stagings for branch in one.stage.branches]
-        if not are_of_one_class(flow, pieces, holders) or find_period(parts) is not None:
+        if not are_of_one_class(flow, pieces, holders):
             return None
+        if find_period(parts) is not None:
+            return [*pieces] if are_added_within(flow, pieces) else None
     layers: list[Layer] = []
     while pieces:
         piece, *pieces = pieces

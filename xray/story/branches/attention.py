@@ -138,7 +138,9 @@ def describe_attention(
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
     mixed = count_mixed_keys(flow, key, value, region)
-    pieces, coarse = count_pieces(flow, sites, region) or scores.blocks, count_coarse(flow, site, region)
+    is_rolled = any(rolls_places(flow, node) for node in query.nodes)
+    blocks = None if is_rolled else scores.blocks  # one window, of which parts were far apart before (TransMorph)
+    pieces, coarse = count_pieces(flow, sites, region) or blocks, count_coarse(flow, site, region)
     fewer = count_fewer_keys(flow, sites, key) if is_open and not gathered and not mixed else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
@@ -192,7 +194,7 @@ def describe_attention(
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
-        rolled=None if cut is None and kept_apart is None else any(rolls_places(flow, node) for node in query.nodes),
+        rolled=None if cut is None and kept_apart is None and blocks == scores.blocks else is_rolled,
         kept_apart=kept_apart,
         pooled=count_pooled(flow, site, key, region),
         gathered=gathered,
@@ -202,7 +204,7 @@ def describe_attention(
         first_row=count_of_first(flow, site, query, key) if is_open else None,
         other_rows=bool(key.others) or None,
         pieces=pieces,
-        partial=(scores.is_partial and window is None and scores.blocks is None)
+        partial=(scores.is_partial and window is None and blocks is None)
         or chooses_queries(flow, query)
         or (may_leave_out and leaves_out_places(flow, site, query, key, region))
         or None,

@@ -201,7 +201,7 @@ def puts_given_behind(flow: Flow, node: int) -> bool:
 def list_rolled(step: Step) -> list[int]:
     """The axes that a step rolls, counted from 0; none where it rolls all numbers as one row."""
     rank = len(step.outputs[0].shape)
-    return [one % rank for one in numbers(step, "dims")]
+    return [one % rank for one in numbers(step, "dims") or numbers(step, "arg2")]
 
 
 def rolls_places(flow: Flow, node: int) -> bool:
@@ -232,7 +232,8 @@ def read_kept_apart(flow: Flow, site: Site, query: Side) -> float | None:
 
 def mark_apart(roll: Step, keys: int) -> NDArray[np.bool_] | None:
     """Which pairs of so many places of each square window a roll of a map has brought together; None if not known."""
-    (_, *map_shape, _), shifts, side = roll.outputs[0].shape, numbers(roll, "shifts"), isqrt(keys)
+    (_, *map_shape, _), side = roll.outputs[0].shape, isqrt(keys)
+    shifts = numbers(roll, "shifts") or numbers(roll, "other")
     if list_rolled(roll) != [1, 2] or len(map_shape) != len(shifts) or side**2 != keys:
         return None
     if any(size % side for size in map_shape):

@@ -33,6 +33,7 @@ from xray.story.entrance.inputs import (
 )
 from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
 from xray.story.entrance.tables import holds_sines
+from xray.story.passages.channels import widens_rows
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.recognition.chosen_rows import list_mixed
 from xray.story.wording import plural
@@ -343,11 +344,11 @@ def tell_joined(flow: Flow, reader: int, record: TensorRecord) -> tuple[str, ...
     if len(pieces) < 2 or len(kinds) != 1 or not are_given:
         return ()
     ((shape, role, _),) = kinds
-    size = "×".join(map(str, shape))
+    size, how = "×".join(map(str, shape)), "side by side" if widens_rows(flow, maker) else "put end to end"
     came_in = sum((one.shape, one.role) == (shape, role) for one in flow.one_pass.arguments)
     if came_in == 1:
-        return (f"{size} {'twice' if len(pieces) == 2 else f'{len(pieces):,} times'}, put end to end",)
-    return (f"{len(pieces):,} of {size}, put end to end",) if len(pieces) <= came_in else ()
+        return (f"{size} {'twice' if len(pieces) == 2 else f'{len(pieces):,} times'}, {how}",)
+    return (f"{len(pieces):,} of {size}, {how}",) if len(pieces) <= came_in else ()
 
 
 def step_outside(

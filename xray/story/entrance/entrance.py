@@ -23,9 +23,9 @@ from xray.ir.flow.written_bends import list_written_bend
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Reads
-from xray.story.entrance.inputs import find_put_in, name_input, reads_vectors, source_of
+from xray.story.entrance.inputs import find_put_in, name_input, source_of
 from xray.story.entrance.place_tables import list_added
-from xray.story.entrance.shared_ids import find_id_columns, name_table
+from xray.story.entrance.shared_ids import find_id_columns, list_vectors, name_table
 from xray.story.entrance.tables import (
     are_ids,
     find_lone_rows,
@@ -101,7 +101,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     norms = list_norms(flow, nodes - picking)
     sources = {node: source for node in finders if (source := source_of(flow, node, stops)) is not None}
     outer = [node for node, source in sources.items() if not are_ids(flow, source, node)]
-    vectors = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
+    vectors = list_vectors(flow, nodes, given)
     others = bool(outer or vectors) and not puts_in(flow, nodes)
     beside = mixes_with(flow, given, nodes, stops)
     joining = list_tables_beside(flow, given, [*outer, *vectors], nodes)

@@ -49,7 +49,7 @@ from xray.story.entrance.shared_ids import find_shared_ids
 from xray.story.entrance.tables import holds_sines, looks_up_places
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
-from xray.story.recognition.between import is_linear, is_times_one
+from xray.story.recognition.between import is_linear, is_times_one, list_reading_data
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.norms import INVERTING
 from xray.story.wording import ELLIPSIS, plural
@@ -311,6 +311,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
     wanted = {"ids": LOOKUPS, **dict.fromkeys(("image", "map", "video", "audio"), FINDINGS)}.get(reads or "")
     if wanted is FINDINGS and all(flow.op(node) not in FINDINGS for node in towering.entrance):
         wanted = None  # patches may be cut by moves alone
+    is_picture = reads in ("image", "map", "video")
     found: list[tuple[Step, TensorRecord, int]] = []
     for node in sorted(towering.entrance):
         if wanted is not None and flow.op(node) not in wanted:
@@ -322,6 +323,8 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
                 continue
             if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node) or holds_sines(flow, node)):
                 continue
+            if wanted is None and is_picture and is_beside_picture(flow, node, maker):
+                continue
             if reads == "vectors" and (maker is not None or not is_numbers(flow, record, node)):
                 continue
             if reads == "vectors" and is_held_inside(flow, record, node):
@@ -330,7 +333,6 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
             made = flow.carried_from(maker)
             if made is not None and reads is None and flow.op(made) == "one_hot":
                 given = flow.steps[made], flow.steps[made].inputs[0], node
-            is_picture = reads in ("image", "map", "video")
             outside = step_out(flow, towering.entrance, node, as_given=is_picture) if wanted is FINDINGS else given
             found.append(outside)
             break
@@ -342,6 +344,13 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
         return next(iter(found), None)
     came_in = (one for one in found if one[1].is_float and comes_in(flow, *one[1:]))
     return next(came_in, found[0])  # and not where numbers stand in it
+
+
+def is_beside_picture(flow: Flow, node: int, maker: int | None) -> bool:
+    """Whether a step looks up ids, or works on what is looked up or made of no data: a condition (FractalGen)."""
+    before = {node} if maker is None else {node, *flow.behind(maker)}
+    is_made = maker is not None and maker not in list_reading_data(flow)
+    return is_made or any(flow.op(one) in LOOKUPS for one in before)
 
 
 def is_written_into(flow: Flow, node: int) -> bool:

@@ -8,9 +8,9 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DIFFERENCES, LOOKUPS, SCALINGS, SIDE_BY_SIDE, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart
-from xray.story.entrance.inputs import name_argument
+from xray.story.entrance.inputs import name_argument, reads_vectors
 from xray.story.entrance.tables import LEFT_OVER, holds_sines, looks_up_places
-from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
 WHOLE = frozenset({"long", "int"})
@@ -246,3 +246,10 @@ def label_columns(flow: Flow, found: IdColumns) -> dict[int, str]:
     if found.is_apart:
         return {found.joins[-1]: f"{told}, {joined}"}
     return {found.lookups[-1]: told, found.joins[-1]: joined}
+
+
+def list_vectors(flow: Flow, nodes: Collection[int], given: Collection[int]) -> list[int]:
+    """The linear layers that read rows of numbers which come in, but for one row for all of more that are looked up."""
+    lengths = {flow.output(node).shape[-2] for node in given}
+    found = [node for node in nodes if is_linear(flow, node) and reads_vectors(flow, node)]
+    return [node for node in found if flow.output(node).shape[-2:-1] != (1,) or max(lengths, default=1) == 1]

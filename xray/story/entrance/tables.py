@@ -81,7 +81,9 @@ def meets_other_rows(flow: Flow, node: int, nodes: Collection[int], stops: Colle
         if not (wide or (flow.op(here) in SUMS and len(flow.steps[here].inputs) == 2)):
             continue
         for record, maker in flow.given(here):
-            if len(record.shape) >= 3 and record.is_float and is_other_row(flow, record, maker, stops):
+            is_for_all = record.shape[-2:-1] == (1,) != flow.output(here).shape[-2:-1]
+            is_row = len(record.shape) >= 3 and record.is_float and (wide or not is_for_all)
+            if is_row and is_other_row(flow, record, maker, stops):
                 return True
     return False
 
@@ -244,8 +246,9 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
             return True
         elif maker not in seen:
             seen.add(maker)
-            picks = is_picked or flow.op(maker) in PICKING | {"select"}
-            given = (one for one in flow.given(maker) if not one[0].is_float and one[0].dtype != "bool")
+            given = [one for one in flow.given(maker) if not one[0].is_float and one[0].dtype != "bool"]
+            is_part = any(prod(flow.output(maker).shape) < prod(one.shape) for one, _ in given)
+            picks = is_picked or (is_part and flow.op(maker) in PICKING | {"select"})
             todo += [(one, before, picks) for one, before in given]
     return asked is None
 

@@ -8,9 +8,9 @@ from math import prod
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, NORMS, SIDE_BY_SIDE, SUMS, TRANSPOSED
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.projections import PICKS, is_product
 from xray.story.anatomy.beside_layers import Bridge
-from xray.story.body.layers import Layer
+from xray.story.body.layers import Layer, cut_layers
 from xray.story.body.scale import find_bend_behind
 from xray.story.body.widths import find_width
 from xray.story.branches.convolutions import looks_back
@@ -29,6 +29,7 @@ from xray.story.recognition.between import (
     Region,
     does_mix,
     find_region,
+    list_reading_data,
     read_sizes,
     works_on_weights,
 )
@@ -97,7 +98,7 @@ def find_bridges(
             is_added = find_residual(flow, before, start) is not None
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
-            told = None if mixes_all(flow, before, leaves, looking) else joined
+            told = None if mixes_all(flow, before, leaves, looking) or chooses_rows(flow, leaves) else joined
             bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted)
             cut = find_cut(flow, before, leaves)
             aside = (
@@ -119,19 +120,36 @@ def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) ->
     """Layers without the sums that stand between two of them, beside all of their blocks: these are bridges.
 
     So letters are guessed once, in the middle of an encoder, and what is sure of them is added (Granite Speech). Where
-    this comes behind more than a quarter of the layers, it is a part of them that is written beside their blocks.
+    this comes behind more than a quarter of the layers, it is a part of them that is written beside their blocks. What
+    stood in one layer with such a sum is cut anew (DehazeFormer).
     """
     holders = {id(one): frozenset(flow.parents(one.joints[0].add)) for layer in layers for one in layer}
     shared = frozenset[int]() if not holders else frozenset.intersection(*holders.values())
     apart = [one for layer in layers for one in layer if holders[id(one)] == shared]
-    held = (tuple(one for one in layer if holders[id(one)] != shared) for layer in layers)
-    left = [layer for layer in held if layer]
+    left = cut_without(layers, {id(one) for one in apart})
     if not 0 < FEWEST_LAYERS * len(apart) <= len(left) or any(
         frozenset.intersection(*(holders[id(one)] for one in layer)) == shared for layer in left
     ):
         return [*layers]
     between = frozenset[int]().union(*(one.nodes for one in find_bridges(flow, left, sites)))
     return left if all(one.nodes <= between for one in apart) else [*layers]
+
+
+def cut_without(layers: Sequence[Layer], apart: Collection[int]) -> list[Layer]:
+    """Layers without some sums; those behind one that stood in a layer before others are cut again."""
+    runs: list[list[Layer]] = [[]]
+    anew = set[int]()
+    for layer in layers:
+        cuts = [-1, *(place for place, one in enumerate(layer) if id(one) in apart), len(layer)]
+        for before, cut in pairwise(cuts):
+            runs += [[]] if before >= 0 else []
+            runs[-1] += [layer[before + 1 : cut]] if cut > before + 1 else []
+            anew |= {len(runs)} if before >= 0 and runs[-1] else set()
+    return [
+        layer
+        for number, run in enumerate(runs, 1)
+        for layer in (cut_layers([one for layer in run for one in layer]) if number in anew else run)
+    ]
 
 
 def list_between(flow: Flow, layers: Sequence[Layer]) -> Iterator[tuple[int, int, int, Region]]:
@@ -221,6 +239,13 @@ def mixes_all(flow: Flow, before: int, leaves: Collection[int], looking: Sequenc
     """Whether products make new rows of all that came, as a few learned rows ask for them (PatchMerger)."""
     asks = (before in flow.behind(*site.query.nodes) for site in looking)
     return any(is_product(flow, node) for node in leaves) and not any(asks)
+
+
+def chooses_rows(flow: Flow, leaves: Collection[int]) -> bool:
+    """Whether rows go on that are chosen by what was worked out of data (TransFG): several do not become one."""
+    picks = (list(flow.given(node)) for node in leaves if flow.op(node) in PICKS)
+    data = list_reading_data(flow)
+    return any(rows.is_float and maker in data for (rows, _), *ids in picks for _, maker in ids)
 
 
 def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: int) -> int | None:

@@ -174,6 +174,12 @@ def find_channels_ahead(flow: Flow, place: int) -> int | None:
     return None
 
 
+def widens_rows(flow: Flow, join: int) -> bool:
+    """Whether a step that joins tensors makes their rows longer, and not more of them."""
+    axis, before = find_channels_ahead(flow, join), flow.steps[join].inputs[0].shape
+    return axis is not None and flow.output(join).shape[axis] > before[axis]
+
+
 def keeps_axes(flow: Flow, node: int) -> bool:
     """Whether a step cuts rows off or puts some around, and leaves each axis where it is."""
     before, after = flow.steps[node].inputs[:1], flow.output(node).shape

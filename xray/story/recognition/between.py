@@ -29,6 +29,7 @@ from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm
 
+FROM_DATA = frozenset({"tensor", "as_tensor", "asarray", "from_numpy"})
 PLAIN = (
     CARRYING
     | CURVES
@@ -217,12 +218,14 @@ def ends_norm(flow: Flow, place: int) -> bool:
 def list_reading_data(flow: Flow) -> frozenset[int]:
     """The steps that work on anything but parameters and what is made of nothing else; a shape alone is no numbers.
 
-    Nor is a single number that a model holds itself, as where none came in (xIELU's slope).
+    Nor is a single number that a model holds itself, as where none came in (xIELU's slope). Where no tensor came in,
+    data are what tensors are made of that is none: words that a model cuts itself, say, or a table of numbers.
     """
-    held = [()] if all(one.shape for one in flow.one_pass.arguments) else []
+    arguments = flow.one_pass.arguments
+    held = [()] if all(one.shape for one in arguments) else []
     found: set[int] = set()
-    for place in range(len(flow.steps)):
-        if any(
+    for place, step in enumerate(flow.steps):
+        if (step.op in FROM_DATA and not arguments and not step.inputs and flow.output(place).shape) or any(
             record.role != "parameter" and record.shape not in held if maker is None else maker in found
             for record, maker in flow.taken(place)
         ):

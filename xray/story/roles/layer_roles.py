@@ -29,8 +29,11 @@ OTHERS = {
 """What sublayers are called in a sentence whose kind alone decides."""
 
 
-def give_layers(given: Given, towering: Towering, side: str) -> None:
-    """Every layer of a tower with its sublayers; `side` says which tower it is, where there are several."""
+def give_layers(given: Given, towering: Towering, side: str, others: Collection[int]) -> None:
+    """Every layer of a tower with its sublayers; `side` says which tower it is, where there are several.
+
+    A block is no sublayer that works on the streams of `others`, the steps of these, too (DiGress).
+    """
     before = towering.entrance | list_opening(given.flow, towering)
     spans = [set().union(*(list_nodes(staging) for staging in layer)) - before for layer in towering.layers]
     last = set() if towering.final is None else {towering.final.end}
@@ -38,7 +41,7 @@ def give_layers(given: Given, towering: Towering, side: str) -> None:
         neighbours = spans[max(0, number - 1) : number] + spans[number + 1 : number + 2]
         given.block(spans[number], f"{side}layer {number + 1}", last.union(*neighbours) - spans[number])
         for staging in layer:
-            give_stage(given, staging, side, before)
+            give_stage(given, staging, side, before, others)
 
 
 def list_opening(flow: Flow, towering: Towering) -> set[int]:
@@ -69,15 +72,18 @@ def name_branch(branch: Branch) -> str:
     return OTHERS.get(branch.part, "")
 
 
-def give_stage(given: Given, staging: Staging, side: str, before: Collection[int]) -> None:
-    """The branches of a stage, the norms around them, the sum that ends it; `before` is what stands before all."""
+def give_stage(given: Given, staging: Staging, side: str, before: Collection[int], others: Collection[int]) -> None:
+    """The branches of a stage, the norms around them, the sum that ends it; `before` is what stands before all.
+
+    `others` are the steps of other towers.
+    """
     names = [name for name in dict.fromkeys(name_branch(one.branch) for one in staging.branches) if name]
     whole = " and ".join(names)
     sums = {joint.add for joint in staging.joints}
     norms = {node for norm in staging.norms for node in norm.nodes}
     every = set().union(*(one.region.inner for one in staging.branches)).difference(before)
     for one in staging.branches:
-        apart = sums | norms | (every - one.region.inner)
+        apart = sums | norms | (every.union(others) - one.region.inner)
         give_branch(given, one, side, apart - nodes_within(one))
     if not whole:
         return

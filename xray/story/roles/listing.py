@@ -50,7 +50,7 @@ def list_parts(reading: Reading, names: list[str], whole: Anatomy) -> dict[str, 
         give_entrance(given, towering, side)
         if not whole.towers:
             continue
-        give_layers(given, towering, side)
+        give_layers(given, towering, side, others)
         tops += give_exit(given, towering, whole.head if is_last else None, name, others)
         tops += [first, last]
         called = name or towering.tower.name

@@ -5,6 +5,7 @@ from dataclasses import replace
 from math import inf
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
 from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Trace
 from xray.story.anatomy.tree import Anatomy, Untold
@@ -110,7 +111,7 @@ def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...
     for flow, _ in told:
         places = [place for one, place in flow.places.items() if one in drawn[id(flow)]]
         boxed |= {*weights_at(flow, places), *gather_weights(flow, places)}
-        laid = (one for place in places if flow.op(place) in MOVES for one in flow.given(place))
+        laid = (one for place in places if flow.op(place) in MOVES | SUMS for one in flow.given(place))
         sources = (learned_source(flow, *one, MOVES) for one in laid)
         boxed |= {one.weight for one in sources if one is not None and one.weight}
     return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in told], boxless, boxed)

@@ -5,8 +5,17 @@ from collections.abc import Collection
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, SCALINGS, SIDE_BY_SIDE, SPLITS, SUMS
+from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
-from xray.story.recognition.between import Region, does_mix, find_region, is_linear, width_out
+from xray.story.recognition.between import (
+    Region,
+    does_mix,
+    find_region,
+    is_linear,
+    list_reading_data,
+    strip_plain,
+    width_out,
+)
 from xray.story.recognition.norms import find_norm
 
 MOST_OF_A_BOX = 10
@@ -107,3 +116,18 @@ def begins_asking(flow: Flow, stream: int | None, region: Region, site: Site) ->
     asked = site.query.nodes
     moved = all(flow.op(node) in CARRYING | SPLITS | SIDE_BY_SIDE | SCALINGS for node in asked[1:])
     return site.scores in region.inner and stream in asked and moved and stream not in site.key.nodes
+
+
+def is_of_most(flow: Flow, join: int, whole: Region, other: Region | None) -> bool:
+    """Whether a branch began at the most of joined rows: no `other` way leads there, or less of a product does."""
+    if other is None:
+        return not reads_another(flow, join, whole)
+    return any(is_product(flow, one) for one in whole.inner & other.beside)
+
+
+def reads_another(flow: Flow, join: int, branch: Region) -> bool:
+    """Whether a branch that began at one part of joined rows works on another too, which that is not made of (TFT)."""
+    data = list_reading_data(flow).difference([branch.start], () if branch.start is None else flow.behind(branch.start))
+    others = {strip_plain(flow, maker) for maker in flow.makers[join]} & data
+    read = (strip_plain(flow, maker) for node in branch.inner | branch.beside for maker in flow.makers[node])
+    return any(one in others for one in read)

@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, PLACING, REPEATS, SIDE_BY_SIDE, SUMS
-from xray.ir.flow.projections import is_product
 from xray.story.branches.rows import moves_rows
 from xray.story.recognition.between import Region, does_mix, find_region, is_linear, strip_plain
 from xray.story.recognition.mixed_streams import Mixing, Weighing, find_mixing, list_weighings
 from xray.story.recognition.norms import find_norm
-from xray.story.streams.asides import begins_asking, find_branch, goes_past, is_aside, is_part
+from xray.story.streams.asides import begins_asking, find_branch, goes_past, is_aside, is_of_most, is_part
 from xray.story.streams.shortcuts import (
     LONGEST_SHORTCUT,
     before_added,
@@ -183,7 +182,7 @@ def read_joint(flow: Flow, place: int, known: Mapping[int, Joint]) -> Joint | No
                 region = None  # it goes on from the other branch, and does not stand beside it (Autoformer)
         part = None if stream is None else find_longest_part(flow, stream)
         whole = None if part is None or part >= branch else find_branch(flow, part, branch)
-        if whole is not None and (region is None or any(is_product(flow, one) for one in whole.inner & region.beside)):
+        if whole is not None and stream is not None and is_of_most(flow, stream, whole, region):
             stream, region = whole.start, whole
         if before_mixed_in(flow, place) in known or (
             region is not None and is_part(flow, place, stream_number, region)

@@ -167,7 +167,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
         layers = {tuple(read_weights(flow, node)) or flow.steps[node].path for node in linears}
         made = LINEAR_FOR[(len(linears) > 1) + (len(layers) > 1)]  # one of each place, end to end (Moshi's depth)
-        return f"UP TO {letters}" if is_up else f"{made} {letters}"
+        return f"UP TO {letters}" if is_up and is_waist else f"{made} {letters}"
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
     if part.kind == "join" and not of:

@@ -6,6 +6,7 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, WRITES
+from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
 from xray.story.attention.ways.lanes import (
@@ -34,7 +35,7 @@ from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WH
 from xray.story.charts.counted_weights import describe_params, steps_with_block
 from xray.story.charts.norms_apart import CUT_ANEW
 from xray.story.experts.chosen_heads import count_chosen_in
-from xray.story.recognition.between import is_linear, is_scale, is_times_one
+from xray.story.recognition.between import is_linear, is_scale, is_times_one, puts_around
 from xray.story.recognition.chosen_rows import picks_best
 from xray.story.recognition.norms import find_norm, name_norm
 from xray.story.recognition.turning import is_by_place
@@ -157,7 +158,8 @@ def gather_layers(flow: Flow, parts: Sequence[Part]) -> list[Part]:
     found: list[Part] = []
     for part in parts:
         first = next((place for place, one in enumerate(found) if one.kind == "linear"), None)
-        is_joined = part.kind == "rotate" and flow.op(part.nodes[-1]) in JOINS | WRITES | {"stack"}
+        end = next((one for one in reversed(part.nodes) if not pads_nothing(flow, one)), part.nodes[-1])
+        is_joined = part.kind == "rotate" and flow.op(end) in JOINS | WRITES | {"stack"}
         if first is None or not is_joined or not any(is_linear(flow, node) for node in part.nodes):
             found.append(part)
             continue
@@ -167,6 +169,11 @@ def gather_layers(flow: Flow, parts: Sequence[Part]) -> list[Part]:
         found[first:] = [replace(found[first], nodes=made, record=flow.output(made[-1]))]
         found += [Part("cache", written, part.record)] if written else []
     return found
+
+
+def pads_nothing(flow: Flow, node: int) -> bool:
+    """Whether a step puts no numbers around those that it is given, where others of its kind do."""
+    return flow.op(node) in PADDINGS and not puts_around(flow, node)
 
 
 def trim(parts: list[Part]) -> list[Part]:
@@ -187,8 +194,8 @@ def draw_shared(
 ) -> tuple[int, dict[str, str]]:
     """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node.
 
-    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net), nor does a norm
-    normalise them then (CrossViT).
+    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net), or all have one
+    together (a temporal fusion transformer's), nor does a norm normalise them where each has its own (CrossViT).
     """
     tops: dict[str, str] = {}
     row, sides = 0, ways.sides
@@ -214,8 +221,11 @@ def draw_shared(
                 label = f"HEADS OF {', '.join(letters.upper())}"
             elif label.startswith(LINEAR_FOR) and (lone := find_lone(part, letters, sides, behind)):
                 key, label = name_part(flow, part, lone), f"LINEAR {lone.upper()}"
-            elif label.startswith(LINEAR_FOR) and behind.issuperset(letters):
-                label = f"LINEAR BEFORE {', '.join(letters.upper())}"
+            elif label.startswith(LINEAR_FOR) and (
+                behind.issuperset(letters) or comes_before(flow, part, parts[number + 1 :], sides)
+            ):
+                several = "LAYERS " * label.startswith(LINEAR_FOR[-1])
+                label = f"LINEAR {several}BEFORE {', '.join(letters.upper())}"
             elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
                 label = label_norm_before(flow, part, label)
             elif factor := name_scaling(flow, part):
@@ -251,6 +261,14 @@ def find_lone(part: Part, letters: str, sides: Sequence[Side], behind: Collectio
     """
     rest = [letter for letter in letters if letter not in behind]
     return rest[0] if len(rest) == 1 and sides["qkv".index(rest[0])].last in part.nodes else ""
+
+
+def comes_before(flow: Flow, part: Part, later: Sequence[Part], sides: Sequence[Side]) -> bool:
+    """Whether all that a part gives goes through linear layers of later parts before it is a query, key or value."""
+    walls = {node for one in later for node in one.nodes if is_linear(flow, node)}
+    ways = frozenset[int]().union(*(side.nodes for side in sides)) - walls
+    past = {part.nodes[-1], *flow.ahead(*flow.readers.get(part.nodes[-1], ()), within=ways.__contains__)}
+    return bool(walls) and past.isdisjoint(max(side.nodes, default=-1) for side in sides)
 
 
 def label_norm_before(flow: Flow, part: Part, label: str) -> str:

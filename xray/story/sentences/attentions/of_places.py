@@ -151,9 +151,9 @@ def describe_relative(anatomy: Anatomy) -> str:
 
 
 def tell_where_places(anatomy: Anatomy, positions: Positions) -> str | None:
-    """In which attentions places are known so; of no tower or kind alone where another one may know them so too."""
+    """In which attentions places are known so: in some at least where another one may know them so too."""
     where = tell_where(anatomy, lambda branch: branch.positions == positions)
-    return SOME if where and any(branch.positions is None for branch in attentions(anatomy)) else where
+    return f"{SOME} at least" if where and any(one.positions is None for one in attentions(anatomy)) else where
 
 
 def describe_added(anatomy: Anatomy) -> str:
