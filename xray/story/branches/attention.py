@@ -146,6 +146,7 @@ def describe_attention(
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
+    some, some_of = count_turned(flow, query, key, d_k) if turned and not by_head else (None, None)
     layers = {tuple(side.last for side in read_sides(flow, one, region)) for one in sites if one not in twins}
     fused = name_fusion(flow, query, key, value) if len(layers) == 1 and not joins_linears(flow, key.nodes) else None
     kept_apart = read_kept_apart(flow, site, query)
@@ -168,7 +169,8 @@ def describe_attention(
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         places_of=name_far_apart(flow, site) if positions == "relative" else None,
         sloped=count_sloped(flow, site, heads) if positions == "alibi" else None,
-        turned=count_turned(flow, query, key) if turned and not by_head else None,
+        turned=some,
+        turned_of=some_of,
         turned_by_head=by_head or None,
         place_numbers=place_numbers,
         numbers_alike=(bool(place_numbers) and are_numbers_alike(flow, query.nodes)) or None,
