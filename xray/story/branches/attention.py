@@ -21,7 +21,7 @@ from xray.story.branches.convolutions import (
 from xray.story.branches.heads import count_d_k, count_d_v, count_heads, count_key_heads
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
-    chooses_queries,
+    chooses_rows,
     count_aside,
     count_coarse,
     count_cut_window,
@@ -203,7 +203,8 @@ def describe_attention(
         other_rows=bool(key.others) or None,
         pieces=pieces,
         partial=(scores.is_partial and window is None and scores.blocks is None)
-        or chooses_queries(flow, query)
+        or chooses_rows(flow, query)
+        or (key.is_own and chooses_rows(flow, key))
         or (may_leave_out and leaves_out_places(flow, site, query, key, region))
         or None,
         blind=scores.blind,
