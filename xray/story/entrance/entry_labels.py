@@ -89,8 +89,6 @@ def label_entry(flow: Flow, node: int) -> str:
     if part is not None:
         alike = ", PICKED ALIKE" * are_places_drawn(flow, node)
         return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}{alike}"
-    if told := label_row_for_all(flow, node):
-        return told
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:
@@ -102,6 +100,8 @@ def label_entry(flow: Flow, node: int) -> str:
         if beside := count_rows_beside(flow, node):
             return f"A LEARNED ROW + ONE OF {beside:,} ROWS"
         return f"+ {name_learned_addend(flow, node)}"
+    if told := label_row_for_all(flow, node):
+        return told
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
