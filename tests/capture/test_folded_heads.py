@@ -67,3 +67,24 @@ def test_heads_of_all_sequences_in_one_axis_are_no_key_heads():
     trace = xray.trace(nn.Sequential(ValuesLast()).eval(), torch.rand(PLACES, BATCH, WIDTH))
 
     assert {"kv_heads"}.isdisjoint(word for step in trace.steps for one in step.inputs for word in one.axes)
+
+
+class HeadsFirst(nn.Module):
+    """Heads before the batch, and a norm of all places, laid out in one axis, behind the sum."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.made = nn.BatchNorm1d(WIDTH), nn.Parameter(torch.rand(HEADS, WIDTH, D_K))
+
+    def forward(self, x):
+        made = (x.view(-1, WIDTH) @ self.made).view(HEADS, BATCH, PLACES, D_K)
+        found = (made @ made.transpose(2, 3) * D_K**-0.5).softmax(-1) @ made
+        added = x + found.permute(1, 2, 0, 3).reshape(x.shape)
+        return self.norm(added.view(-1, WIDTH)).view(x.shape)
+
+
+def test_a_batch_norm_of_rows_in_one_axis_keeps_their_axes():
+    trace = xray.trace(nn.Sequential(HeadsFirst(), HeadsFirst()).eval(), torch.rand(BATCH, PLACES, WIDTH))
+
+    weights = {step.outputs[0].axes for step in trace.steps if step.op == "softmax"}
+    assert weights == {("heads", "batch", "seq_len", "seq_len")}

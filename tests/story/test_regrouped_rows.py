@@ -7,7 +7,7 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.passages.ordered_rows import read_regrouping
+from xray.story.passages.ordered_rows import label_regrouped, read_regrouping
 from xray.story.sentences.stations.of_stations import describe_station
 from xray.story.sheet.columns import read_columns
 
@@ -103,6 +103,16 @@ def test_only_rows_that_are_put_into_other_sequences_are_regrouped(move, told):
 
     found = [one for node in range(len(flow.steps)) if (one := read_regrouping(flow, node))]
     assert [(one.before, one.after) for one in found] == ([told] if told else [])
+
+
+def test_rows_of_which_a_part_is_read_are_told_to_be_in_turn_before():
+    def shuffle(x):
+        return x.view(6, 2, 5, WIDTH).transpose(1, 2).contiguous().view(6, -1, WIDTH)[:, :4]
+
+    flow = read_flow(xray.trace(Moves(shuffle), torch.rand(6, 10, WIDTH)).passes[0])
+
+    found = [one for node in range(len(flow.steps)) if (one := read_regrouping(flow, node))]
+    assert [label_regrouped(one) for one in found] == ["ROWS OF 2 PARTS IN TURN"]
 
 
 class Strips(nn.Module):

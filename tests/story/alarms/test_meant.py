@@ -64,6 +64,10 @@ def see_marked(ids, mask):
     return LOWER | (marked[:, None, :, None] & marked[:, None, None, :])
 
 
+def add_far_from_infinity(ids, mask):
+    return (1.0 - ((ids != IDS[0, 0])[:, None, None, :].long() * LOWER.long()).float()) * -10000.0
+
+
 def lose(logits, labels, mask):
     lost = functional.cross_entropy(logits.reshape(-1, VOCAB), labels.reshape(-1), reduction="none")
     return (lost.view(2, -1) * mask).sum() / mask.sum()
@@ -93,6 +97,7 @@ MEANT = {
     "a window of two before each": (Model(LOCAL, own={"window_size": 2}), {}),
     "windows in blocks": (Model(BLOCKS, own={"window_size": 2}), {}),
     "places counted anew, all seen": (Model(see), AGAIN),
+    "a first word hidden, by no infinity": (Model(torch.add, make=add_far_from_infinity), {}),
 }
 
 

@@ -72,6 +72,30 @@ def test_rows_that_are_made_as_many_as_have_room_in_a_window_are_one(places, win
     assert {one.window for one in looks} == told
 
 
+class Routed(nn.Module):
+    """Blocks of a row whose places look at those of the one block that suits theirs best (BiFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.qkv, self.out = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).unflatten(1, (-1, WINDOW)).chunk(3, dim=-1)
+        best = (q.mean(2) @ k.mean(2).mT).topk(1, dim=-1).indices
+        every = torch.cat([k, v], -1)[:, None].expand(-1, q.shape[1], -1, -1, -1)
+        asked = every.gather(2, best[..., None, None].expand(-1, -1, -1, WINDOW, 2 * WIDTH)).squeeze(2)
+        q, k, v = (one.flatten(0, 1).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (q, *asked.chunk(2, dim=-1)))
+        made = functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2)
+        return x + self.out(made.reshape(x.shape))
+
+
+def test_blocks_that_look_at_chosen_ones_are_no_windows():
+    found = anatomy(xray.trace(nn.Sequential(Routed(), FeedForward(), Routed()).eval(), torch.rand(2, 12, WIDTH)))
+
+    looks = [one for tower in found.towers for one in tower.branches if isinstance(one, Attention)]
+    assert {(one.window, one.partial) for one in looks} == {(None, True)}
+
+
 def test_layers_that_see_all_places_before_are_not_counted_with_those_of_a_window_longer_than_the_row():
     _, trace = record_family(FAMILIES["gemma2"], sliding_window=128)
     (tower,) = xray.anatomy(trace).towers

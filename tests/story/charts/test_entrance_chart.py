@@ -106,6 +106,20 @@ def test_one_and_the_same_row_of_a_table_tells_no_places(frames, told):
     assert ("positions" in [part.part for part in tower.entrance]) == told.endswith("PLACES")
 
 
+class OfATurn(Framed):
+    """Rows to each of which that of a turn of layers is added (Universal Transformers)."""
+
+    def forward(self, pixel_values):
+        turn = self.table[None][:, 3, :].unsqueeze(1).repeat(1, pixel_values.shape[1], 1)
+        return self.layers(self.patches(pixel_values) + turn)
+
+
+def test_one_row_of_a_table_that_is_added_to_all_rows_tells_no_places():
+    columns = read_columns(xray.trace(OfATurn().eval(), torch.rand(2, 5, 7)))
+
+    assert [node.label for node in columns[0].entrance.nodes][-1] == "+ ROW 3 OF A TABLE OF 12 ROWS"
+
+
 class Chooses(nn.Module):
     """A stream that begins with the rows of an image whose best class scored highest (RT-DETR)."""
 

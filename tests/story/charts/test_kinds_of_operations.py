@@ -309,3 +309,19 @@ class DistantInTurn(Distant):
 
 def test_rows_that_meet_rows_of_their_own_are_multiplied_where_no_equation_says_so():
     assert "PRODUCT" in labels_of(DistantInTurn("", tell_distances), rows())
+
+
+class Visited(nn.Module):
+    """Scores of which those of places seen before are written over, as a solver of tours does."""
+
+    def forward(self, scores, seen):
+        scores = scores + 0.0
+        scores[seen] = -torch.inf
+        return scores.softmax(-1)
+
+
+def test_numbers_written_where_a_mask_names_each_are_no_rows():
+    seen = torch.tensor([[True, False, False], [False, False, True]])
+    flow = read_flow(xray.trace(Visited(), torch.rand(2, 3), seen).passes[0])
+
+    assert label_step(flow, flow.places["Visited.index_put_#0"]) == "NUMBERS OF A MASK SET TO −∞"

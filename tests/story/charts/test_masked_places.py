@@ -7,6 +7,8 @@ from story.charts.test_operations_chart import WIDTH
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.entrance.entry_labels import label_entry
 from xray.story.passages.channels import MASKED
 from xray.story.sheet.columns import read_columns
 
@@ -35,6 +37,19 @@ def test_rows_that_a_mask_multiplies_turn_by_turn_are_no_state():
     labels = labels_of(Masked(TURNS), rows(), torch.tensor([PLACES, 3]))
 
     assert labels == ["CONVOLUTION 3", "ADDED UP", MASKED] * TURNS
+
+
+class Pairs(nn.Module):
+    """Which pairs of places count: where both do (ProteinMPNN)."""
+
+    def forward(self, counts):
+        return counts[:, None] * counts[:, :, None]
+
+
+def test_a_mask_that_meets_itself_multiplies_no_rows():
+    flow = read_flow(xray.trace(Pairs(), torch.ones(2, PLACES)).passes[0])
+
+    assert label_entry(flow, flow.places["Pairs.mul#0"]) != MASKED
 
 
 class Adapted(nn.Module):

@@ -44,3 +44,24 @@ def test_rows_that_are_scaled_and_shifted_before_the_first_linear_layer_are_no_q
 
     assert "SCALE AND SHIFT" in labels
     assert not [label for label in labels if label.startswith("SCALE") and "Q" in label.split()]
+
+
+class Scaled(nn.Module):
+    """One narrow row for queries and keys, each number of it times a learned one for either (GAU)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.narrow, self.value = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, 6), nn.Linear(WIDTH, WIDTH)
+        self.factors, self.out = nn.Parameter(torch.rand(2, 6)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        rows = self.norm(x)
+        query, key = torch.einsum("...d,hd->...hd", self.narrow(rows).sigmoid(), self.factors).unbind(-2)
+        return x + self.out((query @ key.mT * 6**-0.5).softmax(-1) @ self.value(rows))
+
+
+def test_learned_numbers_that_each_number_of_a_row_is_multiplied_by_are_no_linear_layer():
+    (column,) = read_columns(xray.trace(nn.Sequential(Scaled(), Scaled()).eval(), torch.rand(2, 5, WIDTH)))
+
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+    assert labels[1:6] == ["DOWN Q", "SIGMOID Q", "× LEARNED NUMBERS FOR Q", "CUT ANEW Q", "SIGMOID K"]

@@ -6,6 +6,10 @@ from story.body.test_mistaken import WIDTH, FeedForwardPart, Reader, draw, rows
 from torch import nn
 from torch.nn import functional
 
+import xray
+from xray.story.body.whole import anatomy
+from xray.story.sentences.attentions.of_places import describe_turned
+
 HEADS, LONE = 2, 2
 
 
@@ -59,6 +63,23 @@ def test_numbers_that_are_not_turned_go_the_same_way_where_all_are_cut_behind_a_
 
     labels = [node.label for node in draw(Reader(TurnedInPart(0), FeedForwardPart()), rows())]
     assert [label for label in labels if label.endswith(" Q")] == ["NORM Q", "COMBINE Q"]
+
+
+class TurnedAside(Turning):
+    """Queries and keys are turned before they are cut into heads: those of the first head alone (CosyVoice 3)."""
+
+    def forward(self, x):
+        q, k, v = self.qkv(self.norm(x)).chunk(3, -1)
+        q, k = (torch.cat([self.turn(one[..., :4]), one[..., 4:]], -1) for one in (q, k))
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (q, k, v))
+        return x + self.out(functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+def test_numbers_that_are_turned_before_the_cut_into_heads_are_of_all_heads():
+    trace = xray.trace(Reader(TurnedAside(0), FeedForwardPart()).eval(), rows())
+
+    told = describe_turned(anatomy(trace))
+    assert told == f"Partly turned: 4 of the {WIDTH} numbers of all heads are turned, not the others."
 
 
 class TurnedWhole(Turning):

@@ -110,24 +110,24 @@ def test_a_learned_number_for_each_head_scales_scores_and_hides_nothing():
 
 
 @pytest.mark.parametrize(
-    ("change", "sign"),
+    ("change", "told"),
     [
-        (lambda scores: scores * SHOWN, "·"),
-        (lambda scores: SHOWN.bool() * scores, "·"),
-        (lambda scores: scores.mul_(SHOWN[3]), "·"),
-        (lambda scores: scores * torch.ones(PLACES, PLACES).tril()[:, :1], "·"),
-        (lambda scores: scores * nn.Parameter(SHOWN), "·"),
-        (lambda scores: scores / (1 + SHOWN), "÷"),
+        (lambda scores: scores * SHOWN, "· NUMBERS OF PAIRS"),
+        (lambda scores: SHOWN.bool() * scores, "· NUMBERS OF PAIRS"),
+        (lambda scores: scores.mul_(SHOWN[3]), "· ONE NUMBER FOR EACH KEY"),
+        (lambda scores: scores * torch.ones(PLACES, PLACES).tril()[:, :1], "· ONE NUMBER FOR EACH QUERY"),
+        (lambda scores: scores * nn.Parameter(SHOWN), "· NUMBERS OF PAIRS"),
+        (lambda scores: scores / (1 + SHOWN), "÷ NUMBERS OF PAIRS"),
     ],
     ids=["triangle", "bools", "of keys", "of queries", "learned", "divided"],
 )
-def test_scores_that_are_multiplied_pair_by_pair_are_not_told_as_scaled(change, sign):
+def test_scores_that_are_multiplied_pair_by_pair_are_not_told_as_scaled(change, told):
     model = nn.Sequential(Timed(change), FeedForwardPart(), Timed(change), FeedForwardPart()).eval()
     (column,) = read_columns(xray.trace(model, torch.ones(2, PLACES, WIDTH)))
     labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
 
     assert "SCORES Q·K^T ÷ √d_k" in labels
-    assert f"SCORES {sign} NUMBERS OF PAIRS" in labels
+    assert f"SCORES {told}" in labels
 
 
 def test_a_weight_that_is_turned_and_looked_up_by_distance_is_a_bias_of_places():

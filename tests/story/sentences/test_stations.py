@@ -62,6 +62,7 @@ def test_layers_whose_windows_are_smaller_see_no_more_than_a_window_either() -> 
         ({"window": None, "all_places": 5}, "."),
         ({"window": None, "all_places": 4}, ", in 5 of 5 layers; at fewer in 3 of these."),
         ({"window": None}, ", in 2 of 5 layers; in the others it looks at every other."),
+        ({"window": None, "partial": True}, ", in at least 2 of 5 layers."),
     ],
 )
 def test_layers_that_have_no_more_places_than_a_window_are_not_told_as_others(other, told) -> None:

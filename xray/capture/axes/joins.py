@@ -60,7 +60,7 @@ def is_called_norm(step: Step) -> bool:
     A module of such a word that is given more may well do more: SqueezeBERT's goes through a convolution first.
     """
     given = [record for record in step.inputs if record.role != "parameter"]
-    return step.op.endswith(("norm", "activation")) and len(given) == 1
+    return step.op.removesuffix("d").rstrip("123").endswith(("norm", "activation")) and len(given) == 1
 
 
 def list_laid(step: Step) -> tuple[TensorRecord, ...]:

@@ -6,7 +6,7 @@ from itertools import chain, pairwise
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CASTING, COPIES, TURNS
+from xray.ir.flow.operation_kinds import CASTING, COPIES, TURNS
 from xray.ir.turns import read_turn
 
 LAYING = frozenset({"view", "reshape", "unsafe_view", "view_as", "reshape_as", "flatten", "unflatten", "squeeze"})
@@ -170,6 +170,8 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     before, after = follow(flow, moves)
     if not after or after.pop() != before.pop(channels):
         return None
+    if are_shuffled(before, after):
+        return Regrouping(*spell(before, after), moves)
     before = [axis for axis in before if axis]
     if len(before) < len(after) or not all(after) or before[0] == after[0]:
         return None
@@ -179,12 +181,19 @@ def find_regrouping(flow: Flow, node: int, channels: int) -> Regrouping | None:
     return Regrouping(*counted, moves)
 
 
+def are_shuffled(before: Axes, after: Axes) -> bool:
+    """Whether the rows of each sequence come in another order, as parts of their axis changed places (TransReID)."""
+    if len(before) != len(after) or before[0] != after[0]:
+        return False
+    return before[1] != after[1] and set(before[1]) == set(after[1])
+
+
 def list_moves(flow: Flow, node: int, *, may_begin: bool = False) -> tuple[int, ...]:
     """The moves in a row that end at a step, itself first; none where another move of its numbers follows.
 
     Nor where no step made what they move, unless they `may_begin` with what came in.
     """
-    if any(flow.op(one) in CARRYING for one in flow.leaf_readers(node)):
+    if any(flow.op(one) in MOVES for one in flow.leaf_readers(node)):
         return ()
     moves: list[int] = []
     here: int | None = node

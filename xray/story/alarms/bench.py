@@ -9,12 +9,13 @@ import numpy as np
 from xray.ir.flow.attention_sites import Site, count_pairs
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import mix_known, read_mixing
+from xray.ir.flow.operation_kinds import CARRYING
 from xray.ir.flow.softmax_axis import read_axis
 from xray.ir.records import TensorRecord
 from xray.story.recognition.values.known_values import DEEPEST, apply, unknown
 from xray.story.recognition.values.mask_cells import MOST, read_cells
 from xray.story.recognition.values.value_rules import LOW, LOWEST, RULES, SCORE_RULES
-from xray.story.recognition.values.value_shapes import Values
+from xray.story.recognition.values.value_shapes import Values, number
 
 ADDING = ("add", "sub", "mul", "multiply", "div", "scale", "masked_fill", "where", "mask_scores", "tanh", "clamp")
 KEEPING = ("to", "float", "half", "bfloat16", "double", "type_as", "contiguous", "clone", "dropout", "nan_to_num")
@@ -39,11 +40,7 @@ class Bench:
     def read(self, record: TensorRecord, maker: int | None, left: int = DEEPEST) -> Values | None:
         """The numbers of what a step reads."""
         if maker is not None:
-            found = self.work_out(maker, left)
-            if (found is None or np.isnan(found).any()) and maker not in self.changed:
-                cells = read_cells(record)
-                found = found if cells is None else cells
-            return found
+            return self.add_recorded(maker, record, self.work_out(maker, left))
         if record.given is not None and record.given in self.given:
             return fit(self.given[record.given], record.shape)
         cells = read_cells(record)
@@ -62,11 +59,18 @@ class Bench:
         found = None
         if compute is not None:
             found = apply(compute, step, [self.read(*one, left - 1) for one in self.flow.given(place)])
-        if (found is None or np.isnan(found).any()) and place not in self.changed:
-            cells = read_cells(step.outputs[0])
-            found = found if cells is None else cells
-        self.known[place] = found
-        return found
+        self.known[place] = self.add_recorded(place, step.outputs[0], found)
+        return self.known[place]
+
+    def add_recorded(self, place: int, record: TensorRecord, found: Values | None) -> Values | None:
+        """What a step makes, and where that does not follow from the steps, what was recorded of it as of a mask."""
+        if (found is not None and not np.isnan(found).any()) or place in self.changed:
+            return found
+        cells = read_cells(record)
+        if cells is None:
+            return found
+        cells = np.where(np.isneginf(cells), find_lowest(self.flow, place, found), cells)
+        return cells if found is None or found.shape != cells.shape else np.where(np.isnan(found), cells, found)
 
     def add_to_scores(self, site: Site, score: float = 0.0) -> Values | None:
         """What becomes of scores that are all the same, usually 0, on their way to the softmax.
@@ -117,6 +121,18 @@ class Bench:
             return None
         found = found if axis == -1 else found.swapaxes(-1, -2)
         return found[..., : count_pairs(flow, site)[1]]  # without sinks beside the keys
+
+
+def find_lowest(flow: Flow, place: int, found: Values | None) -> float:
+    """The number by which a mask hides: the lowest that is known of it, or that a step on the way writes; else -inf."""
+    known = [] if found is None else [float(one) for one in np.unique(found) if one <= LOWEST]
+    here: int | None = place
+    while not known and here is not None:
+        step = flow.steps[here]
+        written = [number(step, name) for name in ("value", "other", "input")]
+        known = [one for one in written if one is not None and one <= LOWEST]
+        here = flow.makers[here][0] if flow.op(here) in CARRYING and flow.makers[here] else None
+    return min(known, default=-np.inf)
 
 
 def mark_hidden(added: Values) -> Values:

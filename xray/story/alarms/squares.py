@@ -289,6 +289,6 @@ def is_safe(flow: Flow, site: Site) -> bool:
 
 
 def hides_by_infinity(flow: Flow, site: Site) -> bool:
-    """Whether -inf is what hides."""
+    """Whether -inf is what hides all keys of some row."""
     added = Bench(flow, given_values(flow)).add_to_scores(site)
-    return added is not None and bool(np.isneginf(added).any())
+    return added is not None and bool(np.isneginf(added).all(axis=-1).any())

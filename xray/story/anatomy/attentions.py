@@ -179,6 +179,8 @@ class Attention(Looking):
     """How many heads have a slope of "alibi" places, where the others have none."""
     turned: int | None = None
     """How many numbers of a head are turned by its place, where not all are (GPT-NeoX)."""
+    turned_of: int | None = None
+    """How wide rows are in which so many are turned, where all heads still lie side by side in them (CosyVoice 3)."""
     turned_by_head: bool | None = None
     """That queries and keys are turned by an angle of each head, the same at every place (NeuCodec)."""
     place_numbers: int | None = None

@@ -290,7 +290,9 @@ def describe_attention(branch: Attention) -> str:
         {True: "causal", False: "sees both ways", None: ""}[branch.causal],
         POSITIONS.get(branch.positions or ""),
         branch.within_a_kind and "of places of one kind",
-        branch.turned and f"{branch.turned:,} numbers of a head {'so changed' if is_wavy else 'turned'}",
+        branch.turned
+        and f"{branch.turned:,} numbers of {'all heads' if branch.turned_of else 'a head'} "
+        f"{'so changed' if is_wavy else 'turned'}",
         branch.rotary_base and f"base {spell_base(branch.rotary_base)}",
         branch.rotary_slowed and f"the slowest {branch.rotary_slowed:g} times slower",
         branch.rotary_all_slowed and f"all {branch.rotary_all_slowed:g} times slower",

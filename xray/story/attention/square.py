@@ -6,7 +6,7 @@ from math import inf
 
 from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns, list_turns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, CURVES, DIVISIONS, SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING
 from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -28,7 +28,7 @@ from xray.story.attention.made_beside import (
     name_table_factor,
 )
 from xray.story.attention.ways.lanes import Part
-from xray.story.attention.ways.shares import draw_mixed, mix_node
+from xray.story.attention.ways.shares import draw_mixed, mix_node, name_change
 from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
 from xray.story.branches.attention import has_sinks_inside
 from xray.story.branches.scored.biases import is_of_other_parts
@@ -57,7 +57,6 @@ from xray.story.wording import plural
 
 KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
-CHANGED = "A NUMBER WHERE A MASK SAYS SO"
 ADDED = ("bias", "mask", "changed", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
 OTHER_PARTS = "+ SCORES OF OTHER PARTS"
@@ -319,16 +318,16 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "changed":
-        op = flow.op(part.nodes[0])
-        changed = f"SCORES {'÷' if op in DIVISIONS else '·'} NUMBERS OF PAIRS" if op in SCALINGS else CHANGED
+        is_turned = bool(list_turns(flow, site.scored))
+        changed = name_change(flow.op(part.nodes[0]), record, out, is_turned=is_turned)
         return Node(key, changed, row, SQUARE, steps, out, extra, beside=record)
     if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"
         if part.kind == "mixed_mask":
             return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
-        is_turned = any(node > part.nodes[0] for node in list_turns(flow, site.scored))
-        surface: Surface = "own" if is_turned else "mask"  # queries are the columns of such a mask
+        is_across = any(node > part.nodes[0] for node in list_turns(flow, site.scored))
+        surface: Surface = "own" if is_across else "mask"  # queries are the columns of such a mask
         return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
     label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")

@@ -6,9 +6,7 @@ from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SHAPING
 from xray.ir.flow.projections import is_product
-from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
 from xray.story.branches.before_last import find_gate, is_learned, is_sink_share, name_gate_curve, name_inner_norm
 from xray.story.branches.convolutions import (
@@ -18,10 +16,18 @@ from xray.story.branches.convolutions import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.heads import KEY_HEADS, agrees, count_d_k, count_d_v, count_heads, count_key_heads
+from xray.story.branches.heads import (
+    KEY_HEADS,
+    agrees,
+    count_d_k,
+    count_d_v,
+    count_heads,
+    count_key_heads,
+    name_fused_order,
+)
 from xray.story.branches.joint import ANOTHER, find_own_keys, leaves_unturned, name_beside, scores_own_keys_too
 from xray.story.branches.lengths import (
-    chooses_queries,
+    chooses_rows,
     count_aside,
     count_coarse,
     count_cut_window,
@@ -90,7 +96,7 @@ from xray.story.branches.weighed import are_twins, count_apart, have_unlike_wind
 from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
-from xray.story.recognition.between import Region, follow_turned, is_linear, joins_linears
+from xray.story.recognition.between import Region, is_linear, joins_linears
 from xray.story.recognition.turning import (
     find_learned_turns,
     has_unlike_angles,
@@ -150,6 +156,7 @@ def describe_attention(
     before = count_mixed_before(flow, query.nodes & key.nodes)
     place_numbers = count_place_numbers(flow, query.nodes) if turned and not by_head else None
     pairs = name_turned_pairs(flow, query, key) if turned else None
+    some, some_of = count_turned(flow, query, key, d_k) if turned and not by_head else (None, None)
     layers = {tuple(side.last for side in read_sides(flow, one, region)) for one in sites if one not in twins}
     fused = name_fusion(flow, query, key, value) if len(layers) == 1 and not joins_linears(flow, key.nodes) else None
     kept_apart = read_kept_apart(flow, site, query)
@@ -172,7 +179,8 @@ def describe_attention(
         places_by_rows=(positions == "relative" and adds_by_rows(flow, site, region)) or None,
         places_of=name_far_apart(flow, site) if positions == "relative" else None,
         sloped=count_sloped(flow, site, heads) if positions == "alibi" else None,
-        turned=count_turned(flow, query, key) if turned and not by_head else None,
+        turned=some,
+        turned_of=some_of,
         turned_by_head=by_head or None,
         place_numbers=place_numbers,
         numbers_alike=(bool(place_numbers) and are_numbers_alike(flow, query.nodes)) or None,
@@ -205,7 +213,8 @@ def describe_attention(
         other_rows=bool(key.others) or None,
         pieces=pieces,
         partial=(scores.is_partial and window is None and blocks is None)
-        or chooses_queries(flow, query)
+        or chooses_rows(flow, query)
+        or (key.is_own and chooses_rows(flow, key))
         or (may_leave_out and leaves_out_places(flow, site, query, key, region))
         or None,
         blind=scores.blind,
@@ -294,31 +303,6 @@ def name_fusion(flow: Flow, query: Side, key: Side, value: Side) -> Literal["qkv
     if key.last is not None and key.last == value.last and key.end.shape and query.last != key.last:
         return "kv"
     return None
-
-
-def name_fused_order(flow: Flow, query: Side, heads: int | None) -> Literal["head", "group"] | None:
-    """Of what the width of a fused layer is made, where queries, keys and values are not one behind the other in it.
-
-    Then each is cut out behind the first of the axes into which the width is laid: that of the heads (Persimmon), or of
-    groups of them (Falcon, CodeGen).
-    """
-    if query.last is None:
-        return None
-    *before, width = flow.output(query.last).shape
-    axis, readers = len(before), flow.leaf_readers(query.last)
-    shape = flow.output(readers[0]).shape if len(readers) == 1 and flow.op(readers[0]) in SHAPING else ()
-    if len(shape) <= axis or [*shape[:axis]] != before or {1, width} & {*shape[axis:]}:
-        return None
-    laid, axis = follow_turned(flow, readers[0], axis, SWAPS)
-    shape, readers = flow.output(laid).shape, flow.leaf_readers(laid)
-    if heads is None or axis < 0 or shape[axis] > heads or heads % shape[axis]:
-        return None  # no axis of heads, nor of groups of them
-    kept, cuts = shape[: axis + 1], [flow.output(one).shape for one in readers]
-    if not cuts or any(one[: axis + 1] != kept or prod(one) == prod(shape) for one in cuts):
-        return None
-    if heads in shape[axis + 1 :] and all(follow_turned(flow, one, axis, SWAPS)[1] != 1 for one in readers):
-        return None  # another axis may be that of heads
-    return "head" if shape[axis] == heads else "group"
 
 
 def name_kernel(flow: Flow, site: Site) -> str | None:

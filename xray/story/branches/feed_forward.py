@@ -13,6 +13,7 @@ from xray.ir.flow.operation_kinds import (
     DROPOUTS,
     FINDINGS,
     SCALINGS,
+    SIDE_BY_SIDE,
     SOFTMAXES,
     SPLITS,
     SUMS,
@@ -24,6 +25,7 @@ from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
 from xray.story.branches.convolutions import count_groups
 from xray.story.branches.scored.caps import name_bend
+from xray.story.entrance.tables import PICKING
 from xray.story.experts.held_gates import find_held
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.ordered_rows import shifts_places
@@ -53,7 +55,7 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
     closing = [node for node in projections if behind[node] & set(projections) and behind[node] & set(bends)]
     last = closing[-1] if closing else projections[-1]
     number = data_input(flow, last)
-    if number is None:
+    if number is None or reads_picked_beside(flow, region, projections[0]):
         return None
     is_open = bool(closing) and any(node not in behind[last] for node in projections if node != last)
     shape = flow.steps[last].inputs[number].shape
@@ -84,6 +86,18 @@ def describe_feed_forward(flow: Flow, region: Region, nodes: Collection[int]) ->
         best_again=best_again or None,
     )
     return with_held(flow, found, gates, inner)
+
+
+def reads_picked_beside(flow: Flow, region: Region, first: int) -> bool:
+    """Whether a linear layer reads rows of another stream, picked for each row, beside those of its own (ProteinMPNN).
+
+    Such rows are of other places.
+    """
+    moved = CARRYING | SIDE_BY_SIDE
+    laid = {*flow.behind(*flow.makers[first], within=lambda node: flow.op(node) in moved | PICKING)}
+    own = {node for node in laid if flow.op(node) in SIDE_BY_SIDE and node in region.inner}
+    picks = (node for node in laid if flow.op(node) in PICKING and len(flow.steps[node].inputs) > 1)
+    return bool(own) and region.start is not None and any(node not in region.inner for node in picks)
 
 
 def leads_on(flow: Flow, last: int, inner: Sequence[int], wide: Sequence[int], gates: Sequence[int], d_ff: int) -> bool:

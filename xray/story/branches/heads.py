@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
+from typing import Literal
 
 from xray.ir.flow.attention_sites import Site, has_keys_first
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import list_shared_axes
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, REPEATS, SHAPING
 from xray.ir.flow.softmax_axis import read_equation
+from xray.ir.turns import SWAPS
 from xray.story.anatomy.attentions import Attention
 from xray.story.branches.operands.sides import Side, is_narrowed
-from xray.story.recognition.between import width_in, width_out
+from xray.story.recognition.between import follow_turned, width_in, width_out
 from xray.story.recognition.values.value_shapes import number
 
 QUERY_HEADS = ("num_heads", "n_heads", "n_head", "nhead", "num_attention_heads", "heads", "head_num")
@@ -205,3 +207,28 @@ def count_repeats(flow: Flow, side: Side) -> int | None:
             if len(before) >= 4 and len(grown) == 1 and near & {"heads", "kv_heads"}:
                 return prod(after) // max(prod(before), 1)
     return None
+
+
+def name_fused_order(flow: Flow, query: Side, heads: int | None) -> Literal["head", "group"] | None:
+    """Of what the width of a fused layer is made, where queries, keys and values are not one behind the other in it.
+
+    Then each is cut out behind the first of the axes into which the width is laid: that of the heads (Persimmon), or of
+    groups of them (Falcon, CodeGen).
+    """
+    if query.last is None:
+        return None
+    *before, width = flow.output(query.last).shape
+    axis, readers = len(before), flow.leaf_readers(query.last)
+    shape = flow.output(readers[0]).shape if len(readers) == 1 and flow.op(readers[0]) in SHAPING else ()
+    if len(shape) <= axis or [*shape[:axis]] != before or {1, width} & {*shape[axis:]}:
+        return None
+    laid, axis = follow_turned(flow, readers[0], axis, SWAPS)
+    shape, readers = flow.output(laid).shape, flow.leaf_readers(laid)
+    if heads is None or axis < 0 or shape[axis] > heads or heads % shape[axis]:
+        return None  # no axis of heads, nor of groups of them
+    kept, cuts = shape[: axis + 1], [flow.output(one).shape for one in readers]
+    if not cuts or any(one[: axis + 1] != kept or prod(one) == prod(shape) for one in cuts):
+        return None
+    if heads in shape[axis + 1 :] and all(follow_turned(flow, one, axis, SWAPS)[1] != 1 for one in readers):
+        return None  # another axis may be that of heads
+    return "head" if shape[axis] == heads else "group"

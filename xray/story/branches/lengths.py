@@ -39,11 +39,14 @@ def count_cut_window(flow: Flow, site: Site, query: Side, key: Side, region: Reg
     """How many places a query sees where the places were cut into windows before they attend; None if they were not.
 
     Both sides of the square are then as long as a window, and shorter than the stream; or queries alone were pooled, in
-    each window as many. Every place of the stream asks: images that were packed into one row are no windows.
+    each window as many. Every place of the stream asks: images that were packed into one row are no windows. Nor are
+    pieces of rows that scored best for each piece that asks (BiFormer): it need not be among them.
     """
     square = flow.output(site.scores).shape[-2:]
     stream = lay_last(flow, region.end)
     if not key.is_own or len(square) != 2 or len(stream) < 3 or may_lie_across(flow, site, region, heads):
+        return None
+    if chooses_rows(flow, key):
         return None
     if has_numbers_first(flow, site) and square[0] == flow.output(region.end).shape[-1]:
         return None  # places stand last in the stream too, and all of a sequence ask
@@ -297,9 +300,9 @@ def leaves_out_places(flow: Flow, site: Site, query: Side, key: Side, region: Re
     return asked < asking or is_part or (asking < asked and any(takes_some_rows(flow, node) for node in taken))
 
 
-def chooses_queries(flow: Flow, query: Side) -> bool:
-    """Whether of all queries some alone ask, because they scored best: the other places look at none (Informer)."""
-    given = ((flow.steps[node].inputs[0].shape, node) for node in query.nodes if picks_best(flow, node))
+def chooses_rows(flow: Flow, side: Side) -> bool:
+    """Whether of all queries some alone ask, since they scored best (Informer), or of keys some are asked."""
+    given = ((flow.steps[node].inputs[0].shape, node) for node in side.nodes if picks_best(flow, node))
     return any(prod(flow.output(node).shape) < prod(shape) for shape, node in given)
 
 

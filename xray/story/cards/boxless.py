@@ -210,10 +210,11 @@ def find_unsaid(columns: Sequence[Column]) -> list[tuple[str, Flow, list[int]]]:
             spans = [span for one in others for span in list_spans(one.stagings)]
         within_stages = list_spans(phase.towering.stagings)
         sums, end = phase.towering.sums, phase.towering.chains[-1].end
-        within, ends = set(flow.behind(end)), {end} if name == "exit" else sums
+        last = min(end, phase.towering.last_layer)  # a sum around several layers may stand behind the last (SepFormer)
+        within, ends = set(flow.behind(end)), {last} if name == "exit" else sums
         left = [node for node in flow.ahead(*ends) if node not in owned and not any(node in one for one in spans)]
         if name == "between layers":  # on the way to a later layer, and in none (InstructBLIP's words)
-            left = [node for node in left if node in within and node < max(sums) and not is_bent(flow, node, sums)]
+            left = [node for node in left if node in within and node < last and not is_bent(flow, node, sums)]
             left = [node for node in left if not any(node in one for one in within_stages)]
         elif name == EARLIER:  # a state is a layer's own; a norm for whoever calls the model is none's (SegGPT)
             apart = [node for node in left if node not in within and not any(node in one for one in within_stages)]

@@ -191,7 +191,7 @@ def name_heads(branch: Branch, tower: Tower) -> str:
     told += [spell_gathered(branch.gathered)] if branch.gathered and len({one.gathered for one in others}) > 1 else []
     turned = {(one.turned, one.d_k) for one in others if one.positions == "rotary"}
     if branch.turned and branch.d_k and len(turned) > 1:
-        told.append(f"{branch.turned:,} of {branch.d_k:,} turned")
+        told.append(f"{branch.turned:,} of {branch.turned_of or branch.d_k:,} turned")
     told += ["sinks"] * (branch.sinks is True and not all(one.sinks for one in others))
     return f" ({', '.join(told)})" if told else ""
 

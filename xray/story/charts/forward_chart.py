@@ -49,7 +49,8 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
     projections = projections_in(flow, nodes)
     last = projections[-1]
     wide = [node for node in projections[:-1] if width_out(flow, node) in (branch.d_ff, 2 * (branch.d_ff or 0))]
-    if branch.kernel is not None or not wide or len(projections) != len(wide) + 1 or len(wide) > 2:
+    in_a_row = len(wide) > 1 and wide[0] in flow.behind(wide[-1], within=nodes.__contains__)
+    if branch.kernel is not None or not wide or len(projections) != len(wide) + 1 or len(wide) > 2 or in_a_row:
         opened = [norm.end for norm in opening_norms(flow, found.region, found.region.start)]
         own = [node for node in nodes if node > max(opened, default=-1)]
         begun = opened or [one for one in (found.region.start,) if one is not None]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, COPIES, JOINS, TURNS
 from xray.ir.flow.projections import data_input
+from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.body.stages import Staging
 from xray.story.branches.joint import ANOTHER
@@ -131,6 +132,19 @@ def leave_first_moves(flow: Flow, chart: Chart, every: Sequence[Staging]) -> Cha
     return without_boxes(
         chart, [one.key for one in chart.nodes if one.steps and {step.id for step in one.steps} <= taken]
     )
+
+
+def leave_moves_before(flow: Flow, chart: Chart, block: Step | None) -> Chart:
+    """The chart of a layer's first sublayer without the moves by which its block's rows were laid before (DPTNet)."""
+    made = None if block is None or not block.inputs else flow.places.get(block.inputs[0].source or "")
+    moves: list[int] = []
+    while made is not None and flow.op(made) in CARRYING:
+        moves.append(made)
+        made = next(iter(flow.makers[made]), None)
+    taken = {flow.steps[move].id for move in moves}
+    kept = [before_move(flow, node, moves[0], taken) for node in chart.nodes] if moves else chart.nodes
+    gone = [node.key for node in chart.nodes if node.steps and {step.id for step in node.steps} <= taken]
+    return without_boxes(replace(chart, nodes=tuple(kept)), gone)
 
 
 def list_moves_past(flow: Flow, joint: Joint) -> list[int]:

@@ -35,7 +35,7 @@ from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
 from xray.story.entrance.tables import holds_sines
 from xray.story.passages.channels import widens_rows
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.chosen_rows import list_mixed
+from xray.story.recognition.chosen_rows import list_mixed, mixes
 from xray.story.wording import plural
 
 VECTORS, IDS, NUMBERS, PICTURE, IMAGE = "VECTORS", "IDS", "NUMBERS", "INPUT", "IMAGE"
@@ -55,7 +55,7 @@ def add_others(flow: Flow, chart: Chart) -> Chart:
     found = [(node, *one) for node in bare if (one := read_besides(flow, node)) is not None]
     kinds = (PICTURE, SIDE_BY_SIDE), (VECTORS, DIFFERENCES | DIVISIONS)
     joining = ((node, *kind) for kind in kinds for node in chart.nodes if node.row)
-    mixing = [node for node in chart.nodes if node.row and mixes(flow, node)]
+    mixing = [one for one in chart.nodes if one.row and mixes(flow, [flow.places[step.id] for step in one.steps])]
     reading = ((node, NUMBERS, WAVES | SCALINGS) for node in (*bare, *mixing))
     found += [
         (node, record, label)
@@ -289,13 +289,6 @@ def tell_name(node: Node, named: Mapping[str, tuple[str, TensorRecord]], many: M
     laid = () if is_as_given else (f"given as {'×'.join(map(str, given.shape))}",)
     told = (*laid, *node.told, name) if node.extra else (*laid, *node.told)
     return replace(node, extra=node.extra or name, told=told)
-
-
-def mixes(flow: Flow, node: Node) -> bool:
-    """Whether a box mixes two by their shares, with all that multiplies them."""
-    held = [flow.places[step.id] for step in node.steps]
-    mixed = list_mixed(flow, held[0])
-    return bool(mixed) and {*mixed} <= {*held}
 
 
 def list_joined(flow: Flow, chart: Chart, node: Node, ops: Collection[str]) -> Iterator[TensorRecord]:

@@ -89,8 +89,6 @@ def label_entry(flow: Flow, node: int) -> str:
     if part is not None:
         alike = ", PICKED ALIKE" * are_places_drawn(flow, node)
         return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}{alike}"
-    if told := label_row_for_all(flow, node):
-        return told
     if op in SUMS and adds_to_picture(flow, node):
         return "+ LEARNED NUMBERS"
     if op in SUMS and find_any_norm(flow, node) is not None:
@@ -102,6 +100,8 @@ def label_entry(flow: Flow, node: int) -> str:
         if beside := count_rows_beside(flow, node):
             return f"A LEARNED ROW + ONE OF {beside:,} ROWS"
         return f"+ {name_learned_addend(flow, node)}"
+    if told := label_row_for_all(flow, node):
+        return told
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
@@ -219,12 +219,17 @@ def counts_places(flow: Flow, node: int) -> bool:
 
     A norm works its numbers out of the rows, be these of ids drawn by chance. Learned numbers alone are no rows, nor
     are those that numbers which come in meet (FT-Transformer), unless these say whether something is so (SAM's points).
+    Nor is one row whose numbers all of another one meet: pairs come of that (ProteinMPNN's mask).
     """
     given, shape, reading = [*flow.given(node)], flow.output(node).shape, list_reading_data(flow)
     numbers = [maker for record, maker in given if record.shape == (*shape[:-1], 1)]
     rows = [(one, maker) for one, maker in given if one.shape[-1:] != (1,) or is_comparison(flow, maker)]
     is_of_data = any(maker in reading if maker is not None else one.role != "parameter" for one, maker in rows)
     if len(given) != 2 or len(numbers) != 1 or len(shape) < OF_ROWS or shape[-1] == 1 or find_any_norm(flow, node):
+        return False
+    if any(
+        one.shape == (*shape[:-2], 1, shape[-1]) != shape and not learned_source(flow, one, by) for one, by in given
+    ):
         return False
     return is_of_data and (numbers[0] not in reading or is_given(flow, numbers[0]) or is_comparison(flow, numbers[0]))
 

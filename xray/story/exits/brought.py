@@ -32,10 +32,11 @@ def label_brought(flow: Flow, nodes: Collection[int]) -> dict[int, str]:
     return labels | {node: label_step(flow, node) for node in own if flow.steps[node].params and node not in labels}
 
 
-def lead_brought(flow: Flow, chart: Chart, brought: Collection[int]) -> Chart:
+def lead_brought(flow: Flow, chart: Chart, brought: Collection[int], end: int) -> Chart:
     """The chart with what comes in below the boxes of steps that were brought: the stream is not led to them.
 
-    They are no tower's work, and so not in its colour.
+    They are no tower's work, and so not in its colour. Where nothing else begins the chart, the stream, which ends with
+    the step `end`, is led to all boxes that read it (Hydra).
     """
     own = {
         node.key: [place for step in node.steps if (place := flow.places[step.id]) in brought] for node in chart.nodes
@@ -43,7 +44,10 @@ def lead_brought(flow: Flow, chart: Chart, brought: Collection[int]) -> Chart:
     painted = (replace(node, surface="condition") if own[node.key] else node for node in chart.nodes)
     chart = replace(chart, nodes=tuple(painted))
     feet = [key for key in chart.feet if own[key]]
-    if not feet or len(feet) == len(chart.feet):
+    held = {flow.places[step.id] for node in chart.nodes for step in node.steps}
+    reading = [node.key for node in chart.nodes if not own[node.key] and reads_stream(flow, node, end, held)]
+    kept = tuple(key for key in chart.feet if key not in feet) or tuple(reading)
+    if not feet or not kept:
         return chart
     raised = chart.raised(1)
     below: list[Node] = []
@@ -54,8 +58,13 @@ def lead_brought(flow: Flow, chart: Chart, brought: Collection[int]) -> Chart:
             label = INPUTS["vectors" if record.is_float else "ids"]
             below.append(replace(node, key=f"given{node.key}", label=label, row=0, record=record, extra=""))
     edges = [Edge(f"given{key}", key) for key in feet if any(one.key == f"given{key}" for one in below)]
-    kept = tuple(key for key in raised.feet if key not in feet)
     return replace(raised, nodes=(*below, *raised.nodes), edges=(*edges, *raised.edges), feet=kept)
+
+
+def reads_stream(flow: Flow, node: Node, end: int, held: Collection[int]) -> bool:
+    """Whether a box reads what a stream ends with, through no step that is `held` in another one."""
+    makers = (maker for step in node.steps for maker in flow.makers[flow.places[step.id]])
+    return end in flow.behind(*makers, within=lambda one: one not in held)
 
 
 def label_begun(flow: Flow, towering: Towering, nodes: Collection[int]) -> dict[int, str]:

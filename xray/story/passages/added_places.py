@@ -55,7 +55,7 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             continue
         source = source_beside(flow, record, maker)
         if source is not None and (
-            find_row_for_all(flow, maker) is not None or not tells_places(flow, node, record, maker)
+            find_row_for_all(flow, node, maker) is not None or not tells_places(flow, node, record, maker)
         ):
             continue
         if source is not None:
@@ -133,24 +133,33 @@ def name_places(places: EntrancePart) -> str:
     return "SINES OF PLACES" if places.sines else f"{'LEARNED ' * bool(places.learned)}PLACES"
 
 
-def find_row_for_all(flow: Flow, maker: int | None) -> tuple[int, int] | None:
-    """Which row of a table a step picks for every place, and of how many; None where it is not one and the same.
+def find_row_for_all(flow: Flow, node: int, maker: int | None) -> tuple[int, int] | None:
+    """Which row of a table is picked for every place that a sum adds to, and of how many; None where it is not one.
 
-    So an image picks that of no frame among rows for the frames of a video (Kimi K2.5).
+    So an image picks that of no frame among rows for the frames of a video (Kimi K2.5), and a turn of layers its own
+    (Universal Transformers).
     """
-    pick = flow.carried_from(maker, CARRYING - PICKING)
+    pick = flow.carried_from(maker, (CARRYING | REPEATS) - PICKING)
     given = list(flow.given(pick)) if pick is not None and flow.op(pick) in PICKING else []
-    if len(given) != len(("table", "ids")) or len(given[0][0].shape) != 2 or given[1][0].role != "ids":
+    if pick is None or not given or prod(given[0][0].shape[:-2]) != 1 or len(given[0][0].shape) < 2:
+        return None
+    table, rows = given[0][0].shape, given[0][0].shape[-2]
+    if len(given) == 1:
+        parts = str(flow.steps[pick].settings.get("index", "")).split(", ")
+        row = (parts[len(table) - 2 :] or [""])[0]
+        is_row = row.removeprefix("-").isdecimal() and flow.output(node).shape[-2] > 1
+        return (int(row) % rows, rows) if is_row and "..." not in parts and "None" not in parts else None
+    if len(given) != len(("table", "ids")) or len(table) != 2 or given[1][0].role != "ids":
         return None
     numbers = values_of(flow, given[1][1])
     if numbers is None or numbers.size < 2 or not (numbers == numbers.flat[0]).all():
         return None
-    return int(numbers.flat[0]), given[0][0].shape[0]
+    return int(numbers.flat[0]), rows
 
 
 def label_row_for_all(flow: Flow, node: int) -> str:
     """What a sum is called that adds one and the same row of a table to all rows; "" for any other step."""
-    found = [find_row_for_all(flow, maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
+    found = [find_row_for_all(flow, node, maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
     row, rows = next((one for one in found if one is not None), (0, 0))
     return f"+ ROW {row:,} OF A TABLE OF {rows:,} ROWS" if rows else ""
 

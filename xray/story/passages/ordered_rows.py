@@ -156,7 +156,10 @@ def read_regrouping(flow: Flow, node: int) -> Regrouping | None:
 
 
 def label_regrouped(found: Regrouping) -> str:
-    """What moves are called that put rows into other sequences: how both are counted, before and behind them."""
+    """What moves are called that put rows into other sequences, or in another order: how both are counted."""
+    parts = found.before[-1]
+    if found.before[:-1] == found.after[:-1] and len(parts) == len(("part", "row")) and parts[::-1] == found.after[-1]:
+        return f"ROWS OF {parts[0]:,} PARTS IN TURN"
     sides = ("×".join("·".join(f"{size:,}" for size in axis) for axis in side) for side in (found.before, found.after))
     return f"ROWS REGROUPED: {' → '.join(sides)}"
 

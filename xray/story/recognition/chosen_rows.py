@@ -80,6 +80,12 @@ def list_mixed(flow: Flow, add: int) -> tuple[int, ...]:
     return () if list_one_of_two(flow, add) else list_shares(flow, add)
 
 
+def mixes(flow: Flow, places: Sequence[int]) -> bool:
+    """Whether the first of some steps mixes two by their shares, and all that multiplies them is among these steps."""
+    mixed = list_mixed(flow, places[0])
+    return bool(mixed) and {*mixed} <= {*places}
+
+
 def read_share(flow: Flow, record: TensorRecord, maker: int | None, *, is_bool: bool) -> tuple[str, bool] | None:
     """Which numbers, be it a bool, a tensor is, moved or made numbers since, and whether it is what they lack of 1.
 

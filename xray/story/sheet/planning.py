@@ -21,7 +21,7 @@ from xray.story.charts.between_chart import add_parted, chart_left_out
 from xray.story.charts.bridge_chart import Adding, chart_bridge, list_adding, name_kept
 from xray.story.charts.chart import Chart, Node, stack_charts
 from xray.story.charts.dropouts import tell_dropped
-from xray.story.charts.norms_apart import leave_first_moves
+from xray.story.charts.norms_apart import leave_first_moves, leave_moves_before
 from xray.story.charts.stage_chart import chart_stage
 from xray.story.charts.steps.same_weights import SAME_WEIGHTS, tell_again
 from xray.story.charts.sum_chart import chart_closed, tell_recalled
@@ -162,6 +162,7 @@ def plan_frames(
             is_open = place in opened.get(number, set())
             is_row = in_rows and not opened.get(number)
             whole = add_parted(flow, staging, charts[number][place])
+            whole = whole if place else leave_moves_before(flow, whole, block)
             like = tell_like(kinds[number, place], stations)
             chart = whole if is_open or is_row else chart_closed(flow, staging, whole, like)
             begun = find_entering(flow, staging, whole, is_open=is_open)

@@ -16,6 +16,7 @@ from xray.ir.flow.operation_kinds import (
     WRITES,
 )
 from xray.ir.flow.projections import is_product
+from xray.ir.flow.softmax_axis import read_equation
 from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
@@ -142,6 +143,12 @@ def weighs_rows(flow: Flow, linear: int) -> bool:
     return any(is_product(flow, one) for one in ways) and not any(flow.op(one) in SOFTMAXES for one in ways)
 
 
+def scales_alone(flow: Flow, node: int) -> bool:
+    """Whether an einsum multiplies each number of rows by learned ones of its own, and adds none up (GAU)."""
+    letters = read_equation(flow.steps[node])
+    return letters is not None and set(letters[0] + letters[1]) == set(letters[2])
+
+
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow.
 
@@ -156,6 +163,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         linears = [node for node in part.nodes if is_linear(flow, node)]
         if sum(find_stack(flow, node) is not None for node in linears) > 1:
             return f"{MAKING} {letters}"
+        if all(scales_alone(flow, node) for node in linears):
+            return f"× LEARNED NUMBERS FOR {letters}"
         step = flow.steps[linears[0]]
         wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
         if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:

@@ -62,24 +62,26 @@ def may_take_off(flow: Flow, node: int) -> bool:
     )
 
 
-def count_turned(flow: Flow, query: Side, key: Side) -> int | None:
+def count_turned(flow: Flow, query: Side, key: Side, d_k: int | None) -> tuple[int | None, int | None]:
     """How many numbers of each head are turned, where others stand beside them that are not; None where all are.
 
-    Keys may be written into a tensor that is there (DeepSeek-V3); they are turned as the queries are that meet them.
+    With it how wide rows are that were not cut into heads yet. Keys may be written into a tensor that is there
+    (DeepSeek-V3); they are turned as the queries are that meet them.
     """
     sides = (query, key)
-    found = {count for side in sides if (count := count_turned_beside(flow, side)) is not None}
-    found = found or {count for side in sides if (count := count_turned_at_all(flow, side)) is not None}
-    return found.pop() if len(found) == 1 else None
+    found = {counts for side in sides if (counts := count_turned_beside(flow, side)) is not None}
+    found = found or {counts for side in sides if (counts := count_turned_at_all(flow, side)) is not None}
+    told = {(count, width if d_k is not None and width > d_k else None) for count, width in found}
+    return told.pop() if len(told) == 1 else (None, None)
 
 
-def count_turned_at_all(flow: Flow, side: Side) -> int | None:
+def count_turned_at_all(flow: Flow, side: Side) -> tuple[int, int] | None:
     """How many numbers of a row are turned by an angle that is not 0 at all places (Gemma 4); None where all are."""
     for table, step in list_angles(flow, side):
         still, counts = step.settings.get("zeros"), {one.shape[0] for one in step.inputs if len(one.shape) == 1}
         times = {table.shape[-1] // count for count in counts if table.shape[-1] in (count, 2 * count)}
         if type(still) is int and len(times) == 1:
-            return table.shape[-1] - still * times.pop()
+            return table.shape[-1] - still * times.pop(), table.shape[-1]
     return None
 
 
@@ -131,12 +133,12 @@ def list_made(flow: Flow, side: Side, turned: Sequence[int]) -> Iterator[tuple[T
             yield from ((table, flow.steps[one]) for one in behind)
 
 
-def count_turned_beside(flow: Flow, side: Side) -> int | None:
-    """How many turned numbers of a side are laid beside numbers that are not turned; None where none are.
+def count_turned_beside(flow: Flow, side: Side) -> tuple[int, int] | None:
+    """How many turned numbers of a side are laid beside others, and how many all are; None where none are.
 
     Rows may come by ways of their own: None too where it is another count in some, or all is turned (V-JEPA 2-AC).
     """
-    counts, whole = set[int](), set(list_products(flow, side.nodes))
+    counts, whole = set[tuple[int, int]](), set(list_products(flow, side.nodes))
     for node in sorted(side.nodes, reverse=True):
         given = [(record, maker) for record, maker in flow.given(node) if 0 not in record.shape]
         if flow.op(node) not in SIDE_BY_SIDE or not given or flow.output(node).shape[-1] == given[0][0].shape[-1]:
@@ -144,6 +146,6 @@ def count_turned_beside(flow: Flow, side: Side) -> int | None:
         own = [set(flow.behind(maker, most=MOST_BEHIND, within=side.nodes.__contains__)) for _, maker in given]
         turned = [record.shape[-1] for (record, _), nodes in zip(given, own, strict=True) if is_rotary(flow, nodes)]
         if 0 < len(turned) < len(given) and not whole.isdisjoint(held := set[int]().union(*own)):
-            counts.add(sum(turned))
+            counts.add((sum(turned), flow.output(node).shape[-1]))
             whole -= held
     return counts.pop() if len(counts) == 1 and not whole else None

@@ -132,6 +132,8 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     op = flow.op(node)
     if op in SIDE_BY_SIDE and (label_learned_rows(flow, node) or lies_end_to_end(flow, node)):
         return label_learned_rows(flow, node) or "END TO END"
+    if op in PLACING and label_cells(flow, node):
+        return label_cells(flow, node)
     if op in PLACING and writes_across(flow, node):
         return "NUMBERS PUT IN"
     if op == "topk" and not takes_highest(flow, node):
@@ -212,6 +214,18 @@ def fills_rows(flow: Flow, node: int) -> bool:
         len(given) == len(("rows", "mask")) and len(made) > 1 and given[1].shape[-2:] == (*made[-2:-1], 1) != made[-2:]
     )
     return flow.op(node) in FILLS and is_of_rows and isinstance(flow.steps[node].settings.get("value"), int | float)
+
+
+def label_cells(flow: Flow, node: int) -> str:
+    """What a step is called that sets the numbers to one that a mask of the same shape names; "" for any other."""
+    step, value = flow.steps[node], number(flow.steps[node], "values")
+    if (
+        value is None
+        or [one.dtype for one in step.inputs[1:]] != ["bool"]
+        or step.inputs[1].shape != step.inputs[0].shape
+    ):
+        return ""
+    return f"NUMBERS OF A MASK SET TO {value:g}".replace("inf", "∞").replace("-", "−")
 
 
 def label_recurrence(flow: Flow, node: int) -> str:

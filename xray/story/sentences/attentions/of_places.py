@@ -60,7 +60,7 @@ def describe_waves(anatomy: Anatomy) -> str:
         return ""
     other = "its neighbour" if {branch.turned_pairs for branch in found} == {"neighbours"} else "another"
     some, many = tell_where_places(anatomy, "waves"), spell_turned(found) if all(one.turned for one in found) else ""
-    part = f" It is done to {many} numbers of each head, not to the others." if many else ""
+    part = f" It is done to {many}, not to the others." if many else ""
     return (
         f"Places by cosines and sines{some}: to each number of queries and keys, times a cosine by its place, {other},"
         " times a sine, is added or subtracted. Such two have angles of their own: this turns no pair, as rotary places"
@@ -203,13 +203,19 @@ def mixes_with_before(branch: Branch) -> bool:
 def describe_turned(anatomy: Anatomy) -> str:
     many = spell_turned([branch for branch in attentions(anatomy) if branch.positions != "waves"])
     some = tell_where(anatomy, lambda branch: branch.positions != "waves" and branch.turned and branch.d_k) or ""
-    return f"Partly turned{some}: {many} numbers of each head are turned, not the others." if many else ""
+    return f"Partly turned{some}: {many} are turned, not the others." if many else ""
 
 
 def spell_turned(found: Iterable[Attention]) -> str:
-    """How many numbers of a head are turned, and of how many; empty where all are."""
-    told = sorted({(one.turned, one.d_k) for one in found if one.turned and one.d_k})
-    return " or ".join(f"{turned} of the {d_k}" for turned, d_k in told)
+    """How many numbers of a head, or of all heads side by side, are turned, and of how many; empty where all are."""
+    partly = [one for one in found if one.turned and one.d_k]
+    told = []
+    for are_all, which in ((False, "each head"), (True, "all heads")):
+        alike = [one for one in partly if bool(one.turned_of) is are_all]
+        counts = sorted({(one.turned or 0, one.turned_of or one.d_k) for one in alike})
+        some = " or ".join(f"{turned} of the {width}" for turned, width in counts)
+        told += [f"{some} numbers of {which}"] * bool(some)
+    return " or ".join(told)
 
 
 def describe_place_numbers(anatomy: Anatomy) -> str:

@@ -37,7 +37,7 @@ def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -
     for number, text in enumerate(found):
         if text not in windowed and all(is_said(text, texts) for texts in others):
             continue
-        counts, fewer, as_many, each = Counter[str](), 0, 0, list[set[str]]()
+        counts, fewer, as_many, unknown, each = Counter[str](), 0, 0, 0, list[set[str]]()
         for group in tower.groups:
             alike = [one for one in group.stages if name_kinds(one) == kind]
             told = {texts[number] for texts in (list_told(tower, one) for one in alike) if number < len(texts)}
@@ -48,10 +48,11 @@ def describe_stage(tower: Tower, stage: Stage, closed: Collection[Stage] = ()) -
             fewer += group.count * is_fewer
             is_whole = text not in told and any(sees_as_many(one, windowed.get(text)) for one in those)
             as_many += group.count * (is_whole and not is_fewer)
+            unknown += text not in told and any(sees_some(one) for stage in alike for one in stage.branches)
         if len(counts) > 1 and counts[text] + as_many < tower.layers:
             few = "" if as_many else tell_others(each, counts, text)
             few = f"; at fewer in {fewer} of these" if fewer else few
-            layers = counts[text] + fewer + as_many
+            layers = f"{'at least ' * bool(unknown)}{counts[text] + fewer + as_many}"
             found[number] = f"{text.removesuffix('.')}, in {layers} of {tower.layers} layers{few}."
     return " ".join(found)
 
@@ -83,6 +84,11 @@ def sees_fewer(branch: Branch, other: Branch | None) -> bool:
 def sees_as_many(branch: Branch, other: Branch | None) -> bool:
     """Whether an attention sees all places, which are as many as another one sees in its window."""
     return sees_no_more(branch, other) and count_seen(branch) == count_seen(other)
+
+
+def sees_some(branch: Branch) -> bool:
+    """Whether an attention sees not all places, and it is not known how many."""
+    return isinstance(branch, Attention) and branch.partial is True and not (branch.together or has_window(branch))
 
 
 def sees_no_more(branch: Branch, other: Branch | None) -> bool:
