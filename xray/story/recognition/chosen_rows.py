@@ -1,5 +1,7 @@
 """Rows that are chosen: by their scores, as queries are (RT-DETR), by chance (ViT MAE), or by their ids (CLIP)."""
 
+from collections.abc import Sequence
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CASTING, CHANCE, COPIES, LOOKUPS, REPEATS, SUMS, TIMES
 from xray.ir.records import TensorRecord
