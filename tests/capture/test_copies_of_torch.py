@@ -14,7 +14,8 @@ linear, softmax = functional.linear, functional.softmax
 def scaled_linear(input, weight, bias=None, scale=1.0):
     """A copy of a linear layer with one more argument."""
     if has_torch_function((input, weight, bias)):
-        return handle_torch_function(linear, (input, weight, bias), input, weight, bias=bias, scale=scale)
+        given = {"bias": bias, "scale": scale}
+        return handle_torch_function(linear, (input, weight, bias), input, weight, **given)
     return (input @ weight.mT + bias) * scale
 
 

@@ -183,7 +183,8 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        is_map = one.region.start is not None and len(flow.output(one.region.start).shape) >= MAP
+        added = flow.output(one.region.end).shape
+        is_map = len(added) >= MAP and added[0] != sequences
         is_cut = is_map or one.branch.partial or joins_mask(flow, one.site)
         return replace(one.branch, partial=True, together=None if is_cut else size)
 

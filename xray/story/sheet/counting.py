@@ -74,9 +74,7 @@ def count_frames(
 
     modules = list_modules(flow, towering, towers)
     lent = {name for name in list_held_for_several(flow, towering) if not any(holds(one, name) for one in modules)}
-    elsewhere = gather_weights(
-        flow, list_elsewhere(flow, towering) | (apart - list_around_layers(flow, towering))
-    ).keys()
+    elsewhere = gather_weights(flow, apart - list_around_layers(flow, towering)).keys()
     within = {name: n for name, n in {**worked, **idle}.items() if name not in elsewhere}
 
     def weigh(nodes: Collection[int], lodgers: Lodgers = lodgers) -> dict[str, int]:
@@ -85,7 +83,7 @@ def count_frames(
 
     found = []
     for frame, places in zip(frames, held_layers, strict=True):
-        homes = [modules[layer] for layer in frame.group.layers]
+        homes = ["" if frame.whole else modules[layer] for layer in frame.group.layers]
         layers = [settle(weigh(nodes), home, within) for nodes, home in zip(places, homes, strict=True)]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
@@ -134,12 +132,6 @@ def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
         beside.update(gather_weights(flow, around).keys() - own.keys())
     looked_up = Counter[str]() if max(on_way.values(), default=0) > 1 else beside
     return {name for times in (given, looked_up) for name, count in times.items() if count > 1}
-
-
-def list_elsewhere(flow: Flow, towering: Towering) -> frozenset[int]:
-    """The steps of the entrance of a tower, and all behind its end that no layer has."""
-    behind = frozenset(range(max(towering.sums) + 1, len(flow.steps)))
-    return towering.entrance | behind.difference(*(staging.nodes for staging in towering.stagings))
 
 
 def settle(weights: Mapping[str, int], module: str, held: Mapping[str, int]) -> Mapping[str, int]:

@@ -79,7 +79,8 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
         begun = begun or (list_begun_anew(inside, joints, before) if attends(joint, sites) else [])
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
-        goes_around = not begun and len(inside) > 1 and attends(joint, sites) and not goes_on(flow, joint, max(inside))
+        looks_inside = any(attends(joints[one], sites) for one in inside)
+        goes_around = not begun and len(inside) > 1 and looks_inside and not goes_on(flow, joint, max(inside))
         if goes_around or is_lateral(flow, joint, sums if begun else inside, sites):
             nested.add(add)
             continue
