@@ -212,6 +212,27 @@ def test_rows_as_they_come_in_are_led_to_the_sum_with_what_is_worked_out_for_the
     assert list_unproven([column]) == []
 
 
+class Counted(nn.Module):
+    """The learned row of each place is looked up and added to rows as they come in (the world model of Δ-IRIS)."""
+
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Embedding(PLACES, WIDTH)
+        self.layers = nn.Sequential(Layer(), Layer())
+
+    def forward(self, rows):
+        return self.layers(rows + self.places(0 + torch.arange(rows.shape[1])))
+
+
+def test_rows_as_they_come_in_are_led_to_the_sum_with_the_looked_up_rows_of_their_places():
+    (column,) = columns_of(Counted(), torch.randn(2, PLACES, WIDTH))
+
+    labels = {node.key: node.label for node in column.entrance.nodes}
+    arrows = {(labels[edge.source], labels[edge.target]) for edge in column.entrance.edges}
+    assert arrows == {("VECTORS", "ADDED UP"), ("PLACE LOOKUP", "ADDED UP")}
+    assert list_unproven([column]) == []
+
+
 class Beside(nn.Module):
     """A feed-forward that reads other rows to which those of the stream are added."""
 

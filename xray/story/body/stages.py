@@ -305,7 +305,8 @@ def starts_at(flow: Flow, norm: FoundNorm, region: Region, stream: int | None) -
     if norm.origin in region.inner and strip_plain(flow, norm.origin) == strip_plain(flow, stream):
         return True  # a stream may itself begin as laid out anew (XCiT)
     beside = flow.makers[norm.origin] if flow.op(norm.origin) in JOINS else ()  # the stream beside something else
-    return any(stream in (maker, strip_plain(flow, maker)) for maker in beside)
+    begun = {stream, strip_plain(flow, stream)}  # the same where that is laid out anew first
+    return any(maker == stream or strip_plain(flow, maker) in begun for maker in beside)
 
 
 def list_norms_within(flow: Flow, region: Region) -> list[FoundNorm]:

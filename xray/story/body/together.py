@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.trace import Trace
 from xray.story.anatomy.attentions import Attention
@@ -15,6 +16,8 @@ from xray.story.body.naming import change_tower
 from xray.story.body.reading import Reading, read_pass
 from xray.story.body.towers import Towering
 from xray.story.body.widths import find_lender, list_working
+from xray.story.recognition.between import Region
+from xray.story.recognition.curved_sites import STEPS
 
 MOST_BEHIND = 80
 
@@ -26,9 +29,23 @@ def pick_reading(readings: Sequence[Reading]) -> Reading | None:
 
 
 def has_substance(reading: Reading) -> bool:
-    """Whether any tower holds something that is known: sums of nothing that is known are no tower (Autoformer)."""
-    stagings = [staging for tower in reading.towers for staging in tower.stagings]
-    return any(branch.part != "unknown" for staging in stagings for branch in staging.stage.branches)
+    """Whether any tower holds something that is known, or mixes rows by what they make of each other (HSTU).
+
+    Sums of nothing that is known are no tower (Autoformer).
+    """
+    found = [one for tower in reading.towers for staging in tower.stagings for one in staging.branches]
+    return any(one.branch.part != "unknown" or weighs_rows(reading.flow, one.region) for one in found)
+
+
+def weighs_rows(flow: Flow, region: Region) -> bool:
+    """Whether what a product of data gives goes into another one as weights of attention do, bent in place of softmax.
+
+    So it is where queries, keys and values are not told apart.
+    """
+    products = {node for node in region.inner if is_product(flow, node)}
+    ways = products.union(node for node in region.inner if flow.op(node) in STEPS)
+    made = (flow.ahead(*flow.readers.get(node, ()), within=ways.__contains__) for node in products)
+    return any(not products.isdisjoint(reached) for reached in made)
 
 
 def count_stages(reading: Reading) -> int:

@@ -158,6 +158,9 @@ def add_own_sum(flow: Flow, staging: Staging, found: Branching, chart: Chart) ->
     node = Node("own_sum", label, 0, BROAD, steps_at(flow, end, add, *behind[:-1]), flow.output(end))
     is_led = own.stream not in (None, *found.region.inner) and own.stream in staging.nodes
     stacked = stack_charts(chart, chart_alone(node))
+    below = (one.key for one in chart.nodes if any(flow.places.get(step.id) == own.stream for step in one.steps))
+    begun = (Edge(key, node.key) for key in below if key not in chart.heads)
+    stacked = replace(stacked, edges=(*stacked.edges, *begun))
     return replace(stacked, feet=(*stacked.feet, node.key)) if is_led else stacked
 
 

@@ -297,12 +297,17 @@ def name_own(flow: Flow, maker: int | None) -> str:
 
 
 def adds_given(flow: Flow, node: int) -> bool:
-    """Whether a step adds what was made of other arguments to rows as they come in (SuperGlue's places)."""
+    """Whether a step adds what was made of other arguments to rows as they come in (SuperGlue's places).
+
+    Or what was looked up, as the row of each place.
+    """
     whole = flow.output(node).shape
     ends = [record for record, maker in flow.given(node) if maker is None]
     if not any(one.argument is not None and one.is_float and one.shape == whole for one in ends):
         return False
     others = list(flow.behind(*flow.makers[node]))
+    if any(flow.op(here) in LOOKUPS for here in others):
+        return True
     given = [record for here in others for record, maker in flow.taken(here) if maker is None and record.shape]
     read = [one for one in given if one.role != "parameter"]
     return bool(read) and all(one.argument is not None for one in read)

@@ -248,7 +248,8 @@ def list_opening(flow: Flow, found: Branching) -> frozenset[int]:
         for norm in norms
         for node in (norm.end, *list_modulation(flow, norm), *list_own_gate(flow, norm, inner)[-1:])
     ]
-    return frozenset(node for node in inner if ends and node <= max(ends))
+    norming = {node for norm in norms for node in norm.nodes}
+    return frozenset(flow.behind(*ends, within=inner.__contains__)) | (norming & inner) if ends else frozenset()
 
 
 def list_laid_out(flow: Flow, sides: Sequence[Side]) -> frozenset[int]:
