@@ -183,8 +183,9 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        added = flow.output(one.region.end).shape
-        is_map = len(added) >= MAP and added[0] != sequences
+        ends = (() if node is None else flow.output(node).shape for node in (one.region.start, one.region.end))
+        began, ended = (shape[0] if len(shape) >= MAP else None for shape in ends)
+        is_map = began is not None and sequences != began and sequences != ended
         is_cut = is_map or one.branch.partial or joins_mask(flow, one.site)
         return replace(one.branch, partial=True, together=None if is_cut else size)
 
