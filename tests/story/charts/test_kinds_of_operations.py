@@ -325,3 +325,21 @@ def test_numbers_written_where_a_mask_names_each_are_no_rows():
     flow = read_flow(xray.trace(Visited(), torch.rand(2, 3), seen).passes[0])
 
     assert label_step(flow, flow.places["Visited.index_put_#0"]) == "NUMBERS OF A MASK SET TO −∞"
+
+
+class Scales(nn.Module):
+    """Rows times several learned rows, by letters of which none is summed over (gated attention units)."""
+
+    def __init__(self):
+        super().__init__()
+        self.gamma = nn.Parameter(torch.rand(3, WIDTH))
+
+    def forward(self, x):
+        return torch.einsum("btd,hd->bthd", x, self.gamma)
+
+
+def test_letters_of_which_none_is_summed_over_make_no_linear_layer():
+    flow = read_flow(xray.trace(Scales(), rows()).passes[0])
+    (node,) = [place for place, step in enumerate(flow.steps) if step.op == "einsum"]
+
+    assert label_step(flow, node) == "× LEARNED NUMBERS"

@@ -134,3 +134,9 @@ def is_linear_by_count(flow: Flow, place: int) -> bool:
     if len(before) < 2 or before[:-1] != after[:-1]:
         return False
     return step.params in (before[-1] * after[-1], before[-1] * after[-1] + after[-1])
+
+
+def scales_alone(flow: Flow, node: int) -> bool:
+    """Whether an einsum multiplies each number of rows by learned ones of its own, and adds none up (GAU)."""
+    letters = read_equation(flow.steps[node])
+    return letters is not None and set(letters[0] + letters[1]) == set(letters[2])

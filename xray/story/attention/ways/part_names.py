@@ -15,8 +15,7 @@ from xray.ir.flow.operation_kinds import (
     TURNS,
     WRITES,
 )
-from xray.ir.flow.projections import is_product
-from xray.ir.flow.softmax_axis import read_equation
+from xray.ir.flow.projections import is_product, scales_alone
 from xray.ir.flow.weights import read_weights
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
@@ -141,12 +140,6 @@ def weighs_rows(flow: Flow, linear: int) -> bool:
     readers = flow.readers.get(linear, ())
     ways = {*flow.ahead(*readers, within=lambda one: flow.is_leaf(one) and not is_linear(flow, one))}
     return any(is_product(flow, one) for one in ways) and not any(flow.op(one) in SOFTMAXES for one in ways)
-
-
-def scales_alone(flow: Flow, node: int) -> bool:
-    """Whether an einsum multiplies each number of rows by learned ones of its own, and adds none up (GAU)."""
-    letters = read_equation(flow.steps[node])
-    return letters is not None and set(letters[0] + letters[1]) == set(letters[2])
 
 
 def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:

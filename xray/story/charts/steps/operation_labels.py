@@ -21,7 +21,7 @@ from xray.ir.flow.operation_kinds import (
     SOFTMAXES,
     SUMS,
 )
-from xray.ir.flow.projections import is_product
+from xray.ir.flow.projections import is_product, scales_alone
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.branches.scored.caps import name_bend, name_times, read_factor
 from xray.story.charts.chart import Node
@@ -164,7 +164,7 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
     if gates_channels(flow, node):
         return "EACH CHANNEL × ITS GATE"
     if is_linear(flow, node):
-        return label_table(flow, node) or "LINEAR"
+        return label_table(flow, node) or ("× LEARNED NUMBERS" if scales_alone(flow, node) else "LINEAR")
     if is_product(flow, node):
         return "PRODUCT"
     if list_flags(flow, node):
