@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from story.endings import list_labels
 from torch import nn
 
 import xray
@@ -83,3 +84,27 @@ def test_a_bias_is_one_of_places_where_it_is_made_of_them(add, positions):
 
     assert {one.positions for one in attentions(told)} == {positions}
     assert any("how far apart" in sentence for sentence in list_sentences(told)) == (positions == "relative")
+
+
+class Covers(Look):
+    """What convolutions make of where it was looked, rows of padding filled with 0, is taken off scores (CoMER)."""
+
+    def __init__(self):
+        super().__init__(None)
+        self.cover, self.project = nn.Conv2d(NARROW, 7, 3, padding=1), nn.Conv2d(7, HEADS, 1)
+
+    def forward(self, x, pairs):
+        q, k, v = (one(x).unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.query, self.key, self.value))
+        past = self.cover(pairs.permute(0, 3, 1, 2)).relu().masked_fill(~(pairs[:, None, :, :, 0] > 0), 0.0)
+        weights = (q @ k.transpose(-1, -2) - self.project(past)).softmax(-1)
+        return self.back((weights @ v).transpose(1, 2).flatten(2))
+
+
+def test_what_convolutions_make_and_scores_lose_is_no_mask():
+    model = Layers(None)
+    model.looks = nn.ModuleList(Covers() for _ in range(2))
+    ids, pairs = torch.zeros(BATCH, PLACES, dtype=torch.long), torch.rand(BATCH, PLACES, PLACES, NARROW)
+    labels = list_labels(xray.trace(model.eval(), ids, pairs))
+
+    assert any(label.startswith("− A BIAS") for label in labels)
+    assert not any(label.startswith("MASK") for label in labels)

@@ -3,10 +3,13 @@
 import pytest
 import torch
 from story.body.test_kept_waist import WIDTH, LatentAttention, Layer
+from story.endings import Ends
+from story.endings import list_labels as list_first_lines
 from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.passages.joined_rows import BESIDE, EARLIER_BESIDE
 from xray.story.poster import compose_poster
 
 MEAN = nn.Conv1d(8, 1, 1)
@@ -131,3 +134,24 @@ def test_axes_that_are_swapped_lay_no_places_side_by_side_where_one_is_thrice_as
     assert not [
         box for box in boxes for line in box.lines if "PLACES SIDE BY SIDE" in "".join(one.text for one in line)
     ]
+
+
+class Spread(Ends):
+    """A number that comes in is laid beside what the layers give at each place, as it is or worked out (InterFuser)."""
+
+    def __init__(self, *, worked):
+        super().__init__()
+        self.head, self.wide = nn.Linear(WIDTH + 3, 4), nn.Linear(1, 1) if worked else None
+
+    def forward(self, ids, speed):
+        speed = speed[:, 1:] if self.wide is None else self.wide(speed[:, 1:])
+        beside = speed.unsqueeze(1).repeat(1, ids.shape[1] - 1, 3)
+        return self.head(torch.cat([self.layers(self.words(ids))[:, 1:], beside], dim=2))
+
+
+@pytest.mark.parametrize(("worked", "told"), [(False, BESIDE), (True, EARLIER_BESIDE)])
+def test_a_number_that_came_in_and_is_laid_beside_what_layers_give_is_not_what_came_before(worked, told):
+    trace = xray.trace(Spread(worked=worked), torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.rand(2, 2))
+
+    joined = {label.partition(":")[0] for label in list_first_lines(trace)} & {BESIDE, EARLIER_BESIDE}
+    assert joined == {told}

@@ -104,3 +104,38 @@ def test_what_keys_are_made_from_beside_a_waist_is_told(kept, told):
     whole = make_anatomy(*(replace(FALSE, latent=Latent(None, 11, one)) for one in kept))
 
     assert describe_latent(whole) == f"{START}{told}"
+
+
+class Sliced(nn.Module):
+    """Rows are cut into heads, each of which is shared out among slices that then look at each other (Transolver)."""
+
+    def __init__(self):
+        super().__init__()
+        self.given, self.into, self.slice = nn.Linear(WIDTH, 12), nn.Linear(WIDTH, 12), nn.Linear(4, 13)
+        self.query, self.key, self.value = (nn.Linear(4, 4) for _ in range(3))
+        self.out = nn.Linear(12, WIDTH)
+
+    def forward(self, x):
+        given, rows = (make(x).unflatten(-1, (HEADS, 4)).transpose(1, 2) for make in (self.given, self.into))
+        shares = self.slice(rows).softmax(-1)
+        slices = (shares.mT @ given) / (shares.sum(2) + 1e-5)[..., None].repeat(1, 1, 1, 4)
+        scores = self.query(slices) @ self.key(slices).mT * 0.5
+        seen = shares @ (scores.softmax(-1) @ self.value(slices))
+        return self.out(seen.transpose(1, 2).flatten(2))
+
+
+def test_rows_cut_into_heads_are_no_waist_before_a_wider_linear_layer():
+    trace = xray.trace(nn.Sequential(nn.Linear(5, WIDTH), *(Layer(Sliced()) for _ in range(2))), torch.rand(2, 11, 5))
+
+    (attention,) = {one for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Attention)}
+
+    assert attention.latent is None
+
+
+def test_rows_that_are_shared_out_among_slices_by_a_softmax_are_said_to_be_weighed():
+    trace = xray.trace(nn.Sequential(nn.Linear(5, WIDTH), *(Layer(Sliced()) for _ in range(2))), torch.rand(2, 11, 5))
+
+    drawn = xray.render(trace, "svg")
+
+    assert "ROWS WEIGHED, ADDED UP" in drawn
+    assert "LINEAR BESIDE" not in drawn

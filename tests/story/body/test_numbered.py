@@ -6,6 +6,7 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart, read
 from torch import nn
 
 import xray
+from xray.story.anatomy.branches import Experts
 from xray.story.cards.title import list_sizes
 from xray.story.cards.told import Scored
 from xray.story.sentences.of_models import describe_blocks
@@ -353,3 +354,43 @@ def test_layers_that_hold_several_blocks_are_told_by_how_many_all_hold():
 
     assert describe_blocks(anatomy) == "The 4 layers hold 6 blocks of one kind, some several of these."
     assert ("blocks", "other", "6") in list_sizes(anatomy.towers[0], Scored())
+
+
+class Think(nn.Module):
+    """What an expert does, or the only one of a layer that has no router."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.back = nn.Linear(WIDTH, 9), nn.Linear(9, WIDTH)
+
+    def forward(self, x):
+        return self.back(torch.relu(self.up(x)))
+
+
+class Chosen(nn.Module):
+    """One expert that all places go through, or four of which each goes through two (Jamba)."""
+
+    def __init__(self, count):
+        super().__init__()
+        self.norm, self.router = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, count) if count > 1 else None
+        self.experts = nn.ModuleList(Think() for _ in range(count))
+
+    def forward(self, x):
+        if self.router is None:
+            return x + self.experts[0](self.norm(x))
+        given = self.norm(x).flatten(0, 1)
+        weights, chosen = self.router(given).softmax(-1).topk(2)
+        made = torch.zeros_like(given)
+        for number, expert in enumerate(self.experts):
+            row, place = torch.where(chosen == number)
+            made.index_add_(0, row, expert(given[row]) * weights[row, place, None])
+        return x + made.view(x.shape)
+
+
+def test_experts_are_no_blocks_that_layers_hold_several_of():
+    layers = [nn.Sequential(AttentionPart(), Chosen(count)) for count in (1, 4, 1, 4)]
+
+    anatomy = read(nn.Sequential(nn.Linear(7, WIDTH), nn.Sequential(*layers)), rows())
+
+    assert any(isinstance(one, Experts) for one in anatomy.towers[0].branches)
+    assert (anatomy.towers[0].layers, anatomy.towers[0].inside) == (4, 0)

@@ -64,6 +64,21 @@ class CoarsePart(nn.Module):
         return x + functional.interpolate(made.transpose(1, 2), scale_factor=float(self.times)).transpose(1, 2)
 
 
+class ChunkedPart(nn.Module):
+    """Attention within pieces of a row, heads before the pieces, of what convolutions made (ActionFormer)."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.norm, self.mix, self.size = nn.LayerNorm(WIDTH), nn.Conv1d(WIDTH, 3 * WIDTH, 3, padding=1), size
+        self.out = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        made = self.mix(self.norm(x).mT).unflatten(1, (3, HEADS, -1))[0].mT
+        q, k, v = made.unflatten(2, (-1, self.size)).unbind()
+        found = (torch.einsum("hcqd,hckd->hcqk", q, k) * 0.5).softmax(-1) @ v
+        return x + self.out(found.flatten(1, 2).transpose(0, 1).reshape(x.shape))
+
+
 class AcrossBatch(nn.Module):
     """One number for each place: each sequence looks at the other ones, and no place at another (CSATv2)."""
 
@@ -152,6 +167,10 @@ def test_rows_made_of_several_places_are_told_as_coarse():
 
     assert attention.coarse == 2
     assert told == "2 places become one row, the rows look at each other, and are spread out again."
+
+
+def test_pieces_that_stand_behind_heads_are_no_rows_made_of_several_places():
+    assert read_attention(ChunkedPart(2))[0].coarse is None
 
 
 def test_sequences_that_score_each_other_are_no_places():

@@ -88,3 +88,26 @@ def test_a_gate_tells_the_curve_that_bends_it_at_last(bend, told, curve):
     assert column.frames[0].panels[0].chart.node("gate").label == told
     assert isinstance(attend, Attention)
     assert attend.gate_curve == curve
+
+
+class Degrees(nn.Module):
+    """Attention of which what heads find grows with how many keys each query lets in (EGT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.qkv, self.out, self.lets = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, HEADS)
+
+    def forward(self, x):
+        query, key, value = self.qkv(x).unflatten(-1, (3, HEADS, WIDE)).permute(2, 0, 3, 1, 4)
+        weights = (query @ key.mT / WIDE**0.5).softmax(-1)
+        many = torch.log(1 + (self.lets(x)[:, :, None] + self.lets(x)[:, None]).sigmoid().sum(2))
+        return x + self.out(((weights @ value).transpose(1, 2) * many[..., None]).flatten(2))
+
+
+def test_what_is_summed_over_keys_is_no_gate():
+    model = nn.Sequential(nn.Linear(WIDTH, WIDTH), Degrees(), FeedForwardPart(), Degrees(), FeedForwardPart())
+    (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 5, WIDTH)))
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert "MULTIPLIED" in labels
+    assert not [label for label in labels if "GATE" in label]

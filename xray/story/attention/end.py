@@ -80,9 +80,10 @@ def draw_end(
         drawn.append(draw_joined(flow, site, joined, row))
     if gate is not None:
         factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else name_gate(flow, gate)
+        key = "scaled" if factor == MULTIPLIED else "gate"
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
         extra, steps = describe_gate(flow, site, gate), steps_at(flow, gate, *list_gate(flow, gate))
-        drawn.insert(place, Node("gate", factor, row, BROAD, steps, flow.output(gate), extra))
+        drawn.insert(place, Node(key, factor, row, BROAD, steps, flow.output(gate), extra))
     if inner is not None:  # before or behind the gate, of each head or of all together
         ends = [joined[-1] if box.key == "concat" else gate for box in drawn]
         before = sum(1 for end in ends if end is not None and end < inner.end)

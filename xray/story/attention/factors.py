@@ -107,8 +107,14 @@ def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> 
 
 
 def name_gate(flow: Flow, gate: int) -> str:
-    """What a step is called that multiplies by a gate, with the curve by which this is bent, where one is known."""
-    curves = (name_gate_curve(flow, maker) for maker in list_gate(flow, gate)[:1])
+    """What a step is called that multiplies by a gate, with the curve by which this is bent, where one is known.
+
+    What was worked out in another way, as how much is seen in all, is no gate (EGT).
+    """
+    made = list_gate(flow, gate)
+    if not made:
+        return MULTIPLIED
+    curves = (name_gate_curve(flow, maker) for maker in made[:1])
     return next((f"× {label_activation(curve)} OF GATE" for curve in curves if curve), "× GATE")
 
 

@@ -6,7 +6,7 @@ from math import inf
 
 from xray.ir.flow.attention_sites import LAYING, NO_WEIGHT, Site, has_keys_first, lies_in_columns, list_turns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CLAMPS, CURVES, SCALINGS, SHAPING
+from xray.ir.flow.operation_kinds import CLAMPS, CURVES, DIFFERENCES, SCALINGS, SHAPING
 from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -335,6 +335,7 @@ def score_node(
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None and is_of_other_parts(flow, site, part.operand.maker):
         label = OTHER_PARTS
+    label = label.replace("+", "−", flow.op(part.nodes[0]) in DIFFERENCES)
     told = describe_own(flow, site, [*part.nodes, *made], seen) if made else ""
     many = count_readers(flow, made)
     shared = [ONE_TABLE.format(many=many)] if many > 1 else []

@@ -11,6 +11,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.anatomy.beside_layers import Span
 from xray.story.body.layers import Layer
+from xray.story.body.stages import Staging
 from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import weights_of
 from xray.story.streams.chains import Chain
@@ -67,10 +68,11 @@ def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) 
 def count_inside(flow: Flow, layers: Sequence[Layer]) -> int:
     """How many blocks of one class layers hold, where some are one each, and others several within a sum (VRT); else 0.
 
-    Blocks that hold a sum of the stream are sublayers, of which some layers may have fewer (LeViT).
+    Blocks that hold a sum of the stream are sublayers, of which some layers may have fewer (LeViT). Of experts one
+    stands for the others: what they hold is no block beside those of layers that have one alone (Jamba).
     """
     sums = [joint.add for layer in layers for staging in layer for joint in staging.joints]
-    nodes = ({node for staging in layer for node in staging.nodes} for layer in layers)
+    nodes = ({node for staging in layer for node in staging.nodes - list_expert_nodes(staging)} for layer in layers)
     held = [{block for node in own for block in list_blocks(flow, node)} for own in nodes]
     for kind in sorted({flow.steps[block].module for own in held for block in own if flow.steps[block].module}):
         alike = [{block for block in own if flow.steps[block].module == kind} for own in held]
@@ -81,6 +83,11 @@ def count_inside(flow: Flow, layers: Sequence[Layer]) -> int:
         if len(every) > len(layers) and not (is_nested or are_sublayers) and min(map(len, alike)) == 1:
             return len(every)
     return 0
+
+
+def list_expert_nodes(staging: Staging) -> set[int]:
+    """The steps of the branches of a stage in which a place goes through some of several experts."""
+    return {node for one in staging.branches if one.branch.part == "experts" for node in one.region.inner}
 
 
 def find_work(flow: Flow, layer: Layer) -> int:

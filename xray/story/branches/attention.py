@@ -146,7 +146,7 @@ def describe_attention(
     mixed = count_mixed_keys(flow, key, value, region)
     is_rolled = any(rolls_places(flow, node) for node in query.nodes)
     blocks = None if is_rolled else scores.blocks  # one window, of which parts were far apart before (TransMorph)
-    pieces, coarse = count_pieces(flow, sites, region) or blocks, count_coarse(flow, site, region)
+    pieces, coarse = count_pieces(flow, sites, region) or blocks, count_coarse(flow, site, region, heads)
     fewer = count_fewer_keys(flow, sites, key) if is_open and not gathered and not mixed else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None

@@ -336,13 +336,16 @@ def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | Non
     return len(sites) if batch * sum(one[-1] for one in squares) == prod(stream[:-1]) else None
 
 
-def count_coarse(flow: Flow, site: Site, region: Region) -> int | None:
+def count_coarse(flow: Flow, site: Site, region: Region, heads: int | None) -> int | None:
     """How many places of the stream become one row before they ask, the stream being as long behind as before.
 
-    What the rows find is spread over the places again (EfficientLoFTR). Not so where a few rows ask alone.
+    What the rows find is spread over the places again (EfficientLoFTR). Not so where a few rows ask alone, or where the
+    scores have no `heads` behind the batch: pieces of a sequence may stand there (ActionFormer).
     """
     square, places = flow.output(site.scores).shape, count_places(flow, site, region)
     if places is None or len(square) != 4 or not (square[0] and square[-2]) or square[-2] != square[-1]:
+        return None
+    if square[1] != heads:
         return None
     times, rest = divmod(places, square[0] * square[-2])
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None

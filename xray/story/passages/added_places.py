@@ -23,7 +23,7 @@ from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
-from xray.story.passages.channels import find_channels, tells_places
+from xray.story.passages.channels import adds_to_itself, find_channels, tells_places
 from xray.story.recognition.addends import FILLINGS
 from xray.story.recognition.between import is_linear, is_scale, list_reading_data
 from xray.story.recognition.values.known_values import values_of
@@ -55,7 +55,9 @@ def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | No
             continue
         source = source_beside(flow, record, maker)
         if source is not None and (
-            find_row_for_all(flow, node, maker) is not None or not tells_places(flow, node, record, maker)
+            find_row_for_all(flow, node, maker) is not None
+            or not tells_places(flow, node, record, maker)
+            or adds_to_itself(flow, node, [learned_source(flow, *one) for one in flow.given(node)], source.weight)
         ):
             continue
         if source is not None:

@@ -1,5 +1,6 @@
 """Channels: which axis of a tensor is as wide as a row, followed from the layer that made it through every turn."""
 
+from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -267,3 +268,18 @@ def lay_last(flow: Flow, place: int) -> tuple[int, ...]:
         return shape[1], shape[0], shape[2]
     is_map = len(shape) == len(("batch", "channels", "height", "width")) and find_channels(flow, place) == 1
     return (shape[0], *shape[2:], shape[1]) if is_map else shape
+
+
+def adds_to_itself(flow: Flow, node: int, sources: Sequence[TensorRecord | None], name: str | None) -> bool:
+    """Whether a sum adds learned rows to themselves (EGT), or to what norms or layers made of them (FlowFormer).
+
+    `sources` are the parameters that what it adds is, moved at most.
+    """
+    if name is None or all(source is not None and source.weight == name for source in sources):
+        return name is not None
+    reading = [one for one, step in enumerate(flow.steps[:node]) if any(had.weight == name for had in step.inputs)]
+    moved = flow.ahead(*reading, within=lambda one: flow.op(one) in CARRYING | REPEATS)
+    readers = {one for here in moved for one in flow.leaf_readers(here)}.union(filter(flow.is_leaf, reading))
+    working = {one for one in readers if flow.op(one) in NORMS or is_linear(flow, one)}
+    others = [maker for source, maker in zip(sources, flow.makers[node], strict=False) if source is None]
+    return not working.isdisjoint({one for maker in others if maker is not None for one in flow.behind(maker)})

@@ -236,7 +236,10 @@ def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     if any(record.shape[:wide] + record.shape[wide + 1 :] != made[:wide] + made[wide + 1 :] for record, _ in given):
         return False
     before = [maker for _, maker in given if maker is not None and maker not in nodes]
-    return len(before) == 1 and flow.output(before[0]).is_float and bool(flow.makers[before[0]])
+    if len(before) != 1 or not flow.output(before[0]).is_float:
+        return False
+    origin = flow.carried_from(before[0], CARRYING | REPEATS)
+    return origin is not None and bool(flow.makers[origin])
 
 
 def describe_joining(flow: Flow, way: Sequence[int], joined: int) -> str:

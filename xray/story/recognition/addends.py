@@ -4,7 +4,7 @@ import numpy as np
 
 from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, MASKINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
 from xray.story.recognition.score_operands import Kind, Operand, Scored
@@ -145,7 +145,12 @@ def list_behind(flow: Flow, maker: int | None) -> list[int]:
 
 def is_source(flow: Flow, place: int) -> bool:
     """Whether a step makes numbers that are not worked out of a mask: looked up, filled in, projected."""
-    return flow.op(place) in LOOKUPS | FILLINGS or is_projection(flow, place)
+    return flow.op(place) in LOOKUPS | FILLINGS or is_weighed(flow, place)
+
+
+def is_weighed(flow: Flow, place: int) -> bool:
+    """Whether a step multiplies numbers by learned ones, be it as a convolution (CoMER's coverage)."""
+    return is_projection(flow, place) or (flow.op(place) in FINDINGS and bool(flow.steps[place].params))
 
 
 def fills_in_nothing(flow: Flow, place: int) -> bool:
@@ -184,7 +189,7 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
             return None
         if is_product(flow, here) and not is_projection(flow, here) and not is_of_places(flow, here):
             return operand  # other scores
-        if flow.op(here) in LOOKUPS or is_projection(flow, here) or reads_table(flow, here):
+        if flow.op(here) in LOOKUPS or is_weighed(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
     facts = operand.record.mask
     is_bare = facts is not None and facts.kind == "none" and is_worked_out(flow, operand.maker)  # slopes, say

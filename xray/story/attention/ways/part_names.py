@@ -44,7 +44,7 @@ from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 from xray.story.recognition.turning import is_rotary
 
-PLACES_MIXED = "PLACES MIXED"
+PLACES_MIXED, ROWS_WEIGHED = "PLACES MIXED", "ROWS WEIGHED, ADDED UP"
 LINEAR_FOR, AND_MORE = ("ONE LINEAR FOR", "LINEAR FOR", "LINEAR LAYERS FOR"), " AND MORE"
 
 
@@ -187,6 +187,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
         return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
+        if shares_out(flow, part):
+            return ROWS_WEIGHED
         mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
         beside = {node for node in part.nodes if is_linear(flow, node)}
         if all(flow.op(node) in FINDINGS for node in beside):
@@ -264,6 +266,13 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         what = {1: of, 2: f" HALF OF {letters}"}.get(parts, f" A PART OF {letters}")
         return f"REPEAT{what} ×{times}" if times > 1 else f"REPEAT{what}"
     return words.get(part.kind, part.kind.upper()) + of
+
+
+def shares_out(flow: Flow, part: Part) -> bool:
+    """Whether a part weighs rows by a softmax of its own and adds them up, as one that makes a few of many does."""
+    softmaxes = [node for node in part.nodes if flow.op(node) in SOFTMAXES]
+    weighed = flow.ahead(*softmaxes, within=lambda one: one in softmaxes or flow.op(one) in CARRYING)
+    return any(is_product(flow, one) for node in weighed for one in flow.leaf_readers(node) if one in part.nodes)
 
 
 def ends_with_own_sum(flow: Flow, part: Part) -> bool:

@@ -223,8 +223,10 @@ def waist_before(flow: Flow, side: Side, projection: int) -> int | None:
             return None
         if here in side.projections:
             record = flow.steps[projection].inputs[number]
-            width = min(record.shape[-1], width_out(flow, here))  # rows may stand beside themselves (A.X K2)
-            return width if record.shape[-1] < width_out(flow, projection) else None
+            made = width_out(flow, here)
+            width = min(record.shape[-1], made)  # rows may stand beside themselves (A.X K2)
+            is_cut = width < made and prod(record.shape) == prod(flow.output(here).shape)  # into heads (Transolver)
+            return width if not is_cut and record.shape[-1] < width_out(flow, projection) else None
         norm = find_norm(flow, here)
         if norm is not None and norm.origin is not None:
             here = norm.origin
