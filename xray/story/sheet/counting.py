@@ -13,7 +13,7 @@ from xray.story.body.towers import Towering
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.layer_blocks import Layer, holds, list_around_layers, list_modules
 from xray.story.sheet.parts import list_learned_for_many
-from xray.story.sheet.planning import Frame
+from xray.story.sheet.planning import Frame, Panel
 
 NUMBER = re.compile(r"\b\d+\b")
 """That of a block in its list, in the name of what it holds."""
@@ -84,10 +84,19 @@ def count_frames(
     found = []
     for frame, places in zip(frames, held_layers, strict=True):
         homes = ["" if frame.whole else modules[layer] for layer in frame.group.layers]
-        layers = [settle(weigh(nodes), home, within) for nodes, home in zip(places, homes, strict=True)]
+        weighed = [leave_others(weigh(nodes), home, modules) for nodes, home in zip(places, homes, strict=True)]
+        layers = [
+            {**own, **{name: n for name, n in within.items() if holds(home, name)}}
+            for own, home in zip(weighed, homes, strict=True)
+        ]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
+        boxed = [weigh_boxes(flow, one) for one in frame.panels]
+        first = [
+            {**leave_others(own, homes[0], modules), **{name: n for name, n in shown.items() if holds(homes[0], name)}}
+            for own, shown in zip(first, boxed, strict=True)
+        ]
         held = [sum(weights.values()) for weights in list_own(first, left)]
         corrections = [one for one in towering.corrections if one.layer in frame.corrected_behind]
         correcting = weigh({*corrections[0].nodes, *corrections[0].places}) if corrections else {}
@@ -134,12 +143,16 @@ def list_held_for_several(flow: Flow, towering: Towering) -> set[str]:
     return {name for times in (given, looked_up) for name, count in times.items() if count > 1}
 
 
-def settle(weights: Mapping[str, int], module: str, held: Mapping[str, int]) -> Mapping[str, int]:
-    """The parameters of a layer that is a module: all that it holds, and those of a list beside it."""
-    if not module:
-        return weights
-    beside = {name: n for name, n in weights.items() if not holds(module, name) and NUMBER.search(name)}
-    return {**{name: n for name, n in held.items() if holds(module, name)}, **beside}
+def weigh_boxes(flow: Flow, panel: Panel) -> dict[str, int]:
+    """The parameters that the boxes of a sublayer work with."""
+    steps = (step.id for node in panel.chart.nodes for step in node.steps)
+    return gather_weights(flow, (flow.places[one] for one in steps if one in flow.places))
+
+
+def leave_others(weights: Mapping[str, int], module: str, modules: Sequence[str]) -> Mapping[str, int]:
+    """The parameters of a layer that is a module: those that this holds, or lists that no layer is a module of."""
+    own = (name for name in weights if holds(module, name) or not any(holds(one, name) for one in modules))
+    return {name: weights[name] for name in own if holds(module, name) or NUMBER.search(name)} if module else weights
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:

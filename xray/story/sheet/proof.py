@@ -75,7 +75,7 @@ def prove_arrows(flow: Flow, chart: Chart) -> Chart | None:
 def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
     """The arrows that are not there from boxes below to others, which read what they made by no way that is drawn.
 
-    Steps that stand in several boxes tell of none.
+    Steps that stand in several boxes tell of none, nor do those that only move what others made.
     """
     steps = {node.key: list_places(flow, node) for node in chart.nodes}
     times = Counter(step for own in steps.values() for step in own)
@@ -89,9 +89,10 @@ def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
                 below[key] |= {edge.source, *below[edge.source]}
         own = [step for step in steps[key] if times[step] == 1]
         taken = reach_back(flow, own, times.keys())
-        read = (owners.get(step) for step, output in taken if not leaves_out(flow, own, step, output))
+        worked = ((step, output) for step, output in taken if flow.op(step) not in CARRYING)
+        read = (owners.get(step) for step, output in worked if not leaves_out(flow, own, step, output))
         for lower in sorted({one for one in read if one is not None and one != key} - below[key]):
-            if rows[lower] < rows[key] and any(flow.op(step) not in CARRYING for step in steps[lower]):
+            if rows[lower] < rows[key]:
                 found.append(Edge(lower, key))
                 below[key] |= {lower, *below[lower]}
     return found
