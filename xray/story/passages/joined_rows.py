@@ -238,8 +238,8 @@ def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     before = [maker for _, maker in given if maker is not None and maker not in nodes]
     if len(before) != 1 or not flow.output(before[0]).is_float:
         return False
-    made = flow.carried_from(before[0], CARRYING | REPEATS)
-    return made is not None and bool(flow.makers[made])
+    maker = flow.carried_from(before[0], CARRYING | REPEATS)
+    return maker is not None and bool(flow.makers[maker])
 
 
 def describe_joining(flow: Flow, way: Sequence[int], joined: int) -> str:
