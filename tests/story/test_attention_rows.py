@@ -256,3 +256,21 @@ def test_a_linear_layer_of_places_that_stand_beside_keys_leads_neither_up_nor_do
 )
 def test_what_is_added_to_scores_is_said_to_be_broadcast_where_it_is_repeated_along_axes(shape, told):
     assert is_broadcast(shape, (2, 3, 7, 7)) is told
+
+
+class BesideTwice(BesideRows):
+    """Heads beside which stand what a convolution made, and then, of that, what came in, as a flow (FlowFormer)."""
+
+    def __init__(self):
+        super().__init__(joined=False)
+        self.near, self.last = nn.Conv1d(WIDTH, 5, 3, padding=1), nn.Linear(2 * WIDTH + 5, WIDTH)
+
+    def forward(self, x):
+        joined = torch.cat([super().forward(x), self.near(x.mT).mT], dim=-1)
+        return self.last(torch.cat([joined.tanh(), x.exp()], dim=-1))
+
+
+def test_what_stands_beside_heads_is_a_convolution_only_where_one_made_it():
+    told = [node.label for node in chart_of(BesideTwice).nodes if "BESIDE" in node.label]
+
+    assert told == ["WITH A CONVOLUTION BESIDE IT", "WITH ANOTHER WAY BESIDE IT"]

@@ -143,7 +143,7 @@ class Spread(Ends):
         super().__init__()
         self.head, self.wide = nn.Linear(WIDTH + 3, 4), nn.Linear(1, 1) if worked else None
 
-    def forward(self, ids, speed):
+    def forward(self, ids, speed=None):
         speed = speed[:, 1:] if self.wide is None else self.wide(speed[:, 1:])
         beside = speed.unsqueeze(1).repeat(1, ids.shape[1] - 1, 3)
         return self.head(torch.cat([self.layers(self.words(ids))[:, 1:], beside], dim=2))

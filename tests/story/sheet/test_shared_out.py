@@ -8,6 +8,7 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.body.widths import is_shared, join_parts, list_weight_sets
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.shares import list_shares
@@ -223,3 +224,11 @@ def test_matrices_that_are_put_end_to_end_are_counted_where_they_work():
     assert shares["head"] == 2 * WIDTH + model.more.numel()
     assert sum(shares.values()) == sum(one.numel() for one in model.parameters())
     assert "all else" not in shares
+
+
+def test_turns_that_work_with_a_part_of_the_weights_of_the_first_are_of_one_set():
+    turns = [frozenset({"query", "key"}), frozenset({"query"}), frozenset({"query"})]
+
+    assert is_shared(join_parts(turns))
+    assert list_weight_sets((0, 1, 2), join_parts(turns)) == ()
+    assert not is_shared(join_parts([*turns, frozenset({"query", "other"})]))

@@ -121,7 +121,7 @@ def draw_end(
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
         key = f"tail{count}"
-        beside = "A CONVOLUTION" if list_other_way(flow, region, site) else "ANOTHER WAY"
+        beside = "A CONVOLUTION" if list_other_way(flow, region, site, part.nodes) else "ANOTHER WAY"
         twin = find_twin(flow, site, part) if is_joined else None
         many = count_others(flow, site, part, region) if is_joined else 0
         beside = (f"{many} OTHER ATTENTIONS" if many > 1 else "ANOTHER ATTENTION") if many else beside

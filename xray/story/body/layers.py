@@ -17,6 +17,7 @@ from xray.story.body.stages import Staging, are_added_within, find_own_bend
 from xray.story.body.widths import (
     count_shared_sets,
     is_shared,
+    join_parts,
     learned_paths,
     list_loose,
     list_weight_sets,
@@ -277,6 +278,7 @@ def group_layers(flow: Flow, layers: Sequence[Layer], breaks: Sequence[int] = ()
     again = find_return(list(groups.values()))
     if again is not None:
         return group_layers(flow, layers, (*breaks, again))
+    held = {key: join_parts(one) for key, one in held.items()}
     in_part = {key: (not loose[key] and shares_some(one)) or None for key, one in own.items()}
     return [
         Group(

@@ -119,6 +119,14 @@ def is_loose(flow: Flow, node: int, stream: int) -> bool:
     return holder < stream and any(one.role == "parameter" and one.weight is None for one in step.inputs)
 
 
+def join_parts(held: Sequence[frozenset[str]]) -> list[frozenset[str]]:
+    """The weights of layers; where those of one are a part of another's, those: what is worked out once is kept then.
+
+    So the first of several turns makes keys and values for all (FlowFormer).
+    """
+    return [max((own for own in held if one <= own), key=len) if one else one for one in held]
+
+
 def is_shared(held: Sequence[frozenset[str]]) -> bool | None:
     """Whether all layers use one set of weights; None where no learned step is a module."""
     if not held[0]:

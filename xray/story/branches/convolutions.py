@@ -18,17 +18,18 @@ from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.values.value_shapes import number
 
 
-def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+def list_other_way(flow: Flow, region: Region, site: Site, joins: Collection[int] | None = None) -> frozenset[int]:
     """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT).
 
-    None where another attention stands there: a convolution is a part of that one (CSWin, of its values).
+    None where another attention stands there: a convolution is a part of that one (CSWin, of its values). They are put
+    there by some `joins`, if these are given.
     """
-    found = list_way_beside(flow, region, site)
+    found = list_way_beside(flow, region, site, joins)
     is_alone = found.isdisjoint(one.weighted_sum for one in list_sites(flow))
     return found if is_alone and any(flow.op(node) in FINDINGS for node in found) else frozenset()
 
 
-def list_way_beside(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+def list_way_beside(flow: Flow, region: Region, site: Site, joins: Collection[int] | None = None) -> frozenset[int]:
     """The steps that make what is put beside what the heads found, and that no head needs."""
     inside = region.inner | region.beside
     own = set(flow.behind(site.weighted_sum, within=inside.__contains__))
@@ -38,7 +39,8 @@ def list_way_beside(flow: Flow, region: Region, site: Site) -> frozenset[int]:
         if reached.isdisjoint(maker for maker in flow.makers[node] if maker is not None):
             continue
         reached.add(node)
-        for maker in flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ():
+        is_join = flow.op(node) in SIDE_BY_SIDE and (joins is None or node in joins)
+        for maker in flow.makers[node] if is_join else ():
             if maker is not None and maker not in reached:
                 found |= set(flow.behind(maker, within=inside.__contains__)) - own
     return frozenset(found)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, WRITES
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, JOINS, SIDE_BY_SIDE, WRITES
 from xray.ir.kinds import PADDINGS
 from xray.story.anatomy.attentions import ANOTHER_ROW, Attention
 from xray.story.attention.factors import UNKNOWN_FACTOR, name_factor
@@ -141,10 +141,18 @@ def read_lanes(
 
 
 def list_asking(flow: Flow, query: Side, key: Side, common: Collection[int]) -> frozenset[int]:
-    """The steps up to the one linear layer that makes queries and keys, and no values, if no other stands before it."""
+    """The steps up to the one linear layer that makes queries and keys, and no values, if no other stands before it.
+
+    Where one makes all three, the steps behind it that work on queries and keys at once, side by side (Raven).
+    """
     lasts = {max((node for node in side.nodes if is_linear(flow, node)), default=None) for side in (query, key)}
     (last,) = lasts if len(lasts) == 1 else (None,)
-    if last is None or last in common:
+    if last in common:
+        both = frozenset(node for node in query.nodes & key.nodes if node not in common)
+        return (
+            both if any(flow.op(node) in SIDE_BY_SIDE and len(flow.makers[node]) > 1 for node in both) else frozenset()
+        )
+    if last is None:
         return frozenset()
     found = frozenset(node for node in (query.nodes & key.nodes) - {*common} if node <= last)
     return found if sum(is_linear(flow, node) for node in found) == 1 else frozenset()
