@@ -80,8 +80,7 @@ def lxmert(c):
                 f"projection {c.hidden_size}", "norm", f"projection {c.hidden_size}", "norm", "scale"
             )  # of what is seen, and of where it is: their mean (line 475)
         )
-        others = tuple(crossing) if count > c.x_layers else ()
-        found = tower(c, name, "ids" if is_text else "vectors", False, parts, (own, both), None, unlisted=others)
+        found = tower(c, name, "ids" if is_text else "vectors", False, parts, (own, both), None)
         return found if is_text else replace(found, some_weights_of="text")
 
     return network(

@@ -79,10 +79,10 @@ def test_one_row_for_each_copy_of_a_sequence_tells_no_places(copies, places, tol
 class Asks(nn.Module):
     """Learned rows that ask what comes in, and are added to what they find (FlowFormer), or to themselves (EGT)."""
 
-    def __init__(self, *, crosswise):
+    def __init__(self, *, crosswise, norm=None):
         super().__init__()
-        self.rows, self.norm, self.query = nn.Parameter(torch.rand(3, WIDTH)), nn.LayerNorm(WIDTH), nn.Linear(5, WIDTH)
-        self.crosswise = crosswise
+        self.rows, self.query = nn.Parameter(torch.rand(3, WIDTH)), nn.Linear(5, WIDTH)
+        self.crosswise, self.norm = crosswise, norm or nn.LayerNorm(WIDTH)
 
     def forward(self, x):
         made = self.query(x)
@@ -91,9 +91,9 @@ class Asks(nn.Module):
         return self.rows + (self.norm(self.rows) @ made.mT).softmax(-1) @ made
 
 
-@pytest.mark.parametrize("crosswise", [False, True])
-def test_learned_rows_that_meet_themselves_are_no_places(crosswise):
-    flow = read_flow(xray.trace(Asks(crosswise=crosswise), torch.rand(2, LENGTH, 5)).passes[0])
+@pytest.mark.parametrize(("crosswise", "norm"), [(False, None), (True, None), (False, nn.GroupNorm(1, WIDTH))])
+def test_learned_rows_that_meet_themselves_are_no_places(crosswise, norm):
+    flow = read_flow(xray.trace(Asks(crosswise=crosswise, norm=norm), torch.rand(2, LENGTH, 5)).passes[0])
 
     sums = [label_places(flow, node) for node in range(len(flow.steps)) if flow.op(node) == "add"]
     assert sums[0] == ""

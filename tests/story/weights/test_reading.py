@@ -119,7 +119,7 @@ def test_every_family_shows_whom_it_looks_at(name):
     specimen = BY_NAME[name]
     trace = record_weights(specimen.build().train(), **specimen.make_inputs())
     encoders, decoders = specimen.layers
-    expected = {"encoder": encoders, "decoder": decoders, "cross": decoders, "tokens": 3, "vision": 3}
+    expected = {"encoder": encoders, "decoder": decoders, "cross": decoders, "text": 3, "tokens": 3, "vision": 3}
 
     for kind in list_kinds(trace):
         pictures = read_pictures(trace, trace.passes[0], kind.name)

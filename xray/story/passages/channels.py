@@ -275,11 +275,15 @@ def adds_to_itself(flow: Flow, node: int, sources: Sequence[TensorRecord | None]
 
     `sources` are the parameters that what it adds is, moved at most.
     """
-    if name is None or all(source is not None and source.weight == name for source in sources):
-        return name is not None
+    same = [one is not None and one.weight == name for one in sources]
+    axis, own = find_channels(flow, node), [one for one in sources if one is not None and one.weight == name]
+    if name is None or any(flow.output(node).shape[-1 if axis is None else axis] not in one.shape for one in own):
+        return False  # halves of wider rows are not the same numbers (Deformable DETR)
+    if all(same):
+        return True
     reading = [one for one, step in enumerate(flow.steps[:node]) if any(had.weight == name for had in step.inputs)]
     moved = flow.ahead(*reading, within=lambda one: flow.op(one) in CARRYING | REPEATS)
     readers = {one for here in moved for one in flow.leaf_readers(here)}.union(filter(flow.is_leaf, reading))
-    working = {one for one in readers if flow.op(one) in NORMS or is_linear(flow, one)}
+    working = {one for one in readers if flow.op(one).startswith((*NORMS, *OVER_CHANNELS)) or is_linear(flow, one)}
     others = [maker for source, maker in zip(sources, flow.makers[node], strict=False) if source is None]
     return not working.isdisjoint({one for maker in others if maker is not None for one in flow.behind(maker)})

@@ -84,17 +84,17 @@ def count_frames(
     found = []
     for frame, places in zip(frames, held_layers, strict=True):
         homes = ["" if frame.whole else modules[layer] for layer in frame.group.layers]
-        weighed = [leave_others(weigh(nodes), home, modules) for nodes, home in zip(places, homes, strict=True)]
         layers = [
-            {**own, **{name: n for name, n in within.items() if holds(home, name)}}
-            for own, home in zip(weighed, homes, strict=True)
+            {name: n for name, n in leave_others(weigh(nodes), home).items() if not holds(home, name)}
+            | {name: n for name, n in within.items() if holds(home, name)}
+            for nodes, home in zip(places, homes, strict=True)
         ]
         counts = [sum(weights.values()) for weights in layers]
         together = {name: n for weights in layers for name, n in weights.items()}
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         boxed = [weigh_boxes(flow, one) for one in frame.panels]
         first = [
-            {**leave_others(own, homes[0], modules), **{name: n for name, n in shown.items() if holds(homes[0], name)}}
+            {**leave_others(own, homes[0]), **{name: n for name, n in shown.items() if holds(homes[0], name)}}
             for own, shown in zip(first, boxed, strict=True)
         ]
         held = [sum(weights.values()) for weights in list_own(first, left)]
@@ -149,10 +149,13 @@ def weigh_boxes(flow: Flow, panel: Panel) -> dict[str, int]:
     return gather_weights(flow, (flow.places[one] for one in steps if one in flow.places))
 
 
-def leave_others(weights: Mapping[str, int], module: str, modules: Sequence[str]) -> Mapping[str, int]:
-    """The parameters of a layer that is a module: those that this holds, or lists that no layer is a module of."""
-    own = (name for name in weights if holds(module, name) or not any(holds(one, name) for one in modules))
-    return {name: weights[name] for name in own if holds(module, name) or NUMBER.search(name)} if module else weights
+def leave_others(weights: Mapping[str, int], module: str) -> Mapping[str, int]:
+    """The parameters of a layer that is a module of a list: those that this holds, or lists of others beside it."""
+    if not module:
+        return weights
+    alike = NUMBER.sub("", module)
+    beside = (name for name in weights if NUMBER.search(name) and not holds(alike, NUMBER.sub("", name)))
+    return {name: weights[name] for name in (*beside, *(name for name in weights if holds(module, name)))}
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:
