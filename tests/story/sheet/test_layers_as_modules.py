@@ -8,6 +8,8 @@ from torch import nn
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
+from xray.story.sheet.counting import count_frames
 
 WIDTH = 12
 
@@ -76,6 +78,36 @@ class SkippingBlock(nn.Module):
         return self.layer(x if given is None else self.join(torch.cat([x, given], dim=-1)))
 
 
+class Matching(nn.Module):
+    """Two clouds that go through the same layers by turns, at themselves, and at each other (GeoTransformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.other = nn.Linear(3, WIDTH), nn.Linear(3, WIDTH)
+        self.layers = nn.ModuleList(Meeting() for _ in range(4))
+
+    def forward(self, one, other):
+        one, other = self.first(one), self.other(other)
+        for number, layer in enumerate(self.layers):
+            if number % 2:
+                one = layer(one, other)
+                other = layer(other, one)
+            else:
+                one, other = layer(one, one), layer(other, other)
+        return one, other
+
+
+class Meeting(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.look, self.norm, self.last = Attention(WIDTH, 3), nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.think = nn.Sequential(nn.Linear(WIDTH, 2 * WIDTH), nn.ReLU(), nn.Linear(2 * WIDTH, WIDTH))
+
+    def forward(self, x, memory):
+        x = self.norm(x + self.look(x, memory))
+        return self.last(x + self.think(x))
+
+
 def count(module):
     return sum(one.numel() for one in module.parameters())
 
@@ -95,3 +127,15 @@ def test_layers_do_not_differ_by_what_some_hold_and_do_not_use():
     assert f"{count(Skipping().blocks[0]):,} parameters" in words
     assert "fewer" not in words
     assert " more" not in words
+
+
+def test_layers_that_two_streams_go_through_count_what_each_is_and_nothing_of_those_before():
+    trace = xray.trace(Matching().eval(), torch.rand(2, 7, 3), torch.rand(2, 5, 3))
+    columns = read_columns(trace)
+    counted = [count_frames(one.reading, one.towering, one.frames, {}) for one in columns]
+
+    whole = count(Meeting())
+    frames = [frame for frames in counted for frame in frames]
+    assert frames
+    assert {frame.params for frame in frames} == {whole}
+    assert all(sum(panel.params for panel in frame.panels) <= whole for frame in frames)

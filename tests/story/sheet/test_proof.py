@@ -3,15 +3,19 @@
 from dataclasses import replace
 
 import pytest
+import torch
 from recorded import recorded
 from story.body.arrows import list_unproven
+from torch import nn
 
+import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.charts.chart import Edge
+from xray.story.charts.chart import MIDDLE, Chart, Edge, Node
 from xray.story.poster import compose_poster
 from xray.story.sheet import compose
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import keep_proven
+from xray.story.sheet.proof import find_missing, keep_proven
 
 
 def change(columns, **parts):
@@ -67,3 +71,34 @@ def test_a_sheet_with_a_box_that_nothing_leads_to_is_none(columns, monkeypatch):
 
     monkeypatch.setattr(compose, "read_columns", lambda trace, all_layers: false)
     assert compose_poster(recorded("GPT-2, inference"), text_width) is None
+
+
+class Shared(nn.Module):
+    """Rows that are laid out anew for one way, and read so by another one as well (AFMoE's experts)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm, self.shared, self.own = nn.LayerNorm(5), nn.Linear(5, 7), nn.Linear(5, 7)
+
+    def forward(self, x):
+        normed = self.norm(x)
+        laid = normed.view(-1, 5)
+        return self.shared(laid), self.own(laid)
+
+
+def test_what_a_box_only_moves_on_leads_no_arrow_from_it():
+    flow = read_flow(xray.trace(Shared(), torch.rand(2, 3, 5)).passes[0])
+    boxes = {"norm": ["layer_norm"], "shared": ["view", "linear"], "own": ["linear"]}
+    steps = {
+        name: [
+            step
+            for step in flow.steps
+            if flow.is_leaf(flow.places[step.id]) and step.op in ops and (step.op != "linear" or step.path == name)
+        ]
+        for name, ops in boxes.items()
+    }
+    nodes = tuple(Node(name, name, row, MIDDLE, tuple(held)) for row, (name, held) in enumerate(steps.items()))
+    found = find_missing(flow, Chart(nodes, (Edge("norm", "shared"), Edge("norm", "own")), ("norm",), "own"))
+
+    assert [len(held) for held in steps.values()] == [1, 2, 1]
+    assert found == []

@@ -102,8 +102,8 @@ def list_idle(
 ) -> set[int]:
     """The blocks of the list that holds layers, or of one such list in each stage, that hold none.
 
-    None where there are lists of several kinds, or where one of them does more than is done around the layers or
-    behind, and adds nothing there.
+    None where there are lists of several kinds, where one of them does more than is done around the layers or behind,
+    or adds what it worked out to something else (a ResNet's first block of a stage).
     """
     name = name_stages if staged else name_list
     alike = {(name(flow, one), flow.steps[one].module) for one in blocks}
@@ -114,8 +114,9 @@ def list_idle(
         if step.path not in used and (name(flow, node), step.module) in alike
     }
     last = layers[-1][-1].joints[-1].add
-    is_around = len({name for name, _ in alike}) == 1 and all(
-        inner in around or (inner > last and not adds_up(flow, node))
+    is_around = len({name for name, _ in alike}) == 1 and not any(adds_up(flow, node) for node in found)
+    is_around = is_around and all(
+        inner in around or inner > last
         for node in found
         for inner in range(node, flow.ends[node])
         if flow.is_leaf(inner) and flow.steps[inner].params
