@@ -62,6 +62,16 @@ def test_rows_that_become_wider_within_a_stage_are_told_with_the_others():
     )
 
 
+def test_rows_that_become_wider_where_no_stage_begins_tell_of_no_stages():
+    anatomy = bridge_layers(make_anatomy(FALSE), Bridge(2, 4, 70, 140))
+    (tower,) = anatomy.towers
+    groups = tuple(Group((layer,), (), width) for layer, width in ((0, 35), (1, 70), (2, 140)))
+    wider, two = replace(tower, groups=groups), replace(anatomy, towers=(tower, tower))
+
+    assert describe_bridges(replace(anatomy, towers=(wider,))) == ""
+    assert describe_bridges(two).startswith(f"Stages of the {tower.name} tower: between them 4 places become one")
+
+
 def test_it_is_told_between_which_layers_something_is_added():
     found = (Bridge(number, None, 35, 35, added=number != 4) for number in (2, 4, 6))
     anatomy = bridge_layers(make_anatomy(FALSE), *found)
