@@ -9,6 +9,9 @@ from story.layered import Layered
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
+from xray.story.passages.added_places import label_row_for_all
+from xray.story.passages.channels import is_beside_factors
 from xray.story.sheet.columns import read_columns
 
 WIDTH, HEADS, PLACES, PARTS = 48, 3, 12, 10
@@ -158,3 +161,39 @@ def test_the_bias_of_numbers_that_each_have_factors_of_their_own_tells_no_places
     labels = [node.label for node in column.entrance.nodes]
     assert [label for label in labels if "LEARNED" in label] == ["× LEARNED NUMBERS", "LEARNED NUMBERS ADDED"]
     assert "positions" not in {part.part for part in tower.entrance}
+
+
+class Factored(nn.Module):
+    """One number for each place times a single learned number, and a learned row added."""
+
+    def __init__(self):
+        super().__init__()
+        self.factor, self.row = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.rand(1, 1, WIDTH))
+
+    def forward(self, x):
+        return x * self.factor + self.row
+
+
+def test_a_learned_number_before_a_learned_row_is_no_error():
+    flow = read_flow(xray.trace(Factored(), torch.rand(2, 7, 1)).passes[0])
+    (node,) = [place for place, step in enumerate(flow.steps) if step.op == "add"]
+
+    assert label_row_for_all(flow, node) == ""
+    assert not is_beside_factors(flow, node)
+
+
+def test_one_row_of_a_table_added_to_one_row_is_no_error():
+    table = nn.Embedding(5, WIDTH)
+    flow = read_flow(xray.trace(Sum(table), torch.rand(WIDTH)).passes[0])
+    (node,) = [place for place, step in enumerate(flow.steps) if step.op == "add"]
+
+    assert label_row_for_all(flow, node) == ""
+
+
+class Sum(nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        self.table = table
+
+    def forward(self, x):
+        return x + self.table.weight[0]

@@ -18,6 +18,7 @@ from xray.story.branches.convolutions import (
 )
 from xray.story.branches.heads import (
     KEY_HEADS,
+    QUERY_HEADS,
     agrees,
     count_d_k,
     count_d_v,
@@ -128,8 +129,12 @@ def describe_attention(
     is_laid_out = lies_in_columns(flow, site)
     cut = None if is_laid_out else count_cut_window(flow, site, query, key, region, heads)
     apart = count_apart(flow, sites)
-    is_said = agrees(flow, site, heads) or agrees(flow, site, heads and heads * apart)
-    is_said = is_said and (agrees(flow, site, kv_heads, KEY_HEADS) or kv_heads == heads)
+    asking, asked = (heads, QUERY_HEADS), (kv_heads if kv_heads != heads else None, KEY_HEADS)
+    is_said = all(
+        agrees(flow, site, one, names) or agrees(flow, site, one and one * apart, names)
+        for one, names in (asking, asked)
+    )
+    of_one = heads if is_said else None
     heads, kv_heads = (one * apart or None if one and is_said else None for one in (heads, kv_heads))
     normed = [norm for side in (query, key) if (norm := find_norm_of(flow, side)) is not None]
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
@@ -146,7 +151,7 @@ def describe_attention(
     mixed = count_mixed_keys(flow, key, value, region)
     is_rolled = any(rolls_places(flow, node) for node in query.nodes)
     blocks = None if is_rolled else scores.blocks  # one window, of which parts were far apart before (TransMorph)
-    pieces, coarse = count_pieces(flow, sites, region) or blocks, count_coarse(flow, site, region, heads)
+    pieces, coarse = count_pieces(flow, sites, region) or blocks, count_coarse(flow, site, region, of_one)
     fewer = count_fewer_keys(flow, sites, key) if is_open and not gathered and not mixed else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None

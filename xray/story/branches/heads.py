@@ -107,7 +107,7 @@ def count_heads(flow: Flow, site: Site, d_v: int) -> int | None:
     return 1 if site.output is not None else count_cut_queries(flow, site)
 
 
-def agrees(flow: Flow, site: Site, heads: int | None, names: Sequence[str] = QUERY_HEADS) -> bool:
+def agrees(flow: Flow, site: Site, heads: int | None, names: Sequence[str]) -> bool:
     """Whether the innermost block around the scores that says how many heads it has says so many, if one does.
 
     Where the two differ, axes were taken for heads that are none: pieces of a sequence, say (ActionFormer).

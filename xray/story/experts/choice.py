@@ -4,7 +4,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SIDE_BY_SIDE
 from xray.ir.flow.projections import is_product
 from xray.ir.turns import TURNED, read_turn
 from xray.story.recognition.between import is_linear, list_reading_data, width_out
@@ -49,7 +49,7 @@ def count_chosen(flow: Flow, choice: int) -> int:
     """How many experts are chosen for a place: as many as a step picks, or as are put side by side."""
     if flow.op(choice) in ("topk", "gather"):
         return flow.output(choice).shape[-1]
-    joins = {"cat", "stack"}
+    joins = SIDE_BY_SIDE | {"stack"}
     moved = flow.ahead(*flow.readers.get(choice, ()), within=lambda one: flow.op(one) in CARRYING | joins)
     return max((flow.output(one).shape[-1] for one in moved if flow.op(one) in joins), default=1)
 

@@ -149,7 +149,7 @@ def find_row_for_all(flow: Flow, node: int, maker: int | None) -> tuple[int, int
     if len(given) == 1:
         parts = str(flow.steps[pick].settings.get("index", "")).split(", ")
         row = (parts[len(table) - 2 :] or [""])[0]
-        is_row = row.removeprefix("-").isdecimal() and flow.output(node).shape[-2] > 1
+        is_row = row.removeprefix("-").isdecimal() and flow.output(node).shape[-2:-1] > (1,)
         return (int(row) % rows, rows) if is_row and "..." not in parts and "None" not in parts else None
     if len(given) != len(("table", "ids")) or len(table) != 2 or given[1][0].role != "ids":
         return None

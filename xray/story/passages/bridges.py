@@ -245,7 +245,8 @@ def chooses_rows(flow: Flow, leaves: Collection[int]) -> bool:
     """Whether rows go on that are chosen by what was worked out of data (TransFG): several do not become one."""
     picks = (list(flow.given(node)) for node in leaves if flow.op(node) in PICKS)
     data = list_reading_data(flow)
-    return any(rows.is_float and maker in data for (rows, _), *ids in picks for _, maker in ids)
+    chosen = ((rows, maker) for (rows, _), *ids in filter(None, picks) for _, maker in ids)
+    return any(rows.is_float and maker in data for rows, maker in chosen)
 
 
 def count_joined(before: Sequence[int], after: Sequence[int], d_in: int, d_out: int) -> int | None:

@@ -115,7 +115,7 @@ def is_beside_factors(flow: Flow, node: int) -> bool:
         given = list(flow.given(factor)) if factor is not None and flow.op(factor) in SCALINGS - DIVISIONS else []
         held = [flow.before_moves(*one, SPREADS)[0].shape for one in given if is_of_weights(flow, *one)]
         numbers = [record.shape for record, maker in given if not is_of_weights(flow, record, maker)]
-        if len(held) == len(numbers) == 1 and numbers[0][-1:] == (1,) and 1 < held[0][-1] < prod(held[0]):
+        if len(held) == len(numbers) == 1 and numbers[0][-1:] == (1,) and (1,) < held[0][-1:] < (prod(held[0]),):
             return True
     return False
 

@@ -69,10 +69,12 @@ def list_shares(flow: Flow, add: int, *, are_bools: bool = False) -> tuple[int, 
     products = [one for one in made if one is not None and flow.op(one) in TIMES]
     if len(products) != 2 or len(flow.steps[add].inputs) != 2:
         return ()
-    first, second = (
-        dict(said for given in flow.given(one) if (said := read_share(flow, *given, is_bool=are_bools)))
-        for one in products
-    )
+    shares = [
+        [said for given in flow.given(one) if (said := read_share(flow, *given, is_bool=are_bools))] for one in products
+    ]
+    if are_bools and any(len(one) != 1 for one in shares):
+        return ()
+    first, second = map(dict, shares)
     is_split = any(second.get(source, is_opposite) != is_opposite for source, is_opposite in first.items())
     return (*sorted(products), add) if is_split else ()
 

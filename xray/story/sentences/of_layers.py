@@ -12,19 +12,19 @@ MERGED = "one linear layer leads what they give, laid end to end, back to it"
 
 
 def describe_bridges(anatomy: Anatomy) -> str:
-    """How many places become one between stages, of the first tower of which that is known; else silence.
+    """How many places become one between stages, of the first tower of which that is known.
 
-    So it is where rows become wider more often than stages begin: maps may be joined there (FoundationPose).
+    It is not where rows become wider more often than stages begin: maps may be joined there (FoundationPose).
     """
     for tower in anatomy.towers:
         between = [bridge for bridge in tower.bridges if not bridge.beside]
         joined = {bridge.joined for bridge in between}
-        if len(joined) == 1 and (times := joined.pop()) is not None:
-            rows, own = list_widths(tower), f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
+        rows = list_widths(tower) if between else ()
+        times = joined.pop() if len(joined) == 1 and len(rows) <= len(between) + 1 else None
+        if times is not None:
+            own = f" of the {tower.name} tower" if len(anatomy.towers) > 1 else ""
             wider = f", and rows are {', '.join(map(str, rows))} numbers wide" if len(rows) > 1 else ""
-            return (
-                f"Stages{own}: between them {times} places become one{wider}." if len(rows) <= len(between) + 1 else ""
-            )
+            return f"Stages{own}: between them {times} places become one{wider}."
     return ""
 
 
