@@ -112,24 +112,6 @@ def test_blocks_that_add_nothing_are_counted_beside_the_layers():
     assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before and between the layers."
 
 
-class Projected(Block):
-    """The same, where what came in is made wider too, and added (ResNet)."""
-
-    def __init__(self, before, after):
-        super().__init__(before, after)
-        self.past = nn.Conv2d(before, after, 1) if self.is_wider else nn.Identity()
-
-    def forward(self, x):
-        return self.past(x) + torch.relu(self.norm(self.mix(x)))
-
-
-def test_blocks_that_add_what_they_make_of_what_came_in_do_not_add_nothing():
-    model = Pyramid()
-    model.blocks = nn.ModuleList(Projected(*one) for one in [(3, 5), (5, 5), (5, 7), (7, 7), (7, 7)])
-
-    assert "nothing" not in describe_blocks(xray.anatomy(xray.trace(model, torch.rand(2, 3, SIDE, SIDE))))
-
-
 def test_blocks_of_stages_that_add_nothing_are_counted_and_stages_are_none():
     anatomy = read(Staged(), torch.randn(2, 3, SIDE, SIDE))
 
