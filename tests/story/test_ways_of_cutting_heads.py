@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention, softmax
 
 import xray
 from xray.renderers.fonts import text_width
+from xray.story.anatomy.attentions import Attention
 from xray.story.poster import compose_poster
 
 HEADS, PLACES, BATCH = 3, 7, 2
@@ -166,6 +167,23 @@ def test_keys_that_are_repeated_no_times_have_no_known_heads():
 
     assert next(step for step in trace.steps if step.op == "repeat_interleave").outputs[0].shape[1] == 0
     assert not any(getattr(one, "kv_heads", None) for tower in xray.anatomy(trace).towers for one in tower.branches)
+
+
+class Says(Attends):
+    """A module that says how many heads it has, be that true or not."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.num_heads = heads
+
+
+@pytest.mark.parametrize("said", [HEADS, 2 * HEADS])
+def test_no_heads_are_told_where_the_module_says_another_number(said):
+    trace, _ = record(lambda: Says(said))
+
+    (tower,) = xray.anatomy(trace).towers
+    told = {one.heads for one in tower.branches if isinstance(one, Attention)}
+    assert told == {HEADS if said == HEADS else None}
 
 
 def test_numbers_of_several_places_are_no_heads():
