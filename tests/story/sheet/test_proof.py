@@ -11,11 +11,12 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.charts.between_chart import list_places
 from xray.story.charts.chart import MIDDLE, Chart, Edge, Node
 from xray.story.poster import compose_poster
 from xray.story.sheet import compose
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.proof import find_missing, keep_proven
+from xray.story.sheet.proof import find_missing, keep_proven, prove_arrows
 
 
 def change(columns, **parts):
@@ -58,6 +59,17 @@ def test_an_arrow_that_is_missing_is_put_back(columns):
     led = keep_proven(change(columns, edges=tuple(kept)))
 
     assert {*kept} < {*chart_of(columns).edges} == {*chart_of(led).edges}
+
+
+def test_an_arrow_over_what_stands_in_a_box_elsewhere_is_dropped(columns):
+    flow, whole, softmax = columns[0].reading.flow, chart_of(columns), find(columns, "SOFTMAX")
+    (upper,) = [edge.target for edge in whole.edges if edge.source == softmax.key]
+    over = [Edge(edge.source, upper) for edge in whole.edges if edge.target == softmax.key]
+    kept = [edge for edge in whole.edges if softmax.key not in {edge.source, edge.target}]
+    chart = replace(whole, nodes=tuple(one for one in whole.nodes if one != softmax), edges=(*kept, *over))
+
+    assert {*prove_arrows(flow, chart).edges} == {*kept, *over}
+    assert {*prove_arrows(flow, chart, frozenset(list_places(flow, softmax))).edges} == {*kept}
 
 
 def test_a_sheet_with_a_box_that_nothing_leads_to_is_none(columns, monkeypatch):

@@ -1,7 +1,7 @@
 """No arrow but a proven one: what the upper box does was worked out of what the lower one made."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from xray.ir.flow.cut_rows import list_cut_makers
@@ -21,14 +21,30 @@ def keep_proven(columns: Sequence[Column]) -> list[Column] | None:
 
     None where a box would be left without any: it says that something is made otherwise than it is.
     """
-    found = [prove_column(column) for column in columns]
+    drawn = [list_worked_out(column) for column in columns]
+    found = [
+        prove_column(column, frozenset[str]().union(*(own for own in drawn if own is not drawn[place])))
+        for place, column in enumerate(columns)
+    ]
     return None if None in found else [one for one in found if one is not None]
 
 
-def prove_column(column: Column) -> Column | None:
-    """A column with proven arrows alone, in each phase that it shows; None where some are not to be had."""
-    twin = None if column.twin is None else prove_column(column.twin)
-    charts = {id(chart): prove_arrows(column.reading.flow, chart) for chart in list_charts(column)}
+def list_worked_out(column: Column) -> frozenset[str]:
+    """The steps of a column's boxes that do more than move numbers."""
+    flow = column.reading.flow
+    held = {step for chart in list_charts(column) for node in chart.nodes for step in list_places(flow, node)}
+    return frozenset(flow.steps[step].id for step in held if flow.op(step) not in CARRYING)
+
+
+def prove_column(column: Column, elsewhere: Collection[str]) -> Column | None:
+    """A column with proven arrows alone, in each phase that it shows; None where some are not to be had.
+
+    None of them passes over steps that stand in boxes elsewhere.
+    """
+    twin = None if column.twin is None else prove_column(column.twin, elsewhere)
+    flow = column.reading.flow
+    others = {place for one in elsewhere if (place := flow.places.get(one)) is not None}
+    charts = {id(chart): prove_arrows(flow, chart, others) for chart in list_charts(column)}
     if None in charts.values() or (twin is None) != (column.twin is None):
         return None
     return put_charts(replace(column, twin=twin), {key: one for key, one in charts.items() if one is not None})
@@ -61,18 +77,23 @@ def list_charts(column: Column) -> Iterator[Chart]:
         yield from (one for one in (frame.bridge, frame.corrected, *panels) if one is not None)
 
 
-def prove_arrows(flow: Flow, chart: Chart) -> Chart | None:
-    """The chart without unproven arrows, and with all others; None where a box would be left without any."""
+def prove_arrows(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> Chart | None:
+    """The chart without unproven arrows, and with all others; None where a box would be left without any.
+
+    No arrow leads over the steps of `others`, which stand in boxes elsewhere.
+    """
     false = frozenset(check_chart(flow, chart))
+    over = frozenset(check_chart(flow, chart, others)) - false
     edges = tuple(edge for edge in chart.edges if edge not in false)
-    edges = (*edges, *find_missing(flow, replace(chart, edges=edges)))
+    edges = (*edges, *find_missing(flow, replace(chart, edges=edges), others))
+    edges = tuple(edge for edge in edges if edge not in over)
     leading = {edge.source for edge in edges}.union(chart.heads)
     led = {edge.target for edge in edges}.union(chart.feet, chart.memory)
     is_whole = all(edge.source in leading and edge.target in led for edge in false)
     return replace(chart, edges=edges) if is_whole else None
 
 
-def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
+def find_missing(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> list[Edge]:
     """The arrows that are not there from boxes below to others, which read what they made by no way that is drawn.
 
     Steps that stand in several boxes tell of none, nor do those that only move what others made.
@@ -88,7 +109,7 @@ def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
             if edge.target == key:
                 below[key] |= {edge.source, *below[edge.source]}
         own = [step for step in steps[key] if times[step] == 1]
-        taken = reach_back(flow, own, times.keys())
+        taken = reach_back(flow, own, times.keys() | others)
         worked = ((step, output) for step, output in taken if flow.op(step) not in CARRYING)
         read = (owners.get(step) for step, output in worked if not leaves_out(flow, own, step, output))
         for lower in sorted({one for one in read if one is not None and one != key} - below[key]):
@@ -98,10 +119,10 @@ def find_missing(flow: Flow, chart: Chart) -> list[Edge]:
     return found
 
 
-def check_chart(flow: Flow, chart: Chart) -> Iterator[Edge]:
+def check_chart(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> Iterator[Edge]:
     """The arrows from one box of steps to another whose steps read nothing of it, through no third box but moves."""
     steps = {node.key: list_places(flow, node) for node in chart.nodes}
-    held = frozenset[int]().union(*steps.values())
+    held = frozenset(others).union(*steps.values())
     for edge in chart.edges:
         lower, upper = steps[edge.source], steps[edge.target]
         if edge.source.rpartition(":")[2].startswith(("given", "also")):
