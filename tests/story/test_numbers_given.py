@@ -132,3 +132,23 @@ def test_one_row_that_is_added_to_all_words_is_not_what_is_read():
 
     assert (tower.reads, tower.vocab) == ("ids", 31)
     assert {("TOKEN IDS", "TABLE LOOKUP"), ("VECTORS", "LINEAR")} <= list_arrows(read(Spoken, *given).entrance)
+
+
+class Degrees(Layered):
+    """Nodes of a graph, each with a row of the number of its neighbours (Graphormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.see, self.degrees = nn.Embedding(OTHER, WIDTH), nn.Embedding(8, WIDTH)
+
+    def enter(self, nodes, adjacency):
+        return self.see(nodes) + self.degrees(adjacency.sum(-1))
+
+
+def test_numbers_of_which_sums_are_looked_up_are_no_ids():
+    chart = read(Degrees, torch.tensor([[1, 2, 0, 3]]), torch.randint(0, 2, (1, 4, 4))).entrance
+
+    assert [(node.label, node.told) for node in chart.nodes if node.row == 0] == [
+        ("TOKEN IDS", ()),
+        ("NUMBERS", ("arg1",)),
+    ]

@@ -31,7 +31,7 @@ from xray.story.entrance.inputs import (
     may_be_same,
     name_argument,
 )
-from xray.story.entrance.shared_ids import are_made_whole, find_given_rows
+from xray.story.entrance.shared_ids import are_made_whole, asks_for_sums, find_given_rows
 from xray.story.entrance.tables import holds_sines
 from xray.story.passages.channels import widens_rows
 from xray.story.recognition.between import is_linear, list_reading_data
@@ -172,7 +172,7 @@ def read_besides(flow: Flow, node: Node) -> tuple[TensorRecord, str] | None:
     if whole is not None and count_arguments(flow, whole) == 1:
         return whole, NUMBERS if are_made_whole(flow, place) else IDS
     if len(asked) == 1:
-        return next(iter(asked.values())), IDS
+        return next(iter(asked.values())), NUMBERS if asks_for_sums(flow, place) else IDS
     if flow.op(place) in FINDINGS:
         record, maker = next(flow.given(place))
         return (record, PICTURE) if maker is not None and is_put_together(flow, maker) else None

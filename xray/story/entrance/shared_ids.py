@@ -18,6 +18,7 @@ CUTS = CARRYING | WHOLE | {"index", "select", "slice", "narrow", "unbind", "chun
 WORKING = SUMS | SCALINGS | LEFT_OVER
 HOLDING = CARRYING | CLAMPS | WHOLE
 ALONE = HOLDING | SCALINGS
+SUMMED = HOLDING | {"sum"}
 Cut = tuple[TensorRecord, int | None, tuple[int, ...]]
 """The tensor that ids are a column of, its maker, and the columns: two where it is how far apart they are."""
 
@@ -167,6 +168,12 @@ def put_together(flow: Flow, nodes: Collection[int], cuts: Mapping[int, Cut]) ->
     is_made = are_made_whole(flow, lookups[0])
     has_more = any(flow.op(one) in SIDE_BY_SIDE for one in ways)
     return IdColumns(lookups, read, joins, is_apart, name, is_given, is_made, has_more)
+
+
+def asks_for_sums(flow: Flow, lookup: int) -> bool:
+    """Whether the ids that a step looks up are sums of what came in, as of the neighbours of an adjacency matrix."""
+    makers = (maker for _, maker in flow.taken(lookup))
+    return any(flow.op(here) == "sum" for here in flow.behind(*makers, within=lambda here: flow.op(here) in SUMMED))
 
 
 def are_made_whole(flow: Flow, lookup: int) -> bool:

@@ -98,7 +98,7 @@ def join_chains(flow: Flow, chains: Sequence[Chain], sites: Sequence[Site]) -> l
     families: list[list[Chain]] = []
     ends: dict[int, list[Chain]] = {}
     for chain in chains:
-        before = end_behind(flow, chain.start, ends)
+        before = end_behind(flow, chain, ends)
         family = None if before is None else ends[before]
         if family is None or family[-1].end != before or begins_anew(flow, family, chain, sites):
             family = []
@@ -217,14 +217,15 @@ def is_map(flow: Flow, chain: Chain) -> bool:
     return any(axis == 1 and len(flow.output(joint.add).shape) > len(("batch", "row")) for axis, joint in axes)
 
 
-def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> int | None:
+def end_behind(flow: Flow, following: Chain, ends: dict[int, list[Chain]]) -> int | None:
     """The end of a chain that the beginning of another is made of, if no table is looked into on the way.
 
     Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
     do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n). Nor where one
-    row alone is taken, by no data: that of a layer's turn, which is added (Universal Transformers).
+    row alone is taken, by no data: that of a layer's turn, which is added (Universal Transformers). Nor where blocks of
+    one list stand on both sides: what is looked up is no more than a condition there.
     """
-
+    start = following.start
     looked_up = {node for node, step in enumerate(flow.steps) if step.op in LOOKUPS} - list_biases(flow)
     tables = {node for node in looked_up if prod(flow.output(node).shape[:-1]) > 1 or node in list_reading_data(flow)}
 
@@ -242,7 +243,15 @@ def end_behind(flow: Flow, start: int | None, ends: dict[int, list[Chain]]) -> i
     if start is not None and leaves_one_row(flow, last, start):
         return None  # it begins anew (X-CLIP)
     looked_up = {here for here in behind if here not in ends and here in tables}
+    if list_names(flow, last) & list_names(flow, following.joints[0].add):
+        return last
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
+
+
+def list_names(flow: Flow, node: int) -> set[str]:
+    """The names of the lists in whose blocks a step stands."""
+    paths = (flow.steps[block].path.rpartition(".") for block in flow.parents(node))
+    return {name for name, _, number in paths if number.isdecimal()}
 
 
 def find_straight_ends(flow: Flow, start: int | None, ends: Collection[int]) -> list[int]:

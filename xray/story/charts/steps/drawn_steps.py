@@ -206,7 +206,7 @@ def list_notable(
     turns = {flow.steps[one].location for one in (*loop, *(one for own in folded.values() for one in own))}
     levels = [is_substance, is_bend, pools, partial(meets_alone, turns=turns)]
     levels.append(lambda flow, node, inside: flow.op(node) in SIDE_BY_SIDE and joint(flow, node, inside))
-    levels += [joint, changes_each]
+    levels += [joint, partial(meets_elsewhere, whole=frozenset(nodes)), changes_each]
     levels.append(lambda flow, node, _: adds_up_rows(flow, node))
     levels.append(lambda flow, node, _: masks_places(flow, node))
     known = {node: tuple(sorted(group, reverse=True)) for node, group in (normed | dict(folded)).items()}
@@ -348,6 +348,19 @@ def is_joint(
             all(len(record.shape) > 1 and record.shape[-1] == step.outputs[0].shape[-1] for record in step.inputs)
             or (gates_channels(flow, node) or spreads_both(flow, node))
         )
+    )
+
+
+def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
+    """Whether rows of a part meet as many rows of data that were made outside of the `whole` part, number by number."""
+    given = list(flow.given(node)) if flow.op(node) in SUMS | DIFFERENCES | SCALINGS | DIVISIONS else []
+    shapes, makers = {record.shape for record, _ in given}, [maker for _, maker in given]
+    return (
+        len(given) == 2
+        and shapes == {flow.output(node).shape}
+        and {maker in whole for maker in makers} == {True, False}
+        and any(maker in inside for maker in makers)
+        and set(makers) <= set(list_fed(flow))
     )
 
 

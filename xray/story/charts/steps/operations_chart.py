@@ -208,7 +208,7 @@ def make_node(
     times = list_times(flow, node) if flow.op(node) in CURVES | SUMS and node not in labels else ()
     apart = {*owner}.difference(group)
     bias = [one for one in list_bias(flow, node) if one not in apart] if describe_params(flow, node) else []
-    times = () if flow.op(node) in SUMS and not apart.isdisjoint(times) else times
+    times = times if apart.isdisjoint(times) else ()
     held = (*with_held(flow, node, apart), *bias, *(one for one in list_shares(flow, node) if one in group))
     extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
     steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
