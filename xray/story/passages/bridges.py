@@ -35,6 +35,7 @@ from xray.story.recognition.between import (
 )
 from xray.story.recognition.norms import Norm, find_norm
 from xray.story.recognition.resamplers import count_heads_at, count_rows
+from xray.story.streams.joints import Joint
 from xray.story.streams.put_beside import RowsBeside, find_rows_beside, list_left_behind
 from xray.story.streams.rejoined_rows import takes_rows_alone
 from xray.story.wording import plural, spell_steps
@@ -121,11 +122,15 @@ def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) ->
 
     So letters are guessed once, in the middle of an encoder, and what is sure of them is added (Granite Speech). Where
     this comes behind more than a quarter of the layers, it is a part of them that is written beside their blocks. What
-    stood in one layer with such a sum is cut anew (DehazeFormer).
+    stood in one layer with such a sum is cut anew (DehazeFormer). What was there before all layers, and is worked into
+    the stream between any two of them, is no layer however often (an equilibrium model's input).
     """
     holders = {id(one): frozenset(flow.parents(one.joints[0].add)) for layer in layers for one in layer}
     shared = frozenset[int]() if not holders else frozenset.intersection(*holders.values())
     apart = [one for layer in layers for one in layer if holders[id(one)] == shared]
+    worked_in = {id(one) for one in apart if is_worked_in(layers[0][0].joints[0].stream, one.joints[0])}
+    if worked_in:
+        return leave_between(flow, cut_without(layers, worked_in), sites)
     left = cut_without(layers, {id(one) for one in apart})
     if not 0 < FEWEST_LAYERS * len(apart) <= len(left) or any(
         frozenset.intersection(*(holders[id(one)] for one in layer)) == shared for layer in left
@@ -133,6 +138,12 @@ def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) ->
         return [*layers]
     between = frozenset[int]().union(*(one.nodes for one in find_bridges(flow, left, sites)))
     return left if all(one.nodes <= between for one in apart) else [*layers]
+
+
+def is_worked_in(begun: int | None, joint: Joint) -> bool:
+    """Whether a sum behind others adds to the stream what was made of the rows with which that began, or before."""
+    start = joint.region.start
+    return joint.since > 0 and begun is not None and start is not None and start <= begun
 
 
 def cut_without(layers: Sequence[Layer], apart: Collection[int]) -> list[Layer]:

@@ -233,10 +233,14 @@ def leads_along(flow: Flow, joint: Joint, joints: Mapping[int, Joint]) -> bool:
 def holds_most(flow: Flow, joint: Joint, joints: Collection[int]) -> bool:
     """Whether a sum adds what went in to what nearly the whole network made of it: no layer has so much (Swin2SR).
 
-    Sums of one place at a time, two axes each, are no layers.
+    Sums of one place at a time, two axes each, are no layers. Nor is a sum one that adds an image as it came in to what
+    layers of rows of another size made (a U-Net that predicts what is to be changed).
     """
-    inside = sum(other in joint.region.inner and len(flow.output(other).shape) > 2 for other in joints)
-    return inside > MOST_OF_A_LAYER and inside > len(joints) * 3 / 4
+    inside = [one for one in joints if one in joint.region.inner and len(flow.output(one).shape) > 2]
+    sizes = {prod(flow.output(one).shape) for one in inside}
+    if joint.stream is None and len(inside) > 1 and prod(flow.output(joint.add).shape) not in sizes:
+        return True
+    return len(inside) > MOST_OF_A_LAYER and len(inside) > len(joints) * 3 / 4
 
 
 def goes_on(flow: Flow, joint: Joint, last: int) -> bool:
