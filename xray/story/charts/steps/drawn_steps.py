@@ -352,15 +352,16 @@ def is_joint(
 
 
 def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
-    """Whether rows of a part meet as many rows of data that were made outside of the `whole` part, number by number."""
+    """Whether rows of a part meet as many rows that layers made outside of the `whole` part, number by number."""
     given = list(flow.given(node)) if flow.op(node) in SUMS | DIFFERENCES | SCALINGS | DIVISIONS else []
-    shapes, makers = {record.shape for record, _ in given}, [maker for _, maker in given]
+    makers = [maker for _, maker in given if maker is not None]
+    others = [maker for maker in makers if maker not in whole]
     return (
-        len(given) == 2
-        and shapes == {flow.output(node).shape}
-        and {maker in whole for maker in makers} == {True, False}
+        (len(makers), len(others)) == (2, 1)
+        and {record.shape for record, _ in given} == {flow.output(node).shape}
         and any(maker in inside for maker in makers)
         and set(makers) <= set(list_fed(flow))
+        and any(flow.steps[one].params for one in (*others, *flow.behind(*others)))
     )
 
 
