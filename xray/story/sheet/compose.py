@@ -243,8 +243,7 @@ def whole_frames(columns: Sequence[Column], first: Column) -> tuple[Frame, ...]:
 def describe(anatomy: Anatomy, trace: Trace) -> str:
     """What the sheet shows, for those who hear it."""
     towers = ", ".join(
-        f"{tower.name}: {plural(tower.inside or tower.layers, 'block' if tower.inside else 'layer')}"
-        + (f" of width {tower.d_model:,}" if tower.d_model else "")
+        f"{tower.name}: {plural(tower.layers, 'layer')}" + (f" of width {tower.d_model:,}" if tower.d_model else "")
         for tower in anatomy.towers
     )
     return f"{trace.title} from bottom to top. {towers}. Every box names its step, shapes and axes."
