@@ -93,6 +93,9 @@ def list_closed(phase: Column) -> tuple[set[int], set[int], set[int]]:
     opened = set[int]().union(*(panel.staging.nodes for _, _, panel in panels if panel.is_open))
     shut = [(number, place) for frame, place, panel in panels if not panel.is_open for number in frame.group.layers]
     closed = set[int]().union(*(layers[number][place].nodes for number, place in shut if place < len(layers[number])))
+    charts = (panel.chart for _, _, panel in panels if not panel.is_open)
+    places = phase.reading.flow.places
+    closed |= {places[step.id] for chart in charts for node in chart.nodes for step in node.steps if step.id in places}
     left = (staging for number, layer in enumerate(layers) if number not in framed for staging in layer)
     return opened, closed, set[int]().union(*(one.nodes for one in left))
 
