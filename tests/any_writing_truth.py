@@ -169,7 +169,7 @@ def list_tower_lies(how: Writing, tower: Tower, *, reading: bool) -> Iterator[Li
         "not_from_one": (tower.not_from_one,) if how.norm == "spelt rms from one" and how.head_norm else ((),),
         "final_norm": name_norm(how) if how.final_norm else None,
     }
-    yield from compare("tower", tower, truth, ignored=("idle_blocks", "lists"))
+    yield from compare("tower", tower, truth, ignored=("idle_blocks",))
     if tower.layers != how.layers:
         yield "layers", tower.layers
     yield from list_entrance_lies(how, tower)

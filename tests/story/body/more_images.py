@@ -309,7 +309,5 @@ def mobilevitv2(c):
         layers,
         "group",
         bridges=bridges,
-        unlisted=(0,),
-        lists=3,
     )
     return network(image, head=Head("classes", c.num_labels))

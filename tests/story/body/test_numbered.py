@@ -7,8 +7,6 @@ from torch import nn
 
 import xray
 from xray.story.anatomy.branches import Experts
-from xray.story.cards.title import list_sizes
-from xray.story.cards.told import Scored
 from xray.story.sentences.of_models import describe_blocks
 
 SIDE = 8
@@ -112,12 +110,11 @@ def test_blocks_that_add_nothing_are_counted_beside_the_layers():
     assert describe_blocks(anatomy) == "2 of 7 blocks add nothing: they stand before and between the layers."
 
 
-def test_blocks_of_stages_that_add_nothing_are_counted_and_stages_are_none():
+def test_nothing_is_told_of_blocks_of_stages_and_stages_are_none():
     anatomy = read(Staged(), torch.randn(2, 3, SIDE, SIDE))
 
     (tower,) = anatomy.towers
-    assert (tower.layers, tower.idle_blocks, tower.blocks) == (2, 3, 5)
-    assert describe_blocks(anatomy) == "3 of 5 blocks add nothing: they stand before and behind the layers."
+    assert (tower.layers, tower.idle_blocks, tower.blocks, describe_blocks(anatomy)) == (2, 0, None, "")
 
 
 def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():
@@ -128,17 +125,11 @@ def test_a_block_behind_the_layers_that_adds_nothing_is_counted_too():
     assert describe_blocks(anatomy).endswith("they stand before, between and behind the layers.")
 
 
-def test_a_sum_between_blocks_is_told_to_be_no_block():
-    told = {own: describe_blocks(xray.anatomy(xray.trace(Adapted(own=own).eval(), rows()))) for own in (False, True)}
-
-    assert told == {False: "What counts as layer 2 is a sum between blocks.", True: ""}
-
-
 def test_a_sum_between_many_blocks_counts_as_no_layer():
     anatomy = xray.anatomy(xray.trace(Adapted(own=False, layers=2).eval(), rows()))
 
     (tower,) = anatomy.towers
-    assert (tower.layers, tower.apart, describe_blocks(anatomy)) == (4, (), "")
+    assert (tower.layers, describe_blocks(anatomy)) == (4, "")
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -232,20 +223,14 @@ class Following(Grouping):
         return x
 
 
-def test_layers_outside_the_lists_of_all_stages_are_told():
-    anatomy = read(Grouping(), rows())
-
-    assert describe_blocks(anatomy) == "4 of 6 layers are blocks of 2 lists; layers 3, 6 are none of these."
-
-
 def test_layers_of_a_list_beside_those_of_all_stages_are_no_layers_outside_a_list():
     (tower,) = read(Following(), rows()).towers
 
-    assert (tower.layers, tower.lists, tower.unlisted) == (9, 1, ())
+    assert (tower.layers, tower.unlisted) == (9, ())
 
 
 def test_layers_of_a_shorter_list_are_no_layers_outside_a_list():
-    model = nn.Sequential(nn.Linear(7, WIDTH), Stage(3), Stage(2, is_other=True))
+    model = nn.Sequential(nn.Linear(7, WIDTH), Stage(3), Stage(2))
 
     assert describe_blocks(read(model, rows())) == ""
 
@@ -261,71 +246,15 @@ def test_layers_that_run_again_are_told_as_no_blocks_of_a_list():
 
 
 class Stage(nn.Module):
-    """So many layers in a list; the first of another class, if told."""
+    """So many layers in a list."""
 
-    def __init__(self, layers, *, is_other=False):
+    def __init__(self, layers):
         super().__init__()
-        self.layers = nn.ModuleList(OtherLayer() if is_other else Layer() for _ in range(layers))
+        self.layers = nn.ModuleList(Layer() for _ in range(layers))
 
     def forward(self, x):
         for layer in self.layers:
             x = layer(x)
-        return x
-
-
-class OtherLayer(Layer):
-    """The same, by another name."""
-
-
-class Growing(nn.Module):
-    """Stages of one layer, two and four (CvT)."""
-
-    def __init__(self, *, is_other):
-        super().__init__()
-        self.given, stages = nn.Linear(7, WIDTH), [Stage(1, is_other=is_other), Stage(2), Stage(4)]
-        self.stages = nn.ModuleList(stages)
-
-    def forward(self, x):
-        x = self.given(x)
-        for stage in self.stages:
-            x = stage(x)
-        return x
-
-
-@pytest.mark.parametrize(
-    ("is_other", "told"),
-    [(False, ""), (True, "6 of 7 layers are blocks of 2 lists; layer 1 is none of these.")],
-)
-def test_the_only_layer_of_a_stage_is_a_block_of_a_list_where_it_is_of_the_class_of_the_others(is_other, told):
-    assert describe_blocks(read(Growing(is_other=is_other), rows())) == told
-
-
-class Around(nn.Module):
-    """A sum around two layers (VRT)."""
-
-    def __init__(self):
-        super().__init__()
-        self.blocks, self.last = nn.ModuleList(Layer() for _ in range(2)), nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x):
-        made = x
-        for block in self.blocks:
-            made = block(made)
-        return x + self.last(made)
-
-
-class Nested(nn.Module):
-    """Two layers, and behind them two sums, each around two layers more."""
-
-    def __init__(self):
-        super().__init__()
-        self.given, self.first = nn.Linear(7, WIDTH), nn.ModuleList(Layer() for _ in range(2))
-        self.then = nn.ModuleList(Around() for _ in range(2))
-
-    def forward(self, x):
-        x = self.given(x)
-        for block in (*self.first, *self.then):
-            x = block(x)
         return x
 
 
@@ -346,14 +275,7 @@ def test_layers_of_one_sublayer_and_others_of_two_are_counted_as_layers():
 
     (tower,) = read(model, rows()).towers
 
-    assert (tower.layers, tower.inside) == (3, 0)
-
-
-def test_layers_that_hold_several_blocks_are_told_by_how_many_all_hold():
-    anatomy = read(Nested(), rows())
-
-    assert describe_blocks(anatomy) == "The 4 layers hold 6 blocks of one kind, some several of these."
-    assert ("blocks", "other", "6") in list_sizes(anatomy.towers[0], Scored())
+    assert tower.layers == 3
 
 
 class Think(nn.Module):
@@ -393,4 +315,27 @@ def test_experts_are_no_blocks_that_layers_hold_several_of():
     anatomy = read(nn.Sequential(nn.Linear(7, WIDTH), nn.Sequential(*layers)), rows())
 
     assert any(isinstance(one, Experts) for one in anatomy.towers[0].branches)
-    assert (anatomy.towers[0].layers, anatomy.towers[0].inside) == (4, 0)
+    assert anatomy.towers[0].layers == 4
+
+
+class Pairs(nn.Module):
+    """A list of pairs of sublayers that the model calls one by one; the first begins otherwise (BIT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.given = nn.Linear(7, WIDTH)
+        parts = [(FeedForwardPart(), AttentionPart()), *((AttentionPart(), FeedForwardPart()) for _ in range(3))]
+        self.layers = nn.ModuleList(map(nn.ModuleList, parts))
+
+    def forward(self, x):
+        x = self.given(x)
+        for first, then in self.layers:
+            x = then(first(x))
+        return x
+
+
+def test_pairs_of_sublayers_in_a_list_are_a_layer_each():
+    (tower,) = read(Pairs(), rows()).towers
+
+    parts = {group.layers: [stage.branches[0].part for stage in group.stages] for group in tower.groups}
+    assert parts == {(0,): ["feed_forward", "attention"], (1, 2, 3): ["attention", "feed_forward"]}

@@ -12,10 +12,9 @@ from unsaid import list_unsaid
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.cards.boxless import find_unsaid
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.shares import list_idle
 
@@ -55,7 +54,7 @@ def test_what_makes_places_for_all_layers_and_stands_in_no_box_is_named():
     trace = xray.trace(Placed().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]), torch.rand(2, 3, 5))
     columns = read_columns(trace)
 
-    assert [one.path for one in list_unboxed(columns, find_unsaid(columns))] == ["place"]
+    assert [one.path for one in list_unboxed(columns)] == ["place"]
     assert dict(list_unsaid(columns))["around layers"] == {"linear": 2, "tanh": 1}
     layout = compose_poster(trace, text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
@@ -103,7 +102,7 @@ def test_rows_of_a_table_that_all_layers_read_are_named_and_are_no_attentions(is
     lines = lines_of(compose_poster(trace, text_width))
 
     told = dict(pairwise(lines))
-    assert [one.params for one in list_unboxed(columns, find_unsaid(columns))] == [2 * WIDTH] * (1 if is_shared else 3)
+    assert [one.params for one in list_unboxed(columns)] == [2 * WIDTH] * (1 if is_shared else 3)
     attention = 4 * WIDTH * (WIDTH + 1) + 2 * WIDTH * (1 if is_shared else 2)  # with its norm, and its own rows
     assert told["self-attention × 3"] == f"{3 * attention:,}"
     assert told.get("around layers") == (f"{2 * WIDTH:,}" if is_shared else None)
@@ -202,3 +201,25 @@ def test_numbers_that_also_scale_what_nobody_reads_count_as_not_drawn():
     text = " ".join(lines_of(compose_poster(xray.trace(model, torch.tensor([[1, 2, 3]])), text_width)))
 
     assert "Not drawn, with parameters: 1.scales.0 (8), 1.scales.1 (8), and 10 more (80)." in text
+
+
+class Begun(nn.Module):
+    """Learned rows that a group norm works on before layers, of which one is called as that is (TripoSR)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.rand(2, WIDTH, 3))
+        self.first, self.into = nn.GroupNorm(1, WIDTH), nn.Linear(WIDTH, WIDTH)
+        self.layers = nn.ModuleList(Layer() for _ in range(3))
+
+    def forward(self, places):
+        rows = self.into(self.first(self.rows).mT)
+        for layer in self.layers:
+            rows = layer(rows, places)
+        return rows
+
+
+def test_a_norm_in_no_box_is_named_though_one_of_each_layer_is_called_like_it():
+    columns = read_columns(xray.trace(Begun().eval(), torch.rand(2, 3, WIDTH)))
+
+    assert [one.path for one in list_unboxed(columns)] == ["first", "rows"]

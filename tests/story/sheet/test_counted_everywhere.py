@@ -11,12 +11,11 @@ from recorded import FOLDER, recorded
 from torch import nn
 
 import xray
-from xray.ir.flow.weights import gather_weights
-from xray.story.cards.boxless import find_unsaid, list_learned_aside
+from xray.ir.flow.weights import gather_weights, list_above
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.charts.counted_weights import weights_of_box
 from xray.story.charts.stage_names import name_stage
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.counting import list_apart, list_condition
 
 NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())
@@ -28,10 +27,10 @@ def list_off(columns):
 
     With how many numbers these hold.
     """
-    aside, found = list_learned_aside(columns, find_unsaid(columns)), []
+    undrawn, found = {one.path for one in list_unboxed(columns)}, []
     for phase in (phase for column in columns for phase in column.phases):
         flow, towering = phase.reading.flow, phase.towering
-        apart = aside[id(flow)] | list_condition(towering) | list_apart(flow, towering, phase.reading.towers)
+        apart = list_condition(towering) | list_apart(flow, towering, phase.reading.towers)
         for panel in (panel for frame in phase.frames for panel in frame.panels if panel.is_open):
             if panel.staging not in towering.stagings:
                 continue  # of a later pass
@@ -39,6 +38,7 @@ def list_off(columns):
             held = [weights_of_box(flow, node.steps) for node in nodes]
             drawn = {name.partition(" ")[0].partition("[")[0] for weights in held for name in weights}
             own = gather_weights(flow, panel.staging.nodes - apart)
+            own = {name: count for name, count in own.items() if undrawn.isdisjoint((name, *list_above(name)))}
             left = {name: count for name, count in own.items() if name.partition("[")[0] not in drawn}
             said = [(node, COUNTED.match(node.extra)) for node in nodes]
             wrong = [
@@ -94,7 +94,7 @@ def test_a_weight_that_one_is_added_to_belongs_to_its_norm():
     panels = [panel for column in columns for frame in column.frames for panel in frame.panels if panel.is_open]
     said = {node.extra for panel in panels for node in panel.chart.nodes if node.label == "LAYER NORM"}
     assert said == {"30 parameters"}
-    assert list_unboxed(columns, find_unsaid(columns)) == ()
+    assert list_unboxed(columns) == ()
 
 
 class Placed(Attention):
@@ -127,7 +127,7 @@ class AskingRows(nn.Module):
 def test_learned_rows_that_a_sum_adds_are_drawn_there():
     columns = read_columns(xray.trace(AskingRows().eval(), torch.rand(2, 7, 15)))
 
-    assert list_unboxed(columns, find_unsaid(columns)) == ()
+    assert list_unboxed(columns) == ()
 
 
 class Block(nn.Module):
@@ -151,10 +151,5 @@ def test_a_block_between_layers_tells_nothing_of_what_layers_in_its_list_have():
     model = nn.Sequential(*begun, nn.Sequential(*stages), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(10, 2))
     (column,) = read_columns(xray.trace(model.eval(), torch.rand(2, 3, 64, 64)))
     column = replace(column, frames=tuple(replace(frame, bridge=None) for frame in column.frames))
-    flow = column.reading.flow
-    block = [place for place, step in enumerate(flow.steps) if step.path.startswith("3.2.0.") and flow.is_leaf(place)]
 
-    (aside,) = list_learned_aside([column], [("between layers", flow, block)]).values()
-    assert {flow.steps[place].path for place in aside if flow.steps[place].params} == {
-        f"3.2.0.{name}" for name in ("main", "norm", "more", "more_norm")
-    }
+    assert {one.path for one in list_unboxed([column])} == {"3.1.0", "3.2.0"}

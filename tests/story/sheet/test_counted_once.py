@@ -9,11 +9,10 @@ from torch import nn
 
 import xray
 from xray.ir.flow.dataflow import read_flow
-from xray.story.cards.boxless import find_unsaid
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.facts.totals import count_params
 from xray.story.recognition.between import weights_of
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.compose import list_unboxed
 from xray.story.sheet.shares import list_shares, tell_parts
 
 WIDTH = 15
@@ -381,4 +380,4 @@ def test_what_is_added_between_layers_out_of_learned_numbers_is_counted_there(pa
 
     assert shares[f"between layers × {pairs - 1}"] == sum(one.numel() for one in model.betweens.parameters())
     assert "all else" not in shares
-    assert [one.path for one in list_unboxed(columns, find_unsaid(columns))] == undrawn
+    assert [one.path for one in list_unboxed(columns)] == undrawn

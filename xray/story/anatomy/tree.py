@@ -130,10 +130,8 @@ class Tower:
     the stream (Qwen3-VL), `tapped` those of which something is handed out before the last layer (DeepStack), and that
     one with them, where its rows leave beside what is made of them (SAM-HQ).
     `blocks` is how many blocks the model numbers where some, `idle_blocks`, hold no layer: nothing is added in these
-    (EfficientNet), which stand `idle_at`: before the layers, between them, or behind. `apart` are the layers, from 0,
-    that are no blocks, but sums between two (FastSpeech 2), `unlisted` those that stand in no block of the list that
-    holds most of them, each in one (SAM's last attention), or in none of the `lists` that its stages have (GroupViT).
-    `inside` is how many blocks of one class its layers hold, where some are one each and others hold several (VRT).
+    (EfficientNet), which stand `idle_at`: before the layers, between them, or behind. `unlisted` are the layers, from
+    0, that stand in no block of the list that holds most of them, each in one (SAM's last attention).
     `looked_at` tells that its attentions look at rows that are made beside it, by no tower, of what comes in
     (Perceiver).
     `own_numbers` tells that it begins with numbers of the model's own, learned or the same in every run: nothing comes
@@ -168,10 +166,7 @@ class Tower:
     blocks: int | None = None
     idle_blocks: int = 0
     idle_at: tuple[str, ...] = ()
-    apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
-    lists: int = 1
-    inside: int = 0
     looked_at: bool = False
     own_numbers: bool = False
     before: str | None = None

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from math import prod
-from types import MappingProxyType
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
@@ -46,7 +45,6 @@ ALONE = NORMS | CURVES | DROPOUTS | SCALINGS | SUMS | STATISTICS | CASTING | COP
 TOGETHER = frozenset({"mean", "sum", "amax", "logsumexp"})
 """What makes one row of several."""
 SLICE = re.compile(r"-?\d*:-?\d*|\.\.\.")
-DIGITS = re.compile(r"\d+")
 LEAST_SAID = 0.5
 """A layer scores the words of a table if it has a score for more than this share of the table's rows."""
 
@@ -333,32 +331,27 @@ def read_untold(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> t
     return tuple(one for one in list_untold([(flow, told)]) if one.path in list_calls(flow))
 
 
-def list_untold(
-    told: Iterable[tuple[Flow, Collection[int]]],
-    apart: Mapping[int, Collection[int]] = MappingProxyType({}),
-    boxed: Collection[str] = (),
-) -> tuple[Untold, ...]:
-    """What no step that is told of works with, in any pass: outermost modules, and single parameters by their names.
-
-    What is `apart` of a pass, by its flow's identity, lends nothing to steps that are told, but what is `boxed`. Where
-    boxes are, those of layers that stand for others have what is called so: what has no like there is in none.
-    """
-    worked: dict[str, int] = {}
-    known, likes = {*boxed}, {name_like(one) for one in boxed}
-    flows, halved = list[Flow](), set[str]()
+def list_untold(told: Iterable[tuple[Flow, Collection[int]]]) -> tuple[Untold, ...]:
+    """What no step that is told of works with, in any pass: outermost modules, and single parameters by their names."""
+    flows, known, halved = list[Flow](), set[str](), set[str]()
     for flow, nodes in told:
-        around = {block for node in nodes for block in flow.parents(node)}
-        halved.update(flow.steps[block].path for block in around if not likes)
-        strange = {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
-        worked |= list_worked(flow)
-        held = weights_of(flow, nodes, strange.union(apart.get(id(flow), ())))
-        known |= {name for name in held if not likes or name_like(name) in likes}
+        halved.update(flow.steps[block].path for node in nodes for block in flow.parents(node))
+        known |= weights_of(flow, nodes, list_lending(flow, nodes)).keys()
         flows.append(flow)
+    return name_outermost(flows, known, halved)
+
+
+def name_outermost(flows: Sequence[Flow], known: Collection[str], halved: Collection[str] = ()) -> tuple[Untold, ...]:
+    """What no known parameter is: outermost modules that ran, but `halved` ones, and single parameters by their names.
+
+    Rows of a table that is known are known.
+    """
+    worked = {name: count for flow in flows for name, count in list_worked(flow).items()}
     holding, found = by_module(known), dict[str, int]()
     ran = {step.path for flow in flows for step in flow.steps if step.module}
     for name, count in worked.items():
-        if name not in known:
-            others = [one for one in list_above(name) if one in ran - halved and one not in holding]
+        if name not in known and name.partition("[")[0] not in known:
+            others = [one for one in list_above(name) if one in ran.difference(halved) and one not in holding]
             path = others[-1] if others else name.partition("[")[0]
             found[path] = found.get(path, 0) + count
     calls = {path: [flow for flow in flows if path in list_calls(flow)] for path in found}
@@ -366,10 +359,10 @@ def list_untold(
     return tuple(Untold(path, count, path in lost) for path, count in found.items())
 
 
-def name_like(name: str) -> str:
-    """A parameter by its name in its module, and by what that is called, numbers left out: alike in alike layers."""
-    *blocks, own = DIGITS.sub("", name.partition("[")[0].partition(" ")[0]).split(".")
-    return f"{next(filter(None, reversed(blocks)), '')}.{own}"
+def list_lending(flow: Flow, nodes: Collection[int]) -> set[int]:
+    """The steps of a pass that belong to others than some steps do: they lend these nothing."""
+    around = {block for node in nodes for block in flow.parents(node)}
+    return {place for place in range(len(flow.steps)) if is_of_others(flow, place, around)}
 
 
 def is_of_others(flow: Flow, place: int, around: Collection[int]) -> bool:

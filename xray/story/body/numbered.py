@@ -11,83 +11,44 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
 from xray.story.anatomy.beside_layers import Span
 from xray.story.body.layers import Layer
-from xray.story.body.stages import Staging
 from xray.story.passages.bridges import end_of
 from xray.story.recognition.between import weights_of
 from xray.story.streams.chains import Chain
 
 NUMBERED = re.compile(r"(.*)\.\d+")
-NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True)
 class Numbered:
     """How many blocks there are beside each other, how many of them are idle, and the layers, from 0, that are none.
 
-    `idle_at` is where the idle ones stand: before the layers, between them, or behind.
-    `apart` are sums between two blocks, `unlisted` those that no block holds of the list that most layers are in, or of
-    such a list in each stage, of which there are so many `lists`. `inside` are the blocks that layers hold, if more.
+    `idle_at` is where the idle ones stand: before the layers, between them, or behind. `unlisted` are those that no
+    block holds of the list that most layers are in.
     """
 
     blocks: int | None = None
     idle: int = 0
     idle_at: tuple[str, ...] = ()
-    apart: tuple[int, ...] = ()
     unlisted: tuple[int, ...] = ()
-    lists: int = 1
-    inside: int = 0
 
 
 def read_numbered(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> Numbered:
-    """The blocks of a tower; those without a layer count where all they do is done `around` the layers or behind."""
+    """The blocks of a tower; those without a layer count where all they do is done `around` the layers or behind.
+
+    Each layer that is a block is one alone: a stage of several layers is none.
+    """
     held = [find_block(flow, find_work(flow, layer)) for layer in layers]
     blocks = {one for one in held if one is not None}
     if not blocks:
         return Numbered()
-    if inside := count_inside(flow, layers):
-        return Numbered(inside=inside)
-    none = [number for number, block in enumerate(held) if block is None]
-    apart = tuple(number for number in none if stands_between(flow, layers[number], blocks))
-    unlisted: tuple[int, ...] = ()
-    lists = 1
-    if not apart:
-        unlisted = list_unlisted(flow, held)
-        lists, inner = read_stages(flow, layers) if not unlisted and len(blocks) < len(held) else (1, ())
-        unlisted = unlisted or inner
-    idle = list_idle(flow, layers, blocks, around)
+    unlisted = list_unlisted(flow, held)
     used = {flow.steps[node].path for node in blocks}
-    if not idle or len(used) != len(held) - len(none):  # a stage of several layers is no block
-        idle, used = list_idle_in_stages(flow, layers, around)
+    idle = list_idle(flow, layers, blocks, around) if len(used) == len(held) - held.count(None) else set[int]()
     if not idle:
-        return Numbered(apart=apart, unlisted=unlisted, lists=lists)
+        return Numbered(unlisted=unlisted)
     stand = place_beside(idle, layers[0][0].joints[0].add, layers[-1][-1].joints[-1].add)
     paths = {flow.steps[node].path for node in idle}
-    return Numbered(len(paths | used), len(paths), stand, apart, unlisted, lists)
-
-
-def count_inside(flow: Flow, layers: Sequence[Layer]) -> int:
-    """How many blocks of one class layers hold, where some are one each, and others several within a sum (VRT); else 0.
-
-    Blocks that hold a sum of the stream are sublayers, of which some layers may have fewer (LeViT). Of experts one
-    stands for the others: what they hold is no block beside those of layers that have one alone (Jamba).
-    """
-    sums = [joint.add for layer in layers for staging in layer for joint in staging.joints]
-    nodes = ({node for staging in layer for node in staging.nodes - list_expert_nodes(staging)} for layer in layers)
-    held = [{block for node in own for block in list_blocks(flow, node)} for own in nodes]
-    for kind in sorted({flow.steps[block].module for own in held for block in own if flow.steps[block].module}):
-        alike = [{block for block in own if flow.steps[block].module == kind} for own in held]
-        every = set[int]().union(*alike)
-        several = set[int]().union(*(own for own in alike if len(own) > 1))
-        is_nested = any(not every.isdisjoint(flow.parents(block)) for block in every)
-        are_sublayers = any(block < add < flow.ends[block] for block in several for add in sums)
-        if len(every) > len(layers) and not (is_nested or are_sublayers) and min(map(len, alike)) == 1:
-            return len(every)
-    return 0
-
-
-def list_expert_nodes(staging: Staging) -> set[int]:
-    """The steps of the branches of a stage in which a place goes through some of several experts."""
-    return {node for one in staging.branches if one.branch.part == "experts" for node in one.region.inner}
+    return Numbered(len(paths | used), len(paths), stand, unlisted)
 
 
 def find_work(flow: Flow, layer: Layer) -> int:
@@ -97,21 +58,17 @@ def find_work(flow: Flow, layer: Layer) -> int:
     return next((node for node in inner if flow.is_leaf(node) and weights_of(flow, [node])), joint.add)
 
 
-def list_idle(
-    flow: Flow, layers: Sequence[Layer], blocks: Collection[int], around: Collection[int], *, staged: bool = False
-) -> set[int]:
-    """The blocks of the list that holds layers, or of one such list in each stage, that hold none.
+def list_idle(flow: Flow, layers: Sequence[Layer], blocks: Collection[int], around: Collection[int]) -> set[int]:
+    """The blocks of the one list and class that holds layers, of which none adds anything up, and holds a layer.
 
-    None where there are lists of several kinds, where one of them does more than is done around the layers or behind,
-    or adds what it worked out to something else (a ResNet's first block of a stage).
+    None where one of them does more than is done around the layers or behind.
     """
-    name = name_stages if staged else name_list
-    alike = {(name(flow, one), flow.steps[one].module) for one in blocks}
+    alike = {(name_list(flow, one), flow.steps[one].module) for one in blocks}
     used = {flow.steps[one].path for one in blocks}  # such a block may run again, and hold no layer then (VRT)
     found = {
         node
         for node, step in enumerate(flow.steps)
-        if step.path not in used and (name(flow, node), step.module) in alike
+        if step.path not in used and (name_list(flow, node), step.module) in alike
     }
     last = layers[-1][-1].joints[-1].add
     is_around = len({name for name, _ in alike}) == 1 and not any(adds_up(flow, node) for node in found)
@@ -122,15 +79,6 @@ def list_idle(
         if flow.is_leaf(inner) and flow.steps[inner].params
     )
     return found if is_around else set()
-
-
-def list_idle_in_stages(flow: Flow, layers: Sequence[Layer], around: Collection[int]) -> tuple[set[int], set[str]]:
-    """The blocks in stages that hold no layer, and the paths of those that hold one each (HGNet); none of neither."""
-    adds = [find_work(flow, layer) for layer in layers]
-    own = {one for add in adds if (one := find_own_block(flow, add, adds)) is not None}
-    used = {flow.steps[node].path for node in own}
-    is_staged = len(used) == len(adds) and all(find_block(flow, node) is not None for node in own)
-    return (list_idle(flow, layers, own, around, staged=True), used) if is_staged else (set(), set())
 
 
 def place_beside(blocks: Collection[int], first: int, last: int) -> tuple[str, ...]:
@@ -160,27 +108,6 @@ def list_others(flow: Flow, held: Sequence[int | None], own: Collection[int]) ->
     others = Counter(name_list(flow, one) for one in held if one is not None and one not in own)
     is_listed = any(several > 1 for several in others.values())
     return () if is_listed else tuple(number for number, one in enumerate(held) if one not in own)
-
-
-def read_stages(flow: Flow, layers: Sequence[Layer]) -> tuple[int, tuple[int, ...]]:
-    """How many lists of blocks the stages of a tower have, a layer to a block, and the layers outside (GroupViT).
-
-    More than half of all layers are in these. The only block of a list, in a stage of one layer, is one of these where
-    it is of the same class as the others (CvT).
-    """
-    adds = [find_work(flow, layer) for layer in layers]
-    held = [find_own_block(flow, add, adds) for add in adds]
-    kinds = Counter(name_stages(flow, one) for one in held if one is not None)
-    kind, _ = max(kinds.items(), key=lambda one: one[1], default=("", 0))
-    alike = {flow.steps[one].module for one in held if one is not None and name_stages(flow, one) == kind}
-    for number, add in enumerate(adds):
-        inner = (one for one in list_own_blocks(flow, add, adds) if name_stages(flow, one) == kind)
-        held[number] = next((one for one in inner if flow.steps[one].module in alike), held[number])
-    own = [one for one in held if one is not None and name_stages(flow, one) == kind]
-    lists = {name_list(flow, one) for one in own}
-    if len({flow.steps[one].path for one in own}) < len(own) or 2 * len(own) <= len(held) or len(lists) == 1:
-        return 1, ()
-    return len(lists), list_others(flow, held, own)
 
 
 def find_own_block(flow: Flow, add: int, adds: Collection[int]) -> int | None:
@@ -218,21 +145,6 @@ def name_list(flow: Flow, node: int) -> str:
     """The path of the list that a block is an element of; empty where it is in none."""
     found = NUMBERED.fullmatch(flow.steps[node].path)
     return found[1] if found is not None and flow.steps[node].module else ""
-
-
-def name_stages(flow: Flow, node: int) -> str:
-    """The path of the list that a block is an element of, the same for such a list in each stage."""
-    return NUMBERS.sub("", name_list(flow, node))
-
-
-def stands_between(flow: Flow, layer: Layer, blocks: Collection[int]) -> bool:
-    """Whether the sums of a layer stand before one of some numbered blocks, and what they add was made in none."""
-    add = layer[0].joints[0].add
-    own = next(flow.parents(add), None)
-    inner = (node for staging in layer for joint in staging.joints for node in joint.region.inner)
-    makers = {block for node in inner if (block := find_block(flow, node)) is not None}
-    is_beside = own is not None and any(add < block < flow.ends[own] for block in blocks)
-    return is_beside and all(next(flow.parents(one), None) != own for one in makers)
 
 
 def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> tuple[Span, ...]:

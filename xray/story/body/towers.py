@@ -11,6 +11,7 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Group, Tower
+from xray.story.body.cut_blocks import cut_by_blocks, cut_by_lists
 from xray.story.body.last_norms import (
     ends_as_another,
     goes_past,
@@ -23,7 +24,7 @@ from xray.story.body.last_norms import (
     norm_within_skip,
     take_norm,
 )
-from xray.story.body.layers import Layer, cut_by_blocks, cut_layers, group_layers, hold_together, join_cuts, leave_bends
+from xray.story.body.layers import Layer, cut_layers, group_layers, hold_together, join_cuts, leave_bends
 from xray.story.body.numbered import list_spans, read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
@@ -184,7 +185,7 @@ def read_tower(
         ):
             final = None
         final = final or norm_within_skip(flow, chain)
-    layers = hold_together(cut_by_blocks(flow, stagings) or join_cuts(stagings, cut))
+    layers = hold_together(cut_by_blocks(flow, stagings) or cut_by_lists(flow, stagings) or join_cuts(stagings, cut))
     layers = leave_between(flow, layers, sites)
     if final is not None and (is_end_of_layer(layers) or ends_as_another(flow, chains[-1], layers, final)):
         layers[-1] = (*layers[-1][:-1], take_norm(flow, layers[-1][-1], final))
@@ -236,10 +237,7 @@ def read_tower(
         blocks=numbered.blocks,
         idle_blocks=numbered.idle,
         idle_at=numbered.idle_at,
-        apart=numbered.apart,
         unlisted=numbered.unlisted,
-        lists=numbered.lists if numbered.unlisted else 1,
-        inside=numbered.inside,
         looked_at=condition is not None and condition.are_looked_at,
         own_numbers=is_own and not meets_given(flow, set().union(*(one.nodes for one in stagings))),
         spans=list_spans(flow, chains, layers),

@@ -14,18 +14,15 @@ from xray.story.body.towers import Towering
 from xray.story.charts.stage_names import name_stage
 from xray.story.charts.sum_chart import list_behind
 from xray.story.facts.unsaid import (
-    count_parameters,
     find_boxless,
     follow,
     list_aside_of,
-    list_met,
     list_of_no_data,
     list_of_numbers,
     list_unsaid_of,
 )
 from xray.story.facts.unused import name_kind
 from xray.story.passages.bridges import list_between
-from xray.story.recognition.between import list_reading_data
 from xray.story.regions.past_boxes import list_drawn, list_leaving
 from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
@@ -242,42 +239,6 @@ def list_counted(flow: Flow, nodes: Collection[int]) -> set[int]:
     numbers = list_of_numbers(flow)
     way = {*flow.behind(*nodes, within=lambda one: one not in numbers or one in nodes)} - {*nodes}
     return {node for node in way - numbers if not numbers.isdisjoint(flow.behind(node))}
-
-
-def list_learned_aside(columns: Sequence[Column], unsaid: Unsaid) -> dict[int, set[int]]:
-    """The steps of each pass that work with learned numbers and are said to stand in no box, with all of their kind.
-
-    What is in no sublayer tells nothing of what is in one (TextNet's block between layers).
-    """
-    drawn = list_drawn(columns)
-    towerings = [(id(phase.reading.flow), phase.towering) for column in columns for phase in column.phases]
-    found: dict[int, set[int]] = {key: set() for key in drawn}
-    for flow in {id(flow): flow for _, flow, _ in unsaid}.values():
-        learned = {node for node, step in enumerate(flow.steps) if flow.is_leaf(node) and is_learned(flow, node)}
-        apart, shown = {node for _, other, nodes in unsaid if other is flow for node in nodes}, drawn[id(flow)]
-        data = list_reading_data(flow)
-        lone = [node for node in learned if not flow.steps[node].params and flow.steps[node].id not in shown]
-        aside = {node for node in learned & apart if flow.steps[node].params or node in data}
-        aside |= {node for node in lone if (met := list_met(flow, node)) and met <= apart}
-        stagings = [one for key, towering in towerings if key == id(flow) for one in towering.stagings]
-        inside = set[int]().union(*(one.nodes for one in stagings))
-        known = {kind for step in shown if aside for kind in name_kinds(step)}
-        for held in (inside, {*range(len(flow.steps))} - inside):
-            kinds = {kind for node in aside & held for kind in name_kinds(flow.steps[node].id)} - known
-            left = (node for node in learned & held if kinds and flow.steps[node].id not in shown)
-            aside |= {node for node in left if not kinds.isdisjoint(name_kinds(flow.steps[node].id))}
-        found[id(flow)] |= aside
-    return found
-
-
-def name_kinds(step: str) -> list[str]:
-    """The id of a step without one of the numbers in its path, for each of these: it may be that of its layer."""
-    return [f"{step[: one.start()]}*{step[one.end() :]}" for one in re.finditer(r"(?<![A-Za-z#\d])\d+", step)]
-
-
-def is_learned(flow: Flow, node: int) -> bool:
-    """Whether a step has parameters, or is given some."""
-    return bool(flow.steps[node].params or count_parameters(flow.steps[node]))
 
 
 def list_rest(phases: Sequence[Column], added: Collection[int]) -> list[tuple[str, set[int]]]:

@@ -119,8 +119,7 @@ def list_sizes(tower: Tower, scored: Scored) -> list[tuple[str, str, str]]:
     looking = [branch for branch in tower.branches if isinstance(branch, Looking)]
     between = [bridge.heads for bridge in tower.bridges if bridge.heads]
     add("heads", "heads", [*(branch.heads for branch in looking), *between])
-    name = "residual layers" if tower.is_convolved else "blocks" if tower.inside else "layers"
-    add(name, "other", [tower.inside or tower.layers])
+    add("residual layers" if tower.is_convolved else "layers", "other", [tower.layers])
     add("channels" if tower.is_convolved else "d_model", "d_model", [group.d_model for group in tower.groups])
     keys = [branch.d_k for branch in looking if isinstance(branch, Attention | CurvedAttention)]
     add("d_k", "d_k", keys)

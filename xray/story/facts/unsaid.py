@@ -10,7 +10,6 @@ from xray.ir.flow.projections import is_product, is_projection
 from xray.ir.flow.remembering import once
 from xray.ir.kinds import only_moves
 from xray.ir.records import TensorRecord
-from xray.ir.trace import Step
 from xray.story.branches.before_last import is_learned
 from xray.story.charts.steps.written_out import COMPARED, list_flags
 from xray.story.recognition.between import (
@@ -22,24 +21,6 @@ from xray.story.recognition.between import (
     works_on_weights,
 )
 from xray.story.recognition.values.value_shapes import number
-
-
-def count_parameters(step: Step) -> int:
-    """How many learned numbers a step is given; of a table of which it takes one row, those of that row."""
-    takes_a_row = type(step.settings.get("index")) is int
-    shapes = (record.shape for record in step.inputs if record.role == "parameter")
-    return sum(prod(shape[1:] if takes_a_row else shape) for shape in shapes)
-
-
-def list_met(flow: Flow, reader: int) -> set[int]:
-    """The steps at which data meets what a step makes of learned numbers: that step itself, if it reads data too.
-
-    What leads to nothing is left out, as the last change of a state is.
-    """
-    data = list_reading_data(flow)
-    way = {reader} if reader in data else {*flow.ahead(reader, within=lambda one: one not in data)}
-    readers = {one for place in way for one in flow.leaf_readers(place)} & data
-    return {reader} if reader in data else {one for one in readers if not is_lost(flow, one)}
 
 
 def list_unsaid_of(flow: Flow, nodes: Collection[int], drawn: Collection[str], *, enters: bool = False) -> list[int]:

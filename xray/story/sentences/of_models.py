@@ -159,21 +159,13 @@ def describe_blocks(anatomy: Anatomy) -> str:
             what = "adds nothing: it stands" if tower.idle_blocks == 1 else "add nothing: they stand"
             where = join_words(tower.idle_at)
             told.append(f"{tower.idle_blocks} of {tower.blocks} blocks{own} {what} {where} the layers.")
-        if tower.apart:
-            what = "is a sum" if len(tower.apart) == 1 else "are sums"
-            told.append(f"What counts as {spell_numbers(tower.apart)}{own} {what} between blocks.")
         told += [describe_unlisted(tower, own)] if tower.unlisted else []
-        if tower.inside:
-            told.append(
-                f"The {tower.layers} layers{own} hold {tower.inside} blocks of one kind, some several of these."
-            )
     return " ".join(told)
 
 
 def describe_unlisted(tower: Tower, own: str) -> str:
     """Which layers stand outside the list of the others, and that these alone have no feed-forward (SAM's last one)."""
-    listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of "
-    listed += "one list" if tower.lists == 1 else f"{tower.lists} lists"
+    listed = f"{tower.layers - len(tower.unlisted)} of {tower.layers} layers{own} are blocks of one list"
     is_one = len(tower.unlisted) == 1
     whole = {one for group in tower.groups if has_feed_forward(group) for one in group.layers}
     what = f"{'is' if is_one else 'are'} none of these"

@@ -4,39 +4,32 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 
-from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import SUMS
-from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Trace
-from xray.story.anatomy.tree import Anatomy, Untold
+from xray.story.anatomy.tree import Anatomy
 from xray.story.body.ends import LEAST_SAID, list_untold
 from xray.story.body.whole import anatomy
 from xray.story.canvas import Canvas
 from xray.story.cards.boxless import (
-    Unsaid,
     count_unsaid,
     find_unsaid,
-    list_drawn_once,
-    list_learned_aside,
     tell_left_out,
 )
 from xray.story.cards.cards import AIR, CARDS, MOST_AIR
 from xray.story.cards.stations import list_stations
 from xray.story.cards.told import Scored, Told
+from xray.story.cards.undrawn import list_told, list_unboxed
 from xray.story.charts.between_chart import LEFT_OUT
 from xray.story.charts.chart import Chart
-from xray.story.charts.counted_weights import MOVES, weights_at
 from xray.story.compare.marks import Marks
 from xray.story.compare.outlines import card_blocks, card_height, draw_marks_card, outline_marks
 from xray.story.exits.several_heads import find_cut_scores, list_alike
 from xray.story.facts.unused import find_unworked
 from xray.story.layout import Layout, Measure
-from xray.story.passages.added_places import learned_source
 from xray.story.regions.conditions import widen
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.long_ways import list_gradient_lines
-from xray.story.regions.past_boxes import list_drawn, tell_boxless
+from xray.story.regions.past_boxes import tell_boxless
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.ribbons.links import draw_links
 from xray.story.regions.upper_left import AIR as CARD_AIR
@@ -85,38 +78,6 @@ def compose_sheet(
     return canvas.finish(width, height, trace.title, describe(whole, trace))
 
 
-def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
-    """The steps that are drawn of each pass."""
-    told: dict[int, tuple[Flow, set[int]]] = {}
-    for phase in (phase for column in columns for phase in column.phases):
-        flow, condition = phase.reading.flow, phase.towering.condition
-        nodes = told.setdefault(id(flow), (flow, set()))[1]
-        nodes |= phase.towering.nodes - (frozenset() if condition is None else condition.boxless)
-        nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
-        nodes |= list_drawn_once(phase)
-        panels = (panel for frame in phase.frames for panel in frame.panels)
-        shown = {step.id for panel in panels for node in panel.chart.nodes for step in node.steps}
-        nodes |= {flow.places[one] for one in shown & flow.places.keys()}  # some are another pass's (kept keys)
-    return list(told.values())
-
-
-def list_unboxed(columns: Sequence[Column], unsaid: Unsaid) -> tuple[Untold, ...]:
-    """What no box tells: nor do those of layers that stand for others, nor is it told otherwise.
-
-    So parts that stand in no box behind earlier layers (DPT), and the rows of Mask2Former's maps.
-    """
-    boxless = list_learned_aside(columns, unsaid)
-    told, drawn = list_told(columns), list_drawn(columns)
-    boxed = set[str]()
-    for flow, _ in told:
-        places = [place for one, place in flow.places.items() if one in drawn[id(flow)]]
-        boxed |= {*weights_at(flow, places), *gather_weights(flow, places)}
-        laid = (one for place in places if flow.op(place) in MOVES | SUMS for one in flow.given(place))
-        sources = (learned_source(flow, *one, MOVES) for one in laid)
-        boxed |= {one.weight for one in sources if one is not None and one.weight}
-    return list_untold([(flow, nodes - boxless[id(flow)]) for flow, nodes in told], boxless, boxed)
-
-
 def stands_on(canvas: Canvas, marks: Marks) -> bool:
     """Whether every marked step is on the canvas itself."""
     drawn = {step for box in canvas.boxes for step in box.steps}
@@ -130,7 +91,7 @@ def gather(trace: Trace, whole: Anatomy, columns: Sequence[Column]) -> Told:
     roles = dict.fromkeys(phase.look.role for column in columns for phase in column.phases)
     return Told(
         trace,
-        replace(whole, untold=list_unboxed(columns, unsaid)),
+        replace(whole, untold=list_unboxed(columns)),
         tuple((one.towering.tower, whole_frames(columns, one), one.look) for one in columns if one.is_first),
         list_stations(trace, columns, whole),
         list_shares(
@@ -282,8 +243,7 @@ def whole_frames(columns: Sequence[Column], first: Column) -> tuple[Frame, ...]:
 def describe(anatomy: Anatomy, trace: Trace) -> str:
     """What the sheet shows, for those who hear it."""
     towers = ", ".join(
-        f"{tower.name}: {plural(tower.inside or tower.layers, 'block' if tower.inside else 'layer')}"
-        + (f" of width {tower.d_model:,}" if tower.d_model else "")
+        f"{tower.name}: {plural(tower.layers, 'layer')}" + (f" of width {tower.d_model:,}" if tower.d_model else "")
         for tower in anatomy.towers
     )
     return f"{trace.title} from bottom to top. {towers}. Every box names its step, shapes and axes."

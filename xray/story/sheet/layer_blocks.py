@@ -12,6 +12,7 @@ from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS
 from xray.ir.flow.remembering import once, once_for
 from xray.ir.flow.weights import gather_weights, list_worked
 from xray.ir.trace import Step
+from xray.story.body.numbered import find_own_block, find_work
 from xray.story.body.stages import Staging
 from xray.story.body.towers import Towering
 
@@ -27,11 +28,15 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
 
     So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
     the first layer's alone (SAM 3). So would a table that all layers read (RoFormer), be it that what it gives is cut
-    anew in between (LightGlue). What a stream goes through on its way past a branch is the layer's.
+    anew in between (LightGlue). What a stream goes through on its way past a branch is the layer's, and so is what
+    stands in the member of a list that the layer is (GAU-alpha's norm behind the sum).
     """
     layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
     blocks = [find_block(flow, layer) for layer in towering.layers]
+    works = [find_work(flow, layer) for layer in towering.layers]
+    numbered = [find_own_block(flow, work, works) for work in works]
     places = [flow.places[block.id] for block in blocks if block is not None]
+    places += [place for place in numbered if place is not None]
     inside = {node for place in places for node in range(place, flow.ends[place])}
     inside |= frozenset[int]().union(*(joint.past for staging in towering.stagings for joint in staging.joints))
     outsides = [set[int]() if block is None else nodes - inside for nodes, block in zip(layers, blocks, strict=True)]

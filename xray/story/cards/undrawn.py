@@ -1,0 +1,128 @@
+"""Parts with parameters that no box tells of: neither a drawn one, nor one of a layer that stands for others."""
+
+import re
+from collections.abc import Collection, Iterator, Sequence
+
+from xray.ir.flow.dataflow import Flow
+from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.weights import gather_weights
+from xray.story.anatomy.tree import Untold
+from xray.story.body.ends import list_lending, name_outermost
+from xray.story.cards.boxless import list_drawn_once
+from xray.story.charts.counted_weights import MOVES, weights_at
+from xray.story.passages.added_places import learned_source
+from xray.story.recognition.between import weights_of
+from xray.story.regions.past_boxes import list_drawn
+from xray.story.sheet.columns import Column
+
+MEMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+"""The number of a module in its list."""
+
+
+def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
+    """The steps that are drawn of each pass."""
+    told: dict[int, tuple[Flow, set[int]]] = {}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow, condition = phase.reading.flow, phase.towering.condition
+        nodes = told.setdefault(id(flow), (flow, set()))[1]
+        nodes |= phase.towering.nodes - (frozenset() if condition is None else condition.boxless)
+        nodes |= {flow.places[step.id] for node in phase.exit.nodes for step in node.steps} if phase.exit else set()
+        nodes |= list_drawn_once(phase)
+        panels = (panel for frame in phase.frames for panel in frame.panels)
+        shown = {step.id for panel in panels for node in panel.chart.nodes for step in node.steps}
+        nodes |= {flow.places[one] for one in shown & flow.places.keys()}  # some are another pass's (kept keys)
+    return list(told.values())
+
+
+def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
+    """What no box works with, nor one of a layer that stands for others, or of what is drawn once for several."""
+    drawn, told = list_drawn(columns), list_told(columns)
+    boxed = {one.partition(" ")[0] for flow, _ in told for one in list_boxed(flow, drawn[id(flow)])}
+    known, lending = {*boxed}, {id(flow): list_lending(flow, nodes) for flow, nodes in told}
+    ends = {name_end(one) for one in boxed}
+    for phase in (phase for column in columns for phase in column.phases):
+        flow = phase.reading.flow
+        for nodes, others in list_pairs(phase):
+            held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
+            known |= list_stood_for(held, boxed.intersection((*like, *map(name_table, like))))
+        opened, closed, left_out = list_closed(phase)
+        shown, shut = (weights_of(flow, some, lending[id(flow)]) for some in (opened, closed))
+        apart = {name_member(one) for one in shown.keys() - known if name_table(one) not in known}
+        known |= {one for one in shut if name_end(one) in ends and name_member(one) not in apart}
+        known |= weights_of(flow, left_out, lending[id(flow)]).keys()
+    return name_outermost([flow for flow, _ in told], known)
+
+
+def list_boxed(flow: Flow, drawn: Collection[str]) -> set[str]:
+    """The parameters that boxes work with: those of their steps, and those that are laid out for their sums."""
+    places = [place for one, place in flow.places.items() if one in drawn]
+    laid = (one for place in places if flow.op(place) in MOVES | SUMS for one in flow.given(place))
+    sources = (learned_source(flow, *one, MOVES) for one in laid)
+    own = {one.weight for one in sources if one is not None and one.weight}
+    return {*weights_at(flow, places), *gather_weights(flow, places), *own}
+
+
+def list_pairs(phase: Column) -> Iterator[tuple[Collection[int], Collection[int]]]:
+    """The steps of each stage for which an open one of its group stands, with those of this.
+
+    So does what is drawn once beside the layers for all that is of its kind there.
+    """
+    towering = phase.towering
+    for frame in phase.frames:
+        for place, panel in enumerate(frame.panels):
+            others = (towering.layers[number] for number in frame.group.layers)
+            own = panel.staging.nodes if panel.is_open else ()
+            yield from ((one[place].nodes, own) for one in others if place < len(one))
+    condition = towering.condition
+    kinds: list[list[Collection[int]]] = [
+        [tap.nodes for tap in towering.taps],
+        [{*rows.nodes, rows.add, rows.end} for rows in towering.added],
+        [(one.steps - one.first) | one.places for one in towering.corrections],
+        [] if condition is None else [condition.nodes - condition.untold],
+    ]
+    yield from ((own, set[int]().union(*alike)) for alike in kinds for own in alike)
+
+
+def list_closed(phase: Column) -> tuple[set[int], set[int], set[int]]:
+    """The steps of the open stages of a tower, those of closed ones, and of layers that are told to be left out.
+
+    Of a closed stage is told at which station boxes are like its own, be they in another tower.
+    """
+    panels = [(frame, place, panel) for frame in phase.frames for place, panel in enumerate(frame.panels)]
+    layers, framed = phase.towering.layers, {number for one in phase.frames for number in one.group.layers}
+    opened = set[int]().union(*(panel.staging.nodes for _, _, panel in panels if panel.is_open))
+    shut = [(number, place) for frame, place, panel in panels if not panel.is_open for number in frame.group.layers]
+    closed = set[int]().union(*(layers[number][place].nodes for number, place in shut if place < len(layers[number])))
+    charts = (panel.chart for _, _, panel in panels if not panel.is_open)
+    places = phase.reading.flow.places
+    closed |= {places[step.id] for chart in charts for node in chart.nodes for step in node.steps if step.id in places}
+    left = (staging for number, layer in enumerate(layers) if number not in framed for staging in layer)
+    return opened, closed, set[int]().union(*(one.nodes for one in left))
+
+
+def list_stood_for(held: Collection[str], boxed: Collection[str]) -> set[str]:
+    """Those of some parameters that are called like a boxed one but for the numbers of their modules in lists.
+
+    Where none of all is, as layers stand in lists that are called otherwise, by the end of the name alone.
+    """
+    for name_alike in (name_member, name_end):
+        likes = {name_alike(one) for one in boxed}
+        if found := {one for one in held if name_alike(one) in likes}:
+            return found
+    return set()
+
+
+def name_table(name: str) -> str:
+    """A parameter without the row that is taken of it."""
+    return name.partition("[")[0]
+
+
+def name_member(name: str) -> str:
+    """A parameter by its path without the numbers of modules in lists."""
+    return MEMBER.sub("", name_table(name))
+
+
+def name_end(name: str) -> str:
+    """A parameter by its name in its module, and by what that is called."""
+    *blocks, own = name_member(name).split(".")
+    return f"{next(filter(None, reversed(blocks)), '')}.{own}"
