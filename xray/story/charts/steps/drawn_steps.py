@@ -359,6 +359,7 @@ def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Colle
     return (
         (len(makers), len(others)) == (2, 1)
         and {record.shape for record, _ in given} == {flow.output(node).shape}
+        and prod(flow.output(node).shape) > 0
         and any(maker in inside for maker in makers)
         and set(makers) <= set(list_fed(flow))
         and any(flow.steps[one].params for one in (*others, *flow.behind(*others)))
