@@ -23,6 +23,8 @@ from xray.story.poster import compose_poster
         (lambda x: x.mT[..., None].mean(dim=(2, 3)), "LINEAR OF A MEAN OF PLACES"),
         (lambda x: x[:, :1].mT[..., None].mean(dim=(2, 3)), "LINEAR OF THE FIRST ROW"),
         (lambda x: x[:, :1].cos()[:, 0], "LINEAR OF THE ONLY ROW"),
+        (lambda x: x.roll(1, 1)[:, 0], "LINEAR"),
+        (lambda x: x.sort(1).values[:, 0], "LINEAR"),
         (lambda x: x, "LINEAR"),
         (lambda x: x[:, 1:], "LINEAR"),
         (lambda x: x[0], "LINEAR"),

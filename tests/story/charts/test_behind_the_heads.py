@@ -178,3 +178,26 @@ def test_by_which_number_values_are_multiplied_that_a_cache_keeps_is_told(shares
     labels = [node.label for node in nodes]
     assert told in labels
     assert not [one for one in labels if one.startswith("SCALE")]
+
+
+class Remembers(Layered):
+    """A gated unit mixes what the heads give with what came in, by convolutions (FlowFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.ways = nn.ModuleList(nn.Conv1d(2 * WIDTH, WIDTH, 3, padding=1) for _ in range(2))
+
+    def end(self, found):
+        found = self.out(found).mT
+        before = self.first(found.mT).tanh().mT
+        share = self.ways[0](torch.cat((before, found), 1)).sigmoid()
+        return ((1 - share) * before + share * self.ways[1](torch.cat((share * before, found), 1)).tanh()).mT
+
+
+def test_layers_behind_the_heads_are_told_and_counted_in_the_box_that_holds_them():
+    _, _, nodes = read_panel(Remembers)
+    held = [node for node in nodes if sum(step.op == "conv1d" for step in node.steps) == 2]
+
+    assert [node.label for node in held] == ["1 LINEAR LAYER, 2 CONVOLUTIONS"]
+    assert held[0].extra == f"{WIDTH * WIDTH + WIDTH + 2 * (6 * WIDTH * WIDTH + WIDTH):,} parameters"

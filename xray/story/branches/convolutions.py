@@ -10,6 +10,7 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Convolution
+from xray.story.branches.before_last import find_uncut
 from xray.story.branches.operands.sides import Side
 from xray.story.branches.rows import SWAPS
 from xray.story.passages.channels import find_channels, spreads_both
@@ -55,11 +56,11 @@ def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
 
     None where there is none, or another one: each head is a channel by itself, and of two axes it goes along places.
     """
-    values = flow.carried_from(flow.makers[site.weighted_sum][-1])
+    values = find_uncut(flow, *[*flow.given(site.weighted_sum)][-1])
     for node in sorted(one for one in region.inner if one > site.weighted_sum and flow.op(one) in SUMS):
         added = [flow.carried_from(maker) for maker in flow.makers[node]]
         made = next((one for one in added if one is not None and flow.op(one) in FINDINGS), None)
-        if made is None or site.weighted_sum not in added or flow.carried_from(flow.makers[made][0]) != values:
+        if made is None or site.weighted_sum not in added or find_uncut(flow, *next(flow.given(made))) != values:
             continue
         kernel, read = read_sizes(flow, made, "kernel_size"), flow.steps[made].inputs[0].shape
         is_of_heads = read == flow.output(site.weighted_sum).shape and count_groups(flow, made) == read[1]

@@ -7,8 +7,7 @@ from math import prod
 
 from xray.ir.flow.alike_pieces import AlikePieces
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, NORMS, SIDE_BY_SIDE, TURNS
-from xray.ir.flow.regrouping import LAYING
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SIDE_BY_SIDE
 from xray.story.body.last_norms import POOLINGS
 from xray.story.body.naming import list_branchings
 from xray.story.body.towers import Towering
@@ -40,11 +39,9 @@ def find_rows(flow: Flow, here: int | None, end: int, drawn: Collection[int]) ->
     while here is not None and here > end:
         told = name_rows(flow, here) or name_only_row(flow, here)
         if told:
-            is_picked = flow.op(here) in ("index", "select")
-            several, laid = find_side_by_side(flow, flow.makers[here][0], end) if is_picked else ("", ())
             given = find_given(flow, flow.makers[here][0])
-            is_known = bool(several) or told == ONLY or given is None or given <= end or given in drawn
-            return (several or told, (here, *laid, *idle)) if is_known else ("", ())
+            is_known = told == ONLY or given is None or given <= end or given in drawn
+            return (told, (here, *idle)) if is_known else ("", ())
         weighed = find_weighed_mean(flow, here)
         if weighed:
             return "A WEIGHED MEAN OF ROWS", (*weighed, *idle)
@@ -64,29 +61,6 @@ def find_given(flow: Flow, maker: int | None) -> int | None:
             return maker
         maker = flow.makers[maker][0]
     return maker
-
-
-def find_side_by_side(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
-    """How many of a stream's rows lie side by side in each of those that steps lay out of it, and these steps.
-
-    They may be gathered before, a row with those of coarser times above it (Pyraformer).
-    """
-    moves: list[int] = []
-    while here is not None and here > end and flow.op(here) in CARRYING | NORMS | {"gather"}:
-        moves, here = [*moves, *([here] * (flow.op(here) not in NORMS))], flow.makers[here][0]
-    before, after = (flow.output(one).shape for one in (end, moves[0] if moves else end))
-    if here != end or len(before) != 3 or len(after) != 3 or find_channels(flow, end) != 2:
-        return "", ()
-    times, rest = divmod(after[-1], before[-1] or 1)
-    is_laid = times > 1 and not rest and before[0] == after[0] and all(keeps_rows(flow, one, times) for one in moves)
-    return (f"{times} ROWS SIDE BY SIDE", tuple(moves)) if is_laid else ("", ())
-
-
-def keeps_rows(flow: Flow, move: int, times: int) -> bool:
-    """Whether a step gathers whole rows, or lays so many of them in one, in their order."""
-    before, after = flow.steps[move].inputs[0].shape, flow.output(move).shape
-    is_one = flow.op(move) in LAYING and before[:1] == after[:1] and after[-1] == before[-1] * times
-    return len(before) == len(after) and (is_one or (before[-1] == after[-1] and flow.op(move) not in TURNS))
 
 
 def tell_pooled(flow: Flow, node: Node, end: int, drawn: Collection[int]) -> Node:

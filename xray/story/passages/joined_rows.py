@@ -9,7 +9,6 @@ from xray.ir.flow.operation_kinds import (
     FINDINGS,
     LOOKUPS,
     NORMS,
-    REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
 )
@@ -148,25 +147,10 @@ def label_learned_rows(flow: Flow, node: int) -> str:
     before, more = rest[0].shape[longer[0]], after[longer[0]] - rest[0].shape[longer[0]]
     if len(after) == 3 and more == 1 and own[0]:
         return "A LEARNED ROW IN FRONT"
-    learned = [given for given, is_own in zip(flow.given(node), own, strict=True) if is_own]
-    held = count_held_of_one(flow, *learned[0], longer[0]) if len(learned) == 1 and len(after) == 3 else 0
-    if held:
-        row = f"ONE OF {held:,} LEARNED ROWS" if held > 1 else "A LEARNED ROW"
-        return f"{row} BESIDE: {before:,} + {more:,} TIMES"
+    held = [learned_source(flow, *one) for one in flow.given(node)]
+    if len(after) == 3 and sum(prod(one.shape) for one in held if one is not None) != more * after[-1]:
+        return ""  # some of them are the same, or some are left out
     return f"LEARNED {'COLUMNS' if longer[0] == 3 else 'ROWS'} BESIDE: {before:,} + {more:,}"
-
-
-def count_held_of_one(flow: Flow, record: TensorRecord, maker: int | None, axis: int) -> int:
-    """How many learned rows are held of which a tensor is one, repeated along an axis; 0 where its rows differ."""
-    held, rank, is_one = learned_source(flow, record, maker), len(record.shape), False
-    while maker is not None and flow.makers[maker] and not is_one:
-        before, after = flow.steps[maker].inputs[0].shape, flow.output(maker).shape
-        if len(after) != rank:
-            return 0
-        before = (*[1] * (rank - len(before)), *before)
-        is_one = flow.op(maker) in REPEATS and before[axis] == 1 < after[axis]
-        maker = flow.makers[maker][0]
-    return prod(held.shape[:-1]) if is_one and held is not None and held.shape[-1:] == record.shape[-1:] else 0
 
 
 def find_begun_rows(flow: Flow, nodes: Collection[int]) -> tuple[TensorRecord, int, int] | None:
