@@ -201,3 +201,18 @@ def test_layers_behind_the_heads_are_told_and_counted_in_the_box_that_holds_them
 
     assert [node.label for node in held] == ["1 LINEAR LAYER, 2 CONVOLUTIONS"]
     assert held[0].extra == f"{WIDTH * WIDTH + WIDTH + 2 * (6 * WIDTH * WIDTH + WIDTH):,} parameters"
+
+
+class DividedBy(Layered):
+    """What the heads give is divided by learned numbers."""
+
+    def end(self, found):
+        return self.out(found) / self.scale
+
+
+def test_what_learned_numbers_divide_is_not_multiplied_by_them():
+    _, _, nodes = read_panel(DividedBy)
+    told = {node.label: node.extra for node in nodes}
+
+    assert told["÷ LEARNED NUMBERS"] == f"{WIDTH} parameters"
+    assert "× LEARNED NUMBERS" not in told

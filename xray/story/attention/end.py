@@ -37,7 +37,7 @@ from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, nam
 from xray.story.body.stages import find_ending
 from xray.story.branches.before_last import find_inner_norm, find_uncut, is_sink_share, list_gate
 from xray.story.branches.rows import PICKS, cuts_across_heads, cuts_across_places
-from xray.story.branches.scored.caps import label_scale, list_number, takes_half_off
+from xray.story.branches.scored.caps import SCALE, label_scale, list_number, takes_half_off
 from xray.story.charts.chart import BROAD, Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block
 from xray.story.charts.norm_chart import draw_inner_norm
@@ -129,7 +129,7 @@ def draw_end(
         biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
         cut += " + A BIAS" * bool(biases)
         scaled = name_learned(flow, part) if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
-        label = label or {"heads": cut, "scale": scaled}.get(part.kind)
+        label = label or {"heads": cut, "scale": "" if scaled == SCALE else scaled}.get(part.kind)
         is_learned = multiplies_rows(flow, part, alone=True)
         label = label or ("× LEARNED NUMBERS" if is_learned else name_layers(flow, part))
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
@@ -146,7 +146,7 @@ def draw_end(
             key, label = "gate" if "gate" not in keys else key, name_gate(flow, site, apart)
         number_of = list_number(flow, part.nodes[-1]) if name_difference(flow, part) else list_tanh(flow, part.nodes)
         number_of += [] if apart is None else list_gate(flow, site, apart)
-        held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ()), *number_of]
+        held = [*biases, *(part.nodes if part.kind == "scale" or multiplies_rows(flow, part) else ()), *number_of]
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
         label, finding = (label, finding) if past is None else (ADDED_UP, None)
