@@ -69,7 +69,7 @@ class BesideRows(InHalves):
 
 
 def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
-    told = "WITH ANOTHER WAY BESIDE IT"
+    told = "SIDE BY SIDE"
 
     assert told in {node.label for node in chart_of(BesideRows).nodes}
     assert told not in {node.label for node in chart_of(lambda: BesideRows(joined=False)).nodes}
@@ -77,7 +77,7 @@ def test_rows_of_another_way_are_told_where_they_are_put_beside_the_heads():
 
 def test_what_another_way_reads_leads_to_where_its_rows_are_put_beside_the_heads():
     chart = chart_of(BesideRows)
-    (box,) = (node for node in chart.nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
+    (box,) = (node for node in chart.nodes if node.label == "SIDE BY SIDE")
 
     led = {chart.node(edge.source).label for edge in chart.edges if edge.target == box.key}
     assert {step.op for step in box.steps} >= {"cat", "linear", "tanh"}
@@ -120,7 +120,7 @@ class SameWeightsBeside(InHalves):
 
 
 def test_weights_of_another_way_that_are_those_of_a_box_are_not_counted_again():
-    (box,) = (node for node in chart_of(SameWeightsBeside).nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
+    (box,) = (node for node in chart_of(SameWeightsBeside).nodes if node.label == "SIDE BY SIDE")
 
     assert box.extra == "same weights"
 
@@ -271,6 +271,6 @@ class BesideTwice(BesideRows):
 
 
 def test_what_stands_beside_heads_is_a_convolution_only_where_one_made_it():
-    told = [node.label for node in chart_of(BesideTwice).nodes if "BESIDE" in node.label]
+    told = [node.label for node in chart_of(BesideTwice).nodes if "SIDE" in node.label]
 
-    assert told == ["WITH A CONVOLUTION BESIDE IT", "WITH ANOTHER WAY BESIDE IT"]
+    assert told == ["WITH A CONVOLUTION BESIDE IT", "SIDE BY SIDE"]

@@ -23,6 +23,8 @@ from xray.story.poster import compose_poster
         (lambda x: x.mT[..., None].mean(dim=(2, 3)), "LINEAR OF A MEAN OF PLACES"),
         (lambda x: x[:, :1].mT[..., None].mean(dim=(2, 3)), "LINEAR OF THE FIRST ROW"),
         (lambda x: x[:, :1].cos()[:, 0], "LINEAR OF THE ONLY ROW"),
+        (lambda x: x.roll(1, 1)[:, 0], "LINEAR"),
+        (lambda x: x.sort(1).values[:, 0], "LINEAR"),
         (lambda x: x, "LINEAR"),
         (lambda x: x[:, 1:], "LINEAR"),
         (lambda x: x[0], "LINEAR"),
@@ -310,28 +312,6 @@ def test_bends_are_drawn_in_the_boxes_before_them_where_a_part_is_long(count, to
     found = {label for label in labels_of(out=more) if label.endswith("GELU")}
 
     assert found == {told}
-
-
-class Mapped(Ends):
-    """What went into the layers is laid beside what they give, as maps (MobileViT)."""
-
-    def __init__(self):
-        super().__init__()
-        self.head = nn.Linear(2 * WIDTH, 4)
-
-    def forward(self, ids):
-        x = self.words(ids)
-        maps = [one.mT[..., None] for one in (torch.tanh(x), self.layers(x))]
-        return self.head(torch.cat(maps, dim=1).mean(dim=(2, 3)))
-
-
-def test_what_came_before_the_layers_and_is_laid_beside_what_they_give_is_told():
-    trace = xray.trace(Mapped().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]]))
-    boxes = compose_poster(trace, text_width).boxes
-
-    assert "WITH WHAT CAME BEFORE BESIDE IT" in {
-        "".join(run.text for run in box.lines[0]) for box in boxes if box.lines
-    }
 
 
 def test_the_bend_of_a_pooler_is_drawn():

@@ -248,7 +248,7 @@ def test_rows_made_before_the_layers_that_multiply_those_behind_them_are_told():
     (column,) = read_columns(xray.trace(Gated(), torch.arange(10).view(2, 5)))
 
     labels = [node.label for node in column.exit.nodes]
-    assert labels == ["LINEAR", "GELU", "× ROWS FROM BESIDE", "LINEAR TO VOCABULARY"]
+    assert labels == ["LINEAR", "GELU", "MULTIPLIED", "LINEAR TO VOCABULARY"]
 
 
 class Weighing(nn.Module):

@@ -193,7 +193,7 @@ def test_several_ids_of_each_place_are_not_called_tokens():
 def test_weights_that_a_mask_multiplies_have_one_box_for_it():
     lines = read(hide=lambda scores: scores, weigh=lambda weights: weights * ~FUTURE)
 
-    assert [line for line in lines if line.startswith("WEIGHTS ")] == ["WEIGHTS · NUMBERS OF PAIRS", "WEIGHTS · V"]
+    assert [line for line in lines if line.startswith("WEIGHTS ")] == ["WEIGHTS MULTIPLIED", "WEIGHTS · V"]
 
 
 def test_weights_over_their_sum_are_divided():

@@ -38,6 +38,31 @@ class Convolves(nn.Module):
         return x + self.out(found.transpose(1, 2).flatten(2))
 
 
+class ConvolvesOneOfThree(Convolves):
+    """The same, of one of the three parts of what one layer makes."""
+
+    def __init__(self, number):
+        super().__init__()
+        self.all, self.number = nn.Linear(WIDTH, 3 * WIDTH), number
+
+    def forward(self, x):
+        parts = self.all(self.norm(x)).chunk(3, dim=-1)
+        three = [one.view(*x.shape[:2], HEADS, -1).transpose(1, 2) for one in parts]
+        found = scaled_dot_product_attention(*three) + self.near(three[self.number])
+        return x + self.out(found.transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("number", "told"), [(0, "+ CONVOLUTION 5×1"), (2, "+ CONVOLUTION 5×1 OF V")])
+def test_a_convolution_of_queries_is_none_of_the_values_of_the_same_layer(number, told):
+    parts = (part for _ in range(2) for part in (ConvolvesOneOfThree(number), FeedForwardPart()))
+    trace = xray.trace(Reader(*parts), rows())
+    (one_pass,) = trace.passes
+    chart = chart_stage(read_flow(one_pass), read_pass(one_pass).towers[0].layers[0][0])
+
+    assert told in {node.label for node in chart.nodes}
+    assert read_convolved(trace) == {5 if number == 2 else None}
+
+
 def record(**more):
     return xray.trace(Reader(Convolves(**more), FeedForwardPart(), Convolves(**more), FeedForwardPart()), rows())
 

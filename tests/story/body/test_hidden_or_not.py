@@ -237,7 +237,7 @@ def test_where_places_see_themselves_alone_nothing_is_hidden_for_being_later():
 def test_weights_that_a_mask_makes_0_behind_softmax_are_not_said_to_be_of_all_places():
     lines = read_lines(*(Heads(change=lambda weights: weights * triangle(weights)) for _ in range(2)))
 
-    assert "WEIGHTS · NUMBERS OF PAIRS" in lines
+    assert "WEIGHTS MULTIPLIED" in lines
     assert not any("every other" in line or line.startswith("softmax(") for line in lines)
 
 

@@ -7,8 +7,6 @@ from story.body.test_mistaken import WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.body.reading import read_pass
-from xray.story.passages.joined_rows import label_earlier
 from xray.story.sheet.columns import read_columns
 
 
@@ -108,31 +106,6 @@ def test_a_sum_behind_layers_of_what_they_gave_and_what_is_made_of_it_has_a_box(
 
     assert labels == ["LAYER NORM", "LINEAR OF A MEAN OF ROWS", "ADDED UP", "LINEAR"]
     assert column.exit.feet == (column.exit.nodes[0].key, column.exit.nodes[2].key)
-
-
-class EachStacked(nn.Module):
-    """What each of several layers gives, normed and stacked (LW-DETR)."""
-
-    def __init__(self):
-        super().__init__()
-        self.layers = nn.ModuleList(part() for part in 2 * (AttentionPart, FeedForwardPart))
-        self.norm = nn.LayerNorm(WIDTH)
-
-    def forward(self, x):
-        told = []
-        for number, layer in enumerate(self.layers):
-            x = layer(x)
-            told += [self.norm(x)] if number % 2 else []
-        return torch.stack(told)
-
-
-def test_what_is_stacked_with_what_earlier_layers_gave_says_so():
-    flow = read_pass(xray.trace(EachStacked(), torch.randn(2, 7, WIDTH)).passes[0]).flow
-    (stack,) = (node for node in range(len(flow.steps)) if flow.op(node) == "stack")
-    first, last = flow.makers[stack]
-
-    assert label_earlier(flow, stack, {last, stack}) == "STACKED WITH WHAT CAME BEFORE"
-    assert label_earlier(flow, stack, {first, last, stack}) == ""
 
 
 class FewerWithFirst(nn.Module):

@@ -99,21 +99,13 @@ class Exclusive(nn.Module):
         return x + self.out(found * self.gate(x).sigmoid())
 
 
-def test_what_is_taken_along_its_own_value_and_the_gate_behind_are_told():
+def test_a_gate_behind_the_heads_and_what_learned_numbers_multiply_are_told():
     trace = xray.trace(nn.Sequential(Exclusive(), FeedForwardPart(), Exclusive()).eval(), torch.ones(5, 2, WIDTH))
     chart = read_columns(trace)[0].frames[0].panels[0].chart
     extra = {node.label: node.extra for node in chart.nodes}
-    names = {node.key: node.label for node in chart.nodes}
-    ways = {(names[edge.source], names[edge.target]) for edge in chart.edges}
 
     assert extra["× SIGMOID OF GATE"] == f"{WIDTH * WIDTH + WIDTH} parameters"
-    assert extra["× TANH OF LEARNED NUMBERS, × V ÷ ITS LENGTH"] == f"{HEADS} parameters"
-    assert {target for source, target in ways if source == "HEADS V"} == {
-        "WEIGHTS · V",
-        "× V ÷ ITS LENGTH",
-        "× TANH OF LEARNED NUMBERS, × V ÷ ITS LENGTH",
-    }
-    assert not [label for label in extra if "MULTIPLIED" in label]
+    assert extra["× TANH OF LEARNED NUMBERS, MULTIPLIED"] == f"{HEADS} parameters"
 
 
 class MixedPlaces(Layered):
@@ -186,3 +178,41 @@ def test_by_which_number_values_are_multiplied_that_a_cache_keeps_is_told(shares
     labels = [node.label for node in nodes]
     assert told in labels
     assert not [one for one in labels if one.startswith("SCALE")]
+
+
+class Remembers(Layered):
+    """A gated unit mixes what the heads give with what came in, by convolutions (FlowFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(WIDTH, WIDTH)
+        self.ways = nn.ModuleList(nn.Conv1d(2 * WIDTH, WIDTH, 3, padding=1) for _ in range(2))
+
+    def end(self, found):
+        found = self.out(found).mT
+        before = self.first(found.mT).tanh().mT
+        share = self.ways[0](torch.cat((before, found), 1)).sigmoid()
+        return ((1 - share) * before + share * self.ways[1](torch.cat((share * before, found), 1)).tanh()).mT
+
+
+def test_layers_behind_the_heads_are_told_and_counted_in_the_box_that_holds_them():
+    _, _, nodes = read_panel(Remembers)
+    held = [node for node in nodes if sum(step.op == "conv1d" for step in node.steps) == 2]
+
+    assert [node.label for node in held] == ["1 LINEAR LAYER, 2 CONVOLUTIONS"]
+    assert held[0].extra == f"{WIDTH * WIDTH + WIDTH + 2 * (6 * WIDTH * WIDTH + WIDTH):,} parameters"
+
+
+class DividedBy(Layered):
+    """What the heads give is divided by learned numbers."""
+
+    def end(self, found):
+        return self.out(found) / self.scale
+
+
+def test_what_learned_numbers_divide_is_not_multiplied_by_them():
+    _, _, nodes = read_panel(DividedBy)
+    told = {node.label: node.extra for node in nodes}
+
+    assert told["÷ LEARNED NUMBERS"] == f"{WIDTH} parameters"
+    assert "× LEARNED NUMBERS" not in told

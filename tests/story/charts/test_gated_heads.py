@@ -111,3 +111,40 @@ def test_what_is_summed_over_keys_is_no_gate():
 
     assert "MULTIPLIED" in labels
     assert not [label for label in labels if "GATE" in label]
+
+
+class Meets(nn.Module):
+    """What the heads found, and some numbers that are no gate, or one that the queries or values are."""
+
+    def __init__(self, meet):
+        super().__init__()
+        self.qkv, self.out, self.meet = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH), meet
+        self.more = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        parts = self.qkv(x).chunk(3, dim=-1)
+        query, key, value = (one.unflatten(-1, (HEADS, WIDE)).transpose(1, 2) for one in parts)
+        found = ((query @ key.mT / WIDE**0.5).softmax(-1) @ value).transpose(1, 2).flatten(2)
+        return x + self.out(self.meet(found, self.more(x), *parts))
+
+
+@pytest.mark.parametrize(
+    ("meet", "told"),
+    [
+        (lambda found, more, *_: found * more, "MULTIPLIED"),
+        (lambda found, more, *_: found / nn.functional.softplus(more), "DIVIDED"),
+        (lambda found, more, *_: found * (more + found.mean(1, keepdim=True)).sigmoid(), "MULTIPLIED"),
+        (lambda found, _, query, *__: found * query.sigmoid(), "MULTIPLIED"),
+        (lambda found, *parts: found * parts[-1].sigmoid(), "MULTIPLIED"),
+    ],
+    ids=["not bent", "divided", "of what heads found", "queries", "values"],
+)
+def test_what_is_no_gate_has_the_word_of_its_operation(meet, told):
+    parts = (part for _ in range(2) for part in (Meets(meet), FeedForwardPart()))
+    trace = xray.trace(nn.Sequential(nn.Linear(WIDTH, WIDTH), *parts).eval(), torch.rand(2, 5, WIDTH))
+    (column,) = read_columns(trace)
+    labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
+
+    assert told in labels
+    assert not [label for label in labels if "GATE" in label]
+    assert not any(one.gate for one in xray.anatomy(trace).towers[0].branches if isinstance(one, Attention))

@@ -227,4 +227,4 @@ def test_an_attention_is_not_another_one_of_the_same_weights_beside_itself():
     reading = read_pass(trace.passes[0])
     chart = chart_attention(reading.flow, reading.towers[0].stagings[0].branches[0])
 
-    assert [node.label for node in chart.nodes if "BESIDE" in node.label] == ["WITH ANOTHER WAY BESIDE IT"]
+    assert [node.label for node in chart.nodes if "SIDE" in node.label] == ["SIDE BY SIDE"]

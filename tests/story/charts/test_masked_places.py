@@ -9,7 +9,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.entrance.entry_labels import label_entry
-from xray.story.passages.channels import MASKED
+from xray.story.passages.channels import MASKED, multiplies_places
 from xray.story.sheet.columns import read_columns
 
 TURNS = 3
@@ -37,6 +37,29 @@ def test_rows_that_a_mask_multiplies_turn_by_turn_are_no_state():
     labels = labels_of(Masked(TURNS), rows(), torch.tensor([PLACES, 3]))
 
     assert labels == ["CONVOLUTION 3", "ADDED UP", MASKED] * TURNS
+
+
+class OfEachHead(nn.Module):
+    """Rows of several heads, each multiplied by a number of its own for each place, or by one that all share."""
+
+    def __init__(self, heads):
+        super().__init__()
+        self.first, self.last, self.many = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, heads)
+
+    def forward(self, x):
+        shares, x = self.many(x), self.first(x)
+        if shares.shape[-1] == 1:
+            return self.last(x * shares)
+        x = x.unflatten(-1, (shares.shape[-1], -1)).transpose(1, 2)
+        return self.last((x * shares.mT[..., None]).transpose(1, 2).flatten(2))
+
+
+@pytest.mark.parametrize(("heads", "is_told"), [(1, True), (3, False)])
+def test_numbers_of_each_head_are_not_one_for_each_place(heads, is_told):
+    model = OfEachHead(heads).eval()
+    flow = read_flow(xray.trace(model, rows()).passes[0])
+
+    assert multiplies_places(flow, flow.places["OfEachHead.mul#0"]) is is_told
 
 
 class Pairs(nn.Module):

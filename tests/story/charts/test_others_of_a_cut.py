@@ -33,7 +33,7 @@ class Parts(nn.Module):
 @pytest.mark.parametrize(("in_parts", "led"), [(True, "HEADS Q"), (False, "1 OF 5 ROWS Q")])
 def test_the_other_part_of_cut_rows_is_not_led_out_of_the_box_of_the_first_one(in_parts, led):
     chart = chart_of(lambda: Parts(in_parts=in_parts))
-    (box,) = (node for node in chart.nodes if node.label == "WITH ANOTHER WAY BESIDE IT")
+    (box,) = (node for node in chart.nodes if node.label == "END TO END")
 
     found = {chart.node(edge.source).label for edge in chart.edges if edge.target == box.key}
     assert found == {"LINEAR O", led}

@@ -112,12 +112,12 @@ def test_a_learned_number_for_each_head_scales_scores_and_hides_nothing():
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        (lambda scores: scores * SHOWN, "· NUMBERS OF PAIRS"),
-        (lambda scores: SHOWN.bool() * scores, "· NUMBERS OF PAIRS"),
-        (lambda scores: scores.mul_(SHOWN[3]), "· ONE NUMBER FOR EACH KEY"),
-        (lambda scores: scores * torch.ones(PLACES, PLACES).tril()[:, :1], "· ONE NUMBER FOR EACH QUERY"),
-        (lambda scores: scores * nn.Parameter(SHOWN), "· NUMBERS OF PAIRS"),
-        (lambda scores: scores / (1 + SHOWN), "÷ NUMBERS OF PAIRS"),
+        (lambda scores: scores * SHOWN, "MULTIPLIED"),
+        (lambda scores: SHOWN.bool() * scores, "MULTIPLIED"),
+        (lambda scores: scores.mul_(SHOWN[3]), "MULTIPLIED"),
+        (lambda scores: scores * torch.ones(PLACES, PLACES).tril()[:, :1], "MULTIPLIED"),
+        (lambda scores: scores * nn.Parameter(SHOWN), "MULTIPLIED"),
+        (lambda scores: scores / (1 + SHOWN), "DIVIDED"),
     ],
     ids=["triangle", "bools", "of keys", "of queries", "learned", "divided"],
 )

@@ -1,5 +1,6 @@
 """The end of an attention's chart: heads side by side again, norm and gate, and the way back to the stream."""
 
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -16,31 +17,27 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     SUMS,
 )
+from xray.ir.flow.projections import is_product
 from xray.ir.kinds import EXCHANGES
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import (
-    ALONG_V,
     MULTIPLIED,
     describe_gate,
     find_apart_gate,
-    list_gate,
     list_tanh,
-    list_unit_values,
     name_gate,
 )
-from xray.story.attention.laid_back import count_others, cuts_padding, joins_heads, name_joined_windows
-from xray.story.attention.twins import add_weights, find_twin, name_half, tell_repeated
+from xray.story.attention.laid_back import cuts_padding, joins_heads, name_join, name_joined_windows
+from xray.story.attention.twins import add_weights, find_twin, tell_repeated
 from xray.story.attention.ways.cut_names import CUT_SMALLER, label_cut, label_map
 from xray.story.attention.ways.lanes import Part, cut_way
 from xray.story.attention.ways.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
-from xray.story.branches.before_last import find_inner_norm, is_sink_share
-from xray.story.branches.convolutions import list_other_way
+from xray.story.branches.before_last import find_inner_norm, find_uncut, is_sink_share, list_gate
 from xray.story.branches.rows import PICKS, cuts_across_heads, cuts_across_places
-from xray.story.branches.scored.caps import label_scale, list_number, takes_half_off
-from xray.story.branches.sequences import SPREADING
+from xray.story.branches.scored.caps import SCALE, label_scale, list_number, takes_half_off
 from xray.story.charts.chart import BROAD, Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block
 from xray.story.charts.norm_chart import draw_inner_norm
@@ -53,6 +50,7 @@ from xray.story.passages.modulation import find_beside_gate
 from xray.story.recognition.between import Region, adds_learned_row, find_region, is_linear, is_shift, read_sizes
 from xray.story.recognition.turning import is_cut, is_rotary
 from xray.story.recognition.values.value_shapes import number
+from xray.story.wording import plural
 
 PADDING_OFF, ROLLED_BACK = "PADDING CUT OFF", "ROLLED BACK"
 
@@ -79,10 +77,10 @@ def draw_end(
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
         drawn.append(draw_joined(flow, site, joined, row))
     if gate is not None:
-        factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else name_gate(flow, gate)
-        key = "scaled" if factor == MULTIPLIED else "gate"
+        factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else name_gate(flow, site, gate)
+        key = "gate" if "GATE" in factor or "SINK" in factor else "scaled"
         place = 0 if joined and joined[0] > gate else len(drawn)  # heads may be scaled before they lie side by side
-        extra, steps = describe_gate(flow, site, gate), steps_at(flow, gate, *list_gate(flow, gate))
+        extra, steps = describe_gate(flow, site, gate), steps_at(flow, gate, *list_gate(flow, site, gate))
         drawn.insert(place, Node(key, factor, row, BROAD, steps, flow.output(gate), extra))
     if inner is not None:  # before or behind the gate, of each head or of all together
         ends = [joined[-1] if box.key == "concat" else gate for box in drawn]
@@ -121,15 +119,9 @@ def draw_end(
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
         key = f"tail{count}"
-        beside = "A CONVOLUTION" if list_other_way(flow, region, site, part.nodes) else "ANOTHER WAY"
         twin = find_twin(flow, site, part) if is_joined else None
-        many = count_others(flow, site, part, region) if is_joined else 0
-        beside = (f"{many} OTHER ATTENTIONS" if many > 1 else "ANOTHER ATTENTION") if many else beside
-        beside = beside if twin is None else f"THE SAME WEIGHTS · OTHER {name_half(flow, twin)}"
-        together = f"{branch.pieces} PIECES END TO END" if branch.pieces else f"WITH {beside} BESIDE IT"
-        label = together if is_joined else name_sum(flow, part, site) or name_difference(flow, part) or label
-        if any(flow.op(node) in SPREADING for node in part.nodes):
-            label = "SPREAD OVER THE PLACES"
+        together = name_join(flow, site, branch, part, region) if is_joined else ""
+        label = together or name_sum(flow, part, site) or name_difference(flow, part) or label
         cut = name_joined_windows(flow, part, branch, region) or label_cut(flow, part)
         cut = PADDING_OFF if cut == CUT_SMALLER and cuts_padding(flow, part, region) else cut
         if part.kind == "heads" and all(node.key != "concat" for node in nodes) and joins_heads(flow, part, branch):
@@ -137,9 +129,9 @@ def draw_end(
         biases = [node for node in part.nodes if part.kind == "heads" and adds_learned_row(flow, node)]
         cut += " + A BIAS" * bool(biases)
         scaled = name_learned(flow, part) if multiplies_rows(flow, part) else label_scale(flow, *part.nodes)
-        label = label or {"heads": cut, "scale": scaled, "linear": name_linear(flow, part)}.get(part.kind)
+        label = label or {"heads": cut, "scale": "" if scaled == SCALE else scaled}.get(part.kind)
         is_learned = multiplies_rows(flow, part, alone=True)
-        label = label or ("× LEARNED NUMBERS" if is_learned else None)
+        label = label or ("× LEARNED NUMBERS" if is_learned else name_layers(flow, part))
         label = label or ("ROTATE" if is_rotary(flow, part.nodes) else label_step(flow, part.nodes[-1]))
         keys = {node.key for node in nodes}
         if label == "LINEAR" and "concat" in keys and "output" not in keys:
@@ -149,27 +141,24 @@ def draw_end(
         elif gates := [node for node in part.nodes if any(is_tanh_of_learned(flow, one) for one in flow.makers[node])]:
             others = [node for node in part.nodes if flow.op(node) in SCALINGS and node not in gates]
             label = f"{name_tanh_gate(flow, gates[0])}{', MULTIPLIED' * bool(others)}"
-        apart, along = find_apart_gate(flow, site, part.nodes), list_unit_values(flow, site, part.nodes)
-        if apart is not None and label == MULTIPLIED:
-            key, label = "gate" if "gate" not in keys else key, name_gate(flow, apart)
-        label = label.replace(MULTIPLIED, ALONG_V) if along else label
+        apart = find_apart_gate(flow, site, part.nodes) if label == MULTIPLIED else None
+        if apart is not None:
+            key, label = "gate" if "gate" not in keys else key, name_gate(flow, site, apart)
         number_of = list_number(flow, part.nodes[-1]) if name_difference(flow, part) else list_tanh(flow, part.nodes)
-        number_of += [] if apart is None else list_gate(flow, apart)
-        held = [*biases, *(part.nodes if multiplies_rows(flow, part) else ()), *number_of]
+        number_of += [] if apart is None else list_gate(flow, site, apart)
+        held = [*biases, *(part.nodes if part.kind == "scale" or multiplies_rows(flow, part) else ()), *number_of]
         finding = find_beside(flow, part.nodes[-1]) if name_sum(flow, part, site) else None
         past = find_way_past(flow, part.nodes[-1], finding, nodes)
         label, finding = (label, finding) if past is None else (ADDED_UP, None)
         found = [*part.nodes, *([] if finding is None else [finding])]
         weighing = [node for node in found if is_linear(flow, node) or flow.op(node) in FINDINGS]
         extra = describe_params(flow, *(weighing or held)) if apart is None else describe_gate(flow, site, apart)
-        steps = steps_at(flow, *dict.fromkeys((*reversed(part.nodes), *found[len(part.nodes) :], *number_of, *along)))
+        steps = steps_at(flow, *dict.fromkeys((*reversed(part.nodes), *found[len(part.nodes) :], *number_of)))
         told = () if twin is None else tell_repeated(flow, twin)
         nodes.append(Node(key, label, row, BROAD, steps, part.record, extra, told=told))
         edges.append(Edge(last, key, min(branch.heads or 1, MOST_ARROWS) if key == "concat" else 1))
         read = dict.fromkeys([*([] if past is None else [past]), *list_read(flow, found, nodes[:-1])])
-        edges += [
-            Edge(other, key) for other in (*read, *list_boxes_of_values(flow, site, nodes[:-1], along)) if other != last
-        ]
+        edges += [Edge(other, key) for other in read if other != last]
         if twin is not None:
             nodes[:] = [add_weights(flow, twin, node) for node in nodes]
             edges += [Edge(one, key) for one in list_given_twin(flow, twin, nodes[:-1])]
@@ -219,14 +208,9 @@ def gives(flow: Flow, box: Node, node: int) -> bool:
 
 
 def list_given_twin(flow: Flow, twin: Site, nodes: Sequence[Node]) -> list[str]:
-    """The boxes that such an attention reads: the weights, and where its values come from."""
-    return ["softmax", *list_boxes_of_values(flow, twin, nodes, [twin.weighted_sum])]
-
-
-def list_boxes_of_values(flow: Flow, site: Site, nodes: Sequence[Node], reading: Sequence[int]) -> list[str]:
-    """The box of the values of an attention, where any steps read them, before they are repeated for each head."""
-    value = flow.carried_from(flow.makers[site.weighted_sum][-1], CARRYING | REPEATS) if reading else None
-    return [box.key for box in nodes if value is not None and box.steps and gives(flow, box, value)][-1:]
+    """The boxes that such an attention reads: the weights, and its values before they are repeated for each head."""
+    value = flow.carried_from(flow.makers[twin.weighted_sum][-1], CARRYING | REPEATS)
+    return ["softmax", *[box.key for box in nodes if value is not None and box.steps and gives(flow, box, value)][-1:]]
 
 
 def multiplies_rows(flow: Flow, part: Part, *, alone: bool = False) -> bool:
@@ -293,8 +277,8 @@ def name_sum(flow: Flow, part: Part, site: Site) -> str:
     finding = find_beside(flow, node)
     if finding is None:
         return ""
-    read, values = flow.carried_from(flow.makers[finding][0]), map(flow.carried_from, flow.makers[site.weighted_sum])
-    return f"{name_convolution(flow, finding)}{' OF V' * (read in set(values))}"
+    read, value = (find_uncut(flow, *one) for one in (next(flow.given(finding)), [*flow.given(site.weighted_sum)][-1]))
+    return f"{name_convolution(flow, finding)}{' OF V' * (read == value)}"
 
 
 def name_convolution(flow: Flow, finding: int) -> str:
@@ -328,19 +312,25 @@ def find_taken(flow: Flow, part: Part, nodes: Collection[int]) -> TensorRecord:
     return taken[0] if is_cut and len({record.output for record in taken}) == 1 else part.record
 
 
-def name_linear(flow: Flow, part: Part) -> str:
-    """What a linear layer behind the heads is called: one for all, or one for each of several groups.
+def name_layers(flow: Flow, part: Part) -> str:
+    """What linear layers, convolutions and products behind the heads are called, how many there are of each; or "".
 
-    Several may stand side by side: what one makes is bent, and multiplies what the other one makes (AuraFlow).
+    One layer may be one for each of several groups, and what one makes is bent, and multiplies what the other one makes
+    (AuraFlow).
     """
-    linears = [node for node in part.nodes if is_linear(flow, node)]
-    if len(linears) > 1:
-        bent = [maker for maker in flow.makers[part.nodes[-1]] if maker is not None and flow.op(maker) in CURVES]
-        is_gate = len(linears) == 2 and len(bent) == 1 and flow.op(part.nodes[-1]) in SCALINGS
-        return f"LINEAR + {label_step(flow, bent[0])}, × LINEAR" if is_gate else f"{len(linears)} LINEAR LAYERS"
-    product = next(iter(linears), None)
-    weights = () if product is None or flow.op(product) != "bmm" else flow.steps[product].inputs[-1].shape
-    return f"LINEAR IN {weights[0]} GROUPS" if len(weights) == 3 and weights[0] > 1 else "LINEAR"
+    own = [one for one in part.nodes if is_linear(flow, one) or flow.op(one) in FINDINGS or is_product(flow, one)]
+    words = {False: "PRODUCT", True: "CONVOLUTION"}
+    found = Counter("LINEAR LAYER" if is_linear(flow, one) else words[flow.op(one) in FINDINGS] for one in own)
+    if len(own) == 1:
+        (product,) = own
+        if not is_linear(flow, product):
+            return label_step(flow, product)
+        weights = flow.steps[product].inputs[-1].shape if flow.op(product) == "bmm" else ()
+        return f"LINEAR IN {weights[0]} GROUPS" if len(weights) == 3 and weights[0] > 1 else "LINEAR"
+    bent = [maker for maker in flow.makers[part.nodes[-1]] if maker is not None and flow.op(maker) in CURVES]
+    if found == {"LINEAR LAYER": 2} and len(bent) == 1 and flow.op(part.nodes[-1]) in SCALINGS:
+        return f"LINEAR + {label_step(flow, bent[0])}, × LINEAR"
+    return ", ".join(plural(count, name.lower()).upper() for name, count in found.items())
 
 
 def name_groups_of_heads(flow: Flow, site: Site, end: int) -> str:

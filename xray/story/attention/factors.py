@@ -5,16 +5,15 @@ from math import isclose, isfinite, prod, sqrt
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIFFERENCES, DIVISIONS, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import DIFFERENCES, DIVISIONS, SCALINGS
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.body.scale import is_tanh_of_learned
-from xray.story.branches.before_last import name_gate_curve
+from xray.story.branches.before_last import list_gate, name_gate_curve
 from xray.story.branches.heads import count_d_k
 from xray.story.charts.chart import Node, Place, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.passages.learned_steps import are_fixed
 from xray.story.recognition.between import is_linear, works_on_weights
-from xray.story.recognition.lengths import divides_by_length
 from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.values.known_values import values_of
 from xray.story.wording import spell_factor
@@ -23,7 +22,7 @@ MOST_BEHIND = 300
 SQUARE: Place = (0.46, 0.9)
 """Where the boxes of scores stand."""
 HIGHEST = frozenset({"max", "amax"})
-MULTIPLIED, ALONG_V = "MULTIPLIED", "× V ÷ ITS LENGTH"
+MULTIPLIED = "MULTIPLIED"
 UNKNOWN_FACTOR = "· scaled"
 LEARNED_FACTOR, FIXED_FACTOR = "· learned", "· fixed"
 """Of scores that are multiplied by what one parameter alone makes, be it learned or fixed (PatchTST)."""
@@ -106,28 +105,13 @@ def factor_node(flow: Flow, part: Scored, site: Site, *, key: str, row: int) -> 
     return Node(key, label, row, SQUARE, steps_at(flow, *reversed(part.nodes)), flow.output(part.nodes[-1]))
 
 
-def name_gate(flow: Flow, gate: int) -> str:
-    """What a step is called that multiplies by a gate, with the curve by which this is bent, where one is known.
-
-    What was worked out in another way, as how much is seen in all, is no gate (EGT).
-    """
-    made = list_gate(flow, gate)
+def name_gate(flow: Flow, site: Site, gate: int) -> str:
+    """What a step is called that multiplies by a gate, with the curve by which this is bent at last, where one is."""
+    made = list_gate(flow, site, gate)
     if not made:
-        return MULTIPLIED
-    curves = (name_gate_curve(flow, maker) for maker in made[:1])
-    return next((f"× {label_activation(curve)} OF GATE" for curve in curves if curve), "× GATE")
-
-
-def list_gate(flow: Flow, gate: int) -> list[int]:
-    """The steps that make what a step multiplies by, back to a linear layer: that, and how its numbers are bent."""
-    for maker in reversed(flow.makers[gate]):  # it may stand before what it multiplies (HRM)
-        found, here = list[int](), maker
-        while here is not None and not is_linear(flow, here) and flow.op(here) in CARRYING | CURVES | SUMS:
-            found.append(here)
-            here = flow.makers[here][0] if flow.makers[here] else None
-        if here is not None and is_linear(flow, here):
-            return [*found, here]
-    return []
+        return "DIVIDED" if flow.op(gate) in DIVISIONS else MULTIPLIED
+    curve = name_gate_curve(flow, made[0])
+    return f"× {label_activation(curve)} OF GATE" if curve else "× GATE"
 
 
 def describe_gate(flow: Flow, site: Site, gate: int) -> str:
@@ -135,13 +119,13 @@ def describe_gate(flow: Flow, site: Site, gate: int) -> str:
 
     What is added to what the layer makes is among them, as one learned number for each head (Beam).
     """
-    made = list_gate(flow, gate)
+    made = list_gate(flow, site, gate)
     return describe_params(flow, *(made if find_layer_of_both(flow, site, gate) is None else made[:-1]))
 
 
 def find_layer_of_both(flow: Flow, site: Site, gate: int) -> int | None:
     """The linear layer of which a part is the gate, and the other part leads to what the heads find (Qwen3-Next)."""
-    made = list_gate(flow, gate)[-1:]
+    made = list_gate(flow, site, gate)[-1:]
     ways = flow.behind(site.weighted_sum, most=MOST_BEHIND, ends=lambda one: is_linear(flow, one))
     return made[0] if made and made[0] in set(ways) else None
 
@@ -152,9 +136,8 @@ def find_apart_gate(flow: Flow, site: Site, nodes: Collection[int]) -> int | Non
     (NeoMME.)
     """
     for node in nodes:
-        made = list_gate(flow, node) if flow.op(node) in SCALINGS and len(flow.makers[node]) == 2 else []
-        is_bent = any(flow.op(one) in CURVES for one in made)
-        if is_bent and site.weighted_sum not in flow.behind(*made, within=lambda one: one >= site.weighted_sum):
+        made = list_gate(flow, site, node)
+        if made and site.weighted_sum not in flow.behind(*made, within=lambda one: one >= site.weighted_sum):
             return node
     return None
 
@@ -163,36 +146,3 @@ def list_tanh(flow: Flow, nodes: Collection[int]) -> list[int]:
     """The steps that bend learned numbers by tanh, by which some others multiply."""
     bent = (maker for node in nodes for maker in flow.makers[node] if is_tanh_of_learned(flow, maker))
     return [one for maker in bent if (one := flow.carried_from(maker)) is not None]
-
-
-def list_unit_values(flow: Flow, site: Site, nodes: Collection[int]) -> list[int]:
-    """The steps by which values are divided by their length, where some others multiply by that; empty if none does.
-
-    So what lies along its own value is taken from what the heads found for a place (NeoMME).
-    """
-    value = moved_from(flow, flow.makers[site.weighted_sum][-1])
-    makers = [maker for node in nodes if flow.op(node) in SCALINGS for maker in flow.makers[node]]
-    units = dict.fromkeys(moved_from(flow, maker) for maker in makers)
-    return [
-        one
-        for one in units
-        if one is not None
-        and value is not None
-        and divides_by_length(flow, one)
-        and moved_from(flow, flow.makers[one][0]) == value
-    ]
-
-
-def moved_from(flow: Flow, node: int | None) -> int | None:
-    """The step whose numbers others move alone, repeat, or give another axis; None where one gives several parts.
-
-    Which of them is read is not known.
-    """
-    while node is not None and flow.makers[node]:
-        if len(flow.steps[node].outputs) > 1:
-            return None
-        puts_axes = not {*str(flow.steps[node].settings.get("index", "?"))} - {*":, .None"}
-        if flow.op(node) not in (CARRYING - {"index"}) | REPEATS and not (flow.op(node) == "index" and puts_axes):
-            return node
-        node = flow.makers[node][0]
-    return node

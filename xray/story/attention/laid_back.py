@@ -7,11 +7,13 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operation_kinds import SIDE_BY_SIDE
 from xray.story.anatomy.attentions import Attention
+from xray.story.attention.twins import find_twin, name_half
 from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.runs import pads
-from xray.story.branches.convolutions import list_way_beside
+from xray.story.branches.convolutions import convolves, list_way_beside
 from xray.story.branches.rows import cuts_across_places
 from xray.story.branches.weighed import list_found
+from xray.story.charts.steps.operation_labels import label_step
 from xray.story.recognition.between import Region
 
 
@@ -61,6 +63,20 @@ def joins_heads(flow: Flow, part: Part, branch: Attention) -> bool:
     if any(cuts_across_places(flow, node) for node in part.nodes):
         return False
     return after[-1] == branch.heads * before[-1] if branch.heads else after[-1] > before[-1]
+
+
+def name_join(flow: Flow, site: Site, branch: Attention, part: Part, region: Region) -> str:
+    """What a part is called that puts something beside what the heads found, or pieces of it end to end."""
+    if branch.pieces:
+        return f"{branch.pieces} PIECES END TO END"
+    twin, many = find_twin(flow, site, part), count_others(flow, site, part, region)
+    if twin is not None:
+        return f"WITH THE SAME WEIGHTS · OTHER {name_half(flow, twin)} BESIDE IT"
+    if many:
+        return f"WITH {f'{many} OTHER ATTENTIONS' if many > 1 else 'ANOTHER ATTENTION'} BESIDE IT"
+    join = next(node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE)
+    others = [one for one in flow.makers[join] if site.weighted_sum not in flow.behind(one)]
+    return "WITH A CONVOLUTION BESIDE IT" if all(convolves(flow, one) for one in others) else label_step(flow, join)
 
 
 def count_others(flow: Flow, site: Site, part: Part, region: Region) -> int:

@@ -318,9 +318,7 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "changed":
-        is_turned = bool(list_turns(flow, site.scored))
-        changed = name_change(flow.op(part.nodes[0]), record, out, is_turned=is_turned)
-        return Node(key, changed, row, SQUARE, steps, out, extra, beside=record)
+        return Node(key, name_change(flow.op(part.nodes[0])), row, SQUARE, steps, out, extra, beside=record)
     if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"

@@ -11,12 +11,9 @@ from xray.ir.flow.operation_kinds import (
     REPEATS,
 )
 from xray.story.attention.ways.lanes import Part
+from xray.story.branches.before_last import WHOLE
 from xray.story.branches.feed_forward import SPLITTERS
-from xray.story.branches.rows import PICKS
 from xray.story.charts.chart import Node, steps_at
-
-WHOLE = CARRYING - SPLITTERS - PICKS
-"""What moves rows and leaves none of them away."""
 
 
 def find_twin(flow: Flow, site: Site, part: Part) -> Site | None:

@@ -5,7 +5,7 @@ from math import isclose, prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS, SIDE_BY_SIDE
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, DROPOUTS, SCALINGS, SIDE_BY_SIDE
 from xray.story.branches.before_last import is_learned
 from xray.story.branches.scored.caps import find_cap, read_factor
 from xray.story.passages.channels import find_channels
@@ -70,7 +70,7 @@ def is_by_place(flow: Flow, node: int) -> bool:
 
 def multiplies_by_learned(flow: Flow, node: int) -> bool:
     """Whether a step multiplies by learned numbers, be they bent or scaled before (TimesFM's queries)."""
-    if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != len(("rows", "numbers")):
+    if flow.op(node) not in SCALINGS - DIVISIONS or len(flow.steps[node].inputs) != len(("rows", "numbers")):
         return False
     return any(is_of_weights(flow, *given) for given in flow.given(node))
 

@@ -4,32 +4,64 @@ from collections.abc import Collection, Sequence
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CURVES, DROPOUTS, SCALINGS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, DROPOUTS, REPEATS, SCALINGS, SPLITS, SUMS
 from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import NormKind
+from xray.story.branches.rows import PICKS
 from xray.story.branches.scored.caps import name_bend
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import Region, is_linear
 from xray.story.recognition.norms import Norm, find_norm, name_norm
+from xray.story.recognition.statistics import is_of_weights
+
+WHOLE = CARRYING - SPLITS - {"unbind"} - PICKS
+"""What moves rows and leaves none of them away."""
 
 
 def find_gate(flow: Flow, site: Site, region: Region) -> int | None:
-    """The step that makes by how much what the heads found is multiplied; None where no gate does."""
+    """The step that makes by how much all that the heads found is multiplied; None where no gate does."""
     followed = list(site.concat) if site.output is not None else list_behind_heads(flow, site, region)
-    for node in followed:
-        if flow.op(node) not in SCALINGS or len(flow.steps[node].inputs) != 2:
-            continue
-        for record, maker in flow.given(node):
-            if maker is None or maker in followed or maker == site.weighted_sum or len(record.shape) < 2:
-                continue
-            behind = list_behind(flow, maker)
-            if weighs_all_scores(flow, site, behind):
-                continue
-            bent = any(flow.op(one) in CURVES for one in behind if one in region.inner)
-            if bent and any(is_linear(flow, one) for one in behind if one in region.inner):
-                return maker
-    return None
+    gates = (node for node in followed if list_gate(flow, site, node))
+    return next((list_gate(flow, site, one)[0] for one in gates if goes_through(flow, site, region, one)), None)
+
+
+def goes_through(flow: Flow, site: Site, region: Region, node: int) -> bool:
+    """Whether all that the heads found goes through a step on its way to the end of a branch."""
+    return region.end not in flow.ahead(site.weighted_sum, within=lambda one: one != node)
+
+
+def list_gate(flow: Flow, site: Site, node: int) -> list[int]:
+    """The steps that make a gate by which a step multiplies, the last first; none where it multiplies by no gate.
+
+    A linear layer makes it, whose numbers a curve bends, learned ones or one number added at most; and it is none of
+    the queries, keys and values of the attention.
+    """
+    if flow.op(node) not in SCALINGS - DIVISIONS or len(flow.makers[node]) != 2:
+        return []
+    operands = [*[*flow.given(site.scores)], [*flow.given(site.weighted_sum)][-1]]
+    taken = {find_uncut(flow, *one) for one in operands}
+    for maker in reversed(flow.makers[node]):  # it may stand before what it multiplies (HRM)
+        found, here = list[int](), maker
+        while here is not None and not is_linear(flow, here) and (given := find_bent(flow, here)) is not None:
+            found.append(here)
+            _, here = given
+        bends = [one for one in found if flow.op(one) in CURVES]
+        if here is not None and bends and is_linear(flow, here):
+            return [] if find_uncut(flow, *next(flow.given(bends[-1]))) in taken else [*found, here]
+    return []
+
+
+def find_bent(flow: Flow, node: int) -> tuple[TensorRecord, int | None] | None:
+    """What a step moves or bends, or adds learned numbers or one number to; None for others."""
+    given = [one for one in flow.given(node) if not is_of_weights(flow, *one)]
+    return given[0] if len(given) == 1 and flow.op(node) in CARRYING | CURVES | SUMS else None
+
+
+def find_uncut(flow: Flow, record: TensorRecord, maker: int | None) -> tuple[int | None, int | None]:
+    """The step that made a tensor, and which of its outputs it is, before it was moved as a whole or scaled."""
+    record, maker = flow.before_moves(record, maker, WHOLE | REPEATS | SCALINGS)
+    return maker, record.output
 
 
 def name_gate_curve(flow: Flow, maker: int | None) -> str | None:

@@ -1,15 +1,16 @@
 """Convolutions: over how many places they mix, and how far back, in branches of their own or beside heads."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, FINDINGS, SIDE_BY_SIDE, SUMS, TRANSPOSED
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.branches import Convolution
+from xray.story.branches.before_last import find_uncut
 from xray.story.branches.operands.sides import Side
 from xray.story.branches.rows import SWAPS
 from xray.story.passages.channels import find_channels, spreads_both
@@ -18,19 +19,24 @@ from xray.story.recognition.between import Region, is_linear, read_sizes
 from xray.story.recognition.values.value_shapes import number
 
 
-def list_other_way(flow: Flow, region: Region, site: Site, joins: Collection[int] | None = None) -> frozenset[int]:
-    """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT).
-
-    None where another attention stands there: a convolution is a part of that one (CSWin, of its values). They are put
-    there by some `joins`, if these are given.
-    """
-    found = list_way_beside(flow, region, site, joins)
-    is_alone = found.isdisjoint(one.weighted_sum for one in list_sites(flow))
-    return found if is_alone and any(flow.op(node) in FINDINGS for node in found) else frozenset()
+def list_other_way(flow: Flow, region: Region, site: Site) -> frozenset[int]:
+    """The steps of a convolution whose rows are put beside what the heads found, and that no head needs (ConvBERT)."""
+    return list_way_beside(flow, region, site, lambda one: convolves(flow, one))
 
 
-def list_way_beside(flow: Flow, region: Region, site: Site, joins: Collection[int] | None = None) -> frozenset[int]:
-    """The steps that make what is put beside what the heads found, and that no head needs."""
+def convolves(flow: Flow, maker: int | None) -> bool:
+    """Whether a step gives what a convolution made of neighbours, be its weights worked out anew (ConvBERT)."""
+    made = flow.carried_from(maker)
+    if made is None or flow.op(made) in FINDINGS:
+        return made is not None and not is_linear(flow, made)
+    read = map(flow.carried_from, flow.makers[made])
+    return is_product(flow, made) and any(one is not None and flow.op(one) == "unfold" for one in read)
+
+
+def list_way_beside(
+    flow: Flow, region: Region, site: Site, is_asked: Callable[[int], bool] = lambda _: True
+) -> frozenset[int]:
+    """The steps that make what is put beside what the heads found, of such makers as are asked, and no head needs."""
     inside = region.inner | region.beside
     own = set(flow.behind(site.weighted_sum, within=inside.__contains__))
     reached = {site.weighted_sum}
@@ -39,9 +45,8 @@ def list_way_beside(flow: Flow, region: Region, site: Site, joins: Collection[in
         if reached.isdisjoint(maker for maker in flow.makers[node] if maker is not None):
             continue
         reached.add(node)
-        is_join = flow.op(node) in SIDE_BY_SIDE and (joins is None or node in joins)
-        for maker in flow.makers[node] if is_join else ():
-            if maker is not None and maker not in reached:
+        for maker in flow.makers[node] if flow.op(node) in SIDE_BY_SIDE else ():
+            if maker is not None and maker not in reached and is_asked(maker):
                 found |= set(flow.behind(maker, within=inside.__contains__)) - own
     return frozenset(found)
 
@@ -51,11 +56,11 @@ def count_convolved(flow: Flow, site: Site, region: Region) -> int | None:
 
     None where there is none, or another one: each head is a channel by itself, and of two axes it goes along places.
     """
-    values = flow.carried_from(flow.makers[site.weighted_sum][-1])
+    values = find_uncut(flow, *[*flow.given(site.weighted_sum)][-1])
     for node in sorted(one for one in region.inner if one > site.weighted_sum and flow.op(one) in SUMS):
         added = [flow.carried_from(maker) for maker in flow.makers[node]]
         made = next((one for one in added if one is not None and flow.op(one) in FINDINGS), None)
-        if made is None or site.weighted_sum not in added or flow.carried_from(flow.makers[made][0]) != values:
+        if made is None or site.weighted_sum not in added or find_uncut(flow, *next(flow.given(made))) != values:
             continue
         kernel, read = read_sizes(flow, made, "kernel_size"), flow.steps[made].inputs[0].shape
         is_of_heads = read == flow.output(site.weighted_sum).shape and count_groups(flow, made) == read[1]

@@ -28,7 +28,6 @@ from xray.story.charts.norm_chart import draw_inner_norm
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.inputs import name_argument
 from xray.story.experts.held_gates import find_held
-from xray.story.passages.joined_rows import ROWS_BESIDE
 from xray.story.passages.learned_steps import list_bias
 from xray.story.recognition.between import is_linear, name_groups, projections_in, width_in, width_out
 from xray.story.recognition.norms import Norm as FoundNorm
@@ -109,7 +108,7 @@ def chart_forward(flow: Flow, found: Branching) -> Chart | None:
                 flow.output(wide[0]),
                 describe_params(flow, *wide),
             ),
-            Node("beside", ROWS_BESIDE, 1, BROAD, steps_at(flow, times or last), flow.output(times or last)),
+            Node("beside", "× ROWS FROM BESIDE", 1, BROAD, steps_at(flow, times or last), flow.output(times or last)),
         ]
         edges, feet, top, row = [Edge("gate", "beside")], ("gate",), "beside", 2
     else:

@@ -59,9 +59,9 @@ from xray.story.exits.other_ways import find_ways, label_ways, lead_beside, lead
 from xray.story.exits.several_heads import Heads, find_heads, place_heads
 from xray.story.exits.waves import list_waves
 from xray.story.passages.added_places import label_places
-from xray.story.passages.joined_rows import label_earlier, label_joined_rows
+from xray.story.passages.joined_rows import label_joined_rows, multiplies_earlier
 from xray.story.passages.modulation import list_modulation
-from xray.story.passages.ordered_rows import label_every
+from xray.story.passages.ordered_rows import label_every, label_first_row
 from xray.story.recognition.addends import FILLS
 from xray.story.recognition.between import find_region, is_linear, list_reading_data, with_weights
 from xray.story.recognition.mixed_streams import find_end
@@ -131,8 +131,10 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
             labels[node] = f"LAST NORM, {name_modulation(flow, modulation)}" if modulation else "LAST NORM"
         elif padded := label_padded(flow, node):
             labels[node] = padded
-        elif earlier := label_earlier(flow, node, nodes) or label_places(flow, node):
+        elif earlier := label_first_row(flow, node, nodes) or label_places(flow, node):
             labels[node] = earlier
+        elif multiplies_earlier(flow, node, nodes):
+            labels[node] = "MULTIPLIED"
         elif pushes_down(flow, node):
             labels[node] = MASKED_DOWN
         elif flow.op(node) == "index" and cuts_rows(flow, node):
@@ -177,7 +179,8 @@ def chart_exit(flow: Flow, towering: Towering, others: Collection[int]) -> Chart
         left = chart_rows_left(flow, top, others)
         return add_worked(flow, towering, left, top, others) if loss is None else left
     held = [replace(node, extra="") if node.label == OF_THESE else node for node in chart.nodes]
-    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end) for node in held))
+    drawn = {*of_stage, *(flow.places[step.id] for node in held for step in node.steps)}
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, show_given(node), end, drawn) for node in held))
     chart = replace(chart, nodes=tuple(name_words(tell_table(flow, node)) for node in chart.nodes))
     chart = hold_twins(flow, count_gathered(flow, chart, folded.get(gathered, ())), pieces)
     chart = hold_modulation(flow, chart, towering.final, modulation)

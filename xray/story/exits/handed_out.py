@@ -41,7 +41,8 @@ def add_tapped(flow: Flow, taps: Sequence[Tap], leaving: Chart) -> Chart:
     chart = tell_chart(flow, chart, [(leaving, SAME_WEIGHTS)])
     if chart is None or not chart.is_one_lane:
         return leaving
-    chart = replace(chart, nodes=tuple(tell_pooled(flow, node, last.source) for node in chart.nodes))
+    drawn = {flow.places[step.id] for node in chart.nodes for step in node.steps}
+    chart = replace(chart, nodes=tuple(tell_pooled(flow, node, last.source, drawn) for node in chart.nodes))
     told = describe_elsewhere([tap.layer for tap in working[:-1]])
     label, out = name_given(last.layer), flow.output(last.source)
     first = Node("tapped", label, 0, RIGHT_HALF, steps_at(flow, last.source), out, told=(told,) if told else ())

@@ -7,12 +7,12 @@ from math import prod
 
 from xray.ir.flow.alike_pieces import AlikePieces
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, NORMS, SIDE_BY_SIDE, TURNS
-from xray.ir.flow.regrouping import LAYING
+from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DROPOUTS, SIDE_BY_SIDE
 from xray.story.body.last_norms import POOLINGS
 from xray.story.body.naming import list_branchings
 from xray.story.body.towers import Towering
 from xray.story.branches.operands.sides import find_normed_before, read_sides
+from xray.story.branches.rows import PICKS, SWAPS
 from xray.story.charts.chart import Chart, Node, steps_at
 from xray.story.charts.steps.operations_chart import are_alike
 from xray.story.entrance.cut_rows import label_cut_rows
@@ -24,19 +24,24 @@ from xray.story.recognition.chosen_rows import name_row_of_id
 from xray.story.recognition.lengths import BY_LENGTH, ITS_LENGTH
 from xray.story.streams.rejoined_rows import takes_rows_alone
 
-ALL = "ALL ROWS"
+ALL, ONLY = "ALL ROWS", "THE ONLY ROW"
+IN_ORDER = (CARRYING | DROPOUTS) - PICKS - SWAPS
+"""What leaves rows in the order in which they are."""
 PICTURE = len(("batch", "channels", "height", "width"))
 
 
-def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
-    """Which of a stream's rows are handed on to a step, and the steps that do it; no name where that is not known."""
+def find_rows(flow: Flow, here: int | None, end: int, drawn: Collection[int]) -> tuple[str, tuple[int, ...]]:
+    """Which of a stream's rows are handed on to a step, and the steps that do it; no name where that is not known.
+
+    So where they are rows of what no box among those drawn gives: what comes first there is not known.
+    """
     idle: list[int] = []
     while here is not None and here > end:
         told = name_rows(flow, here) or name_only_row(flow, here)
         if told:
-            is_picked = flow.op(here) in ("index", "select")
-            several, laid = find_side_by_side(flow, flow.makers[here][0], end) if is_picked else ("", ())
-            return several or told, (here, *laid, *idle)
+            given = find_given(flow, flow.makers[here][0])
+            is_known = told == ONLY or given is None or given <= end or given in drawn
+            return (told, (here, *idle)) if is_known else ("", ())
         weighed = find_weighed_mean(flow, here)
         if weighed:
             return "A WEIGHED MEAN OF ROWS", (*weighed, *idle)
@@ -48,37 +53,24 @@ def find_rows(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, .
     return (ALL if here == end else ""), ()
 
 
-def find_side_by_side(flow: Flow, here: int | None, end: int) -> tuple[str, tuple[int, ...]]:
-    """How many of a stream's rows lie side by side in each of those that steps lay out of it, and these steps.
-
-    They may be gathered before, a row with those of coarser times above it (Pyraformer).
-    """
-    moves: list[int] = []
-    while here is not None and here > end and flow.op(here) in CARRYING | NORMS | {"gather"}:
-        moves, here = [*moves, *([here] * (flow.op(here) not in NORMS))], flow.makers[here][0]
-    before, after = (flow.output(one).shape for one in (end, moves[0] if moves else end))
-    if here != end or len(before) != 3 or len(after) != 3 or find_channels(flow, end) != 2:
-        return "", ()
-    times, rest = divmod(after[-1], before[-1] or 1)
-    is_laid = times > 1 and not rest and before[0] == after[0] and all(keeps_rows(flow, one, times) for one in moves)
-    return (f"{times} ROWS SIDE BY SIDE", tuple(moves)) if is_laid else ("", ())
+def find_given(flow: Flow, maker: int | None) -> int | None:
+    """The step whose rows others give on in their order, all of them."""
+    while maker is not None and flow.makers[maker]:
+        is_whole = prod(flow.output(maker).shape) == prod(flow.steps[maker].inputs[0].shape)
+        if flow.op(maker) not in IN_ORDER and not (flow.op(maker) in PICKS and is_whole):
+            return maker
+        maker = flow.makers[maker][0]
+    return maker
 
 
-def keeps_rows(flow: Flow, move: int, times: int) -> bool:
-    """Whether a step gathers whole rows, or lays so many of them in one, in their order."""
-    before, after = flow.steps[move].inputs[0].shape, flow.output(move).shape
-    is_one = flow.op(move) in LAYING and before[:1] == after[:1] and after[-1] == before[-1] * times
-    return len(before) == len(after) and (is_one or (before[-1] == after[-1] and flow.op(move) not in TURNS))
-
-
-def tell_pooled(flow: Flow, node: Node, end: int) -> Node:
+def tell_pooled(flow: Flow, node: Node, end: int, drawn: Collection[int]) -> Node:
     """The same, called by which row of the stream it reads, if not all of them go into it; of a join both are told."""
     places = [flow.places[step.id] for step in node.steps if step.id in flow.places]
     makers = [maker for maker in flow.makers[min(places)] if maker is not None] if places else []
     is_join = bool(places) and len(makers) > 1 and flow.op(min(places)) in SIDE_BY_SIDE
     if not is_join and any(end in flow.behind(maker) for maker in makers[1:]):
         return node  # it brings several rows of the stream together
-    found = [find_rows(flow, maker, end) for maker in (makers if is_join else makers[:1])]
+    found = [find_rows(flow, maker, end, drawn) for maker in (makers if is_join else makers[:1])]
     named = {told for told, _ in found}
     alike = [one for one in places if is_linear(flow, one)] or places  # several, each of a row of its own (SAM)
     if not named or "" in named or named == {ALL} or are_alike(flow, alike):
@@ -122,12 +114,12 @@ def name_rows(flow: Flow, node: int) -> str:
     if step.op in POOLINGS and len(before) == 3:
         is_along = after == (*before[:2], 1) and find_channels(flow, flow.makers[node][0] or node) == 1
         is_one = is_along or (before[:1], before[2:]) == (after[:1], after[-1:])
-        told = "THE ONLY ROW" if before[1] == 1 else "A MEAN OF ROWS"  # what queries found, say (AIMv2)
+        told = ONLY if before[1] == 1 else "A MEAN OF ROWS"  # what queries found, say (AIMv2)
         return told if is_one and prod(after) == prod(before[:1]) * max(after[1:]) else ""
     place = find_row(flow, node)
     told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(place, "") or name_row_of_id(flow, node)
     if place and before[-2] == 1:
-        return "THE ONLY ROW"
+        return ONLY
     return told or "ONE ROW OF EACH" * bool(place)
 
 

@@ -16,11 +16,12 @@ from xray.story.body.widths import find_width
 from xray.story.branches.convolutions import looks_back
 from xray.story.passages.added_places import describe_sum, name_addition
 from xray.story.passages.channels import find_channels
-from xray.story.passages.joined_rows import describe_joining, label_earlier, lays_earlier_beside, read_merging
+from xray.story.passages.joined_rows import describe_joining, multiplies_earlier, read_merging
 from xray.story.passages.ordered_rows import (
     EACH_REPEATED,
     RowCounts,
     find_counts,
+    label_first_row,
     name_repeated,
     repeats_rows,
 )
@@ -275,8 +276,10 @@ def label_bridge(flow: Flow, bridging: Bridging) -> dict[int, str]:
     residual = find_residual(flow, bridging.start, bridging.end)
     labels = {} if residual is None else {residual: "ADD"}
     for node in sorted(bridging.nodes.difference(labels)):
-        if earlier := label_earlier(flow, node, bridging.nodes):
-            labels[node] = earlier
+        if in_front := label_first_row(flow, node, bridging.nodes):
+            labels[node] = in_front
+        elif multiplies_earlier(flow, node, bridging.nodes):
+            labels[node] = "MULTIPLIED"
         elif flow.op(node) == EACH_REPEATED and flow.output(node).is_float:
             labels[node] = name_repeated(flow, node)
         elif flow.op(node) in SUMS and next(describe_sum(flow, node, ()), None) is not None:
@@ -302,12 +305,18 @@ def find_earlier(flow: Flow, bridging: Bridging, layers: Sequence[Layer]) -> dic
     ends |= {norm: ends[origin] for norm, origin in normed.items() if norm not in bridging.nodes and origin in ends}
     found: dict[int, tuple[int, int]] = {}
     for node in sorted(bridging.nodes):
-        is_known = flow.op(node) in SUMS or lays_earlier_beside(flow, node, bridging.nodes)
+        is_known = flow.op(node) in SUMS or widens(flow, node)
         made = list(map(flow.carried_from, flow.makers[node])) if is_known else []
         before = [(ends[one], one) for one in made if one in ends]
         if len(made) == 2 and len(before) == 1 and bridging.nodes.issuperset(one for one in made if one not in ends):
             found[node] = before[0]
     return found
+
+
+def widens(flow: Flow, node: int) -> bool:
+    """Whether a step lays the numbers of rows beside those of others."""
+    read = {record.shape[:-1] for record in flow.steps[node].inputs}
+    return flow.op(node) in SIDE_BY_SIDE and read == {flow.output(node).shape[:-1]}
 
 
 def list_closing(flow: Flow, end: int) -> Iterator[Norm]:

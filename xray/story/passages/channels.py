@@ -121,28 +121,31 @@ def is_beside_factors(flow: Flow, node: int) -> bool:
 
 
 def masks_places(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows by one number for each place that came in, or was worked out of no data.
+    """Whether the one number of each place that rows are multiplied by came in, or was worked out of no data.
 
-    Or that says what is so, be it worked out of data: how long they are (VITS).
+    Or says what is so, be it worked out of data: how long they are (VITS).
     """
-    given = list(flow.given(node)) if flow.op(node) in SCALINGS - DIVISIONS else []
-    axis = find_channels(flow, node) if len(given) == 2 else None
-    if axis is None or flow.output(node).shape[axis] == 1:
-        return False
-    shape = list(flow.output(node).shape)
-    shape[axis] = 1
-    masks = [maker for record, maker in given if [*record.shape] == shape and record.role != "parameter"]
+    given = list(flow.given(node)) if multiplies_places(flow, node) else []
+    masks = [maker for record, maker in given if record.shape != flow.output(node).shape and record.role != "parameter"]
     return len(masks) == 1 and (
         masks[0] not in list_reading_data(flow) or is_given(flow, masks[0]) or is_comparison(flow, masks[0])
     )
 
 
 def multiplies_places(flow: Flow, node: int) -> bool:
-    """Whether a step multiplies rows or maps by one number for each place, be it worked out of them (FocalNet)."""
-    given = [record.shape for record in flow.steps[node].inputs]
+    """Whether a step multiplies rows or maps by one number for each place, be it worked out of them (FocalNet).
+
+    Rows have no other axis than that of their places; maps may have more, behind their channels.
+    """
+    given = [record.shape for record in flow.steps[node].inputs] if flow.op(node) in SCALINGS - DIVISIONS else []
     axis = find_channels(flow, node) if len(given) == 2 else None
     shape = flow.output(node).shape
-    if axis is None or shape[axis] == 1 or prod(shape) == shape[axis]:
+    if (
+        axis is None
+        or axis != (1 if len(shape) > FEWEST_AXES else axis)
+        or shape[axis] == 1
+        or prod(shape) == shape[axis]
+    ):
         return False
     return {shape, (*shape[:axis], 1, *shape[axis + 1 :])} == set(given)
 

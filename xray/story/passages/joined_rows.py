@@ -9,7 +9,6 @@ from xray.ir.flow.operation_kinds import (
     FINDINGS,
     LOOKUPS,
     NORMS,
-    REPEATS,
     SCALINGS,
     SIDE_BY_SIDE,
 )
@@ -17,18 +16,12 @@ from xray.ir.flow.regrouping import MOVES, Axes, follow
 from xray.ir.records import TensorRecord
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.channels import find_channels
-from xray.story.passages.ordered_rows import (
-    label_first_row,
-)
 from xray.story.recognition.between import (
     is_linear,
     list_reading_data,
 )
 
 BESIDE = "SIDE BY SIDE"
-EARLIER_BESIDE = "WITH WHAT CAME BEFORE BESIDE IT"
-EARLIER_STACKED = "STACKED WITH WHAT CAME BEFORE"
-ROWS_BESIDE = "× ROWS FROM BESIDE"
 KEPT = frozenset({"pad", "index"})
 
 
@@ -154,25 +147,10 @@ def label_learned_rows(flow: Flow, node: int) -> str:
     before, more = rest[0].shape[longer[0]], after[longer[0]] - rest[0].shape[longer[0]]
     if len(after) == 3 and more == 1 and own[0]:
         return "A LEARNED ROW IN FRONT"
-    learned = [given for given, is_own in zip(flow.given(node), own, strict=True) if is_own]
-    held = count_held_of_one(flow, *learned[0], longer[0]) if len(learned) == 1 and len(after) == 3 else 0
-    if held:
-        row = f"ONE OF {held:,} LEARNED ROWS" if held > 1 else "A LEARNED ROW"
-        return f"{row} BESIDE: {before:,} + {more:,} TIMES"
+    held = [learned_source(flow, *one) for one in flow.given(node)]
+    if len(after) == 3 and sum(prod(one.shape) for one in held if one is not None) != more * after[-1]:
+        return ""  # some of them are the same, or some are left out
     return f"LEARNED {'COLUMNS' if longer[0] == 3 else 'ROWS'} BESIDE: {before:,} + {more:,}"
-
-
-def count_held_of_one(flow: Flow, record: TensorRecord, maker: int | None, axis: int) -> int:
-    """How many learned rows are held of which a tensor is one, repeated along an axis; 0 where its rows differ."""
-    held, rank, is_one = learned_source(flow, record, maker), len(record.shape), False
-    while maker is not None and flow.makers[maker] and not is_one:
-        before, after = flow.steps[maker].inputs[0].shape, flow.output(maker).shape
-        if len(after) != rank:
-            return 0
-        before = (*[1] * (rank - len(before)), *before)
-        is_one = flow.op(maker) in REPEATS and before[axis] == 1 < after[axis]
-        maker = flow.makers[maker][0]
-    return prod(held.shape[:-1]) if is_one and held is not None and held.shape[-1:] == record.shape[-1:] else 0
 
 
 def find_begun_rows(flow: Flow, nodes: Collection[int]) -> tuple[TensorRecord, int, int] | None:
@@ -197,17 +175,6 @@ def find_begun_rows(flow: Flow, nodes: Collection[int]) -> tuple[TensorRecord, i
     return None if working is None else (*found[0], working)
 
 
-def label_earlier(flow: Flow, node: int, nodes: Collection[int]) -> str:
-    """What a step is called that brings together what a part makes with rows made before the part; "" for any other."""
-    if in_front := label_first_row(flow, node, nodes):
-        return in_front
-    if lays_earlier_beside(flow, node, nodes):
-        return EARLIER_BESIDE
-    if stacks_earlier(flow, node, nodes):
-        return EARLIER_STACKED
-    return ROWS_BESIDE if multiplies_earlier(flow, node, nodes) else ""
-
-
 def multiplies_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     """Whether a step multiplies rows of a part by as many that data made before it (the table of Gemma 3n)."""
     given, made = list(flow.given(node)), flow.output(node)
@@ -217,29 +184,6 @@ def multiplies_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
     before = [maker for _, maker in given if maker is not None and maker not in nodes]
     are_rows = all(record.shape == made.shape and record.role == "activation" for record, _ in given)
     return are_rows and len(inside) == len(before) == 1 and list_reading_data(flow).issuperset((*inside, *before))
-
-
-def stacks_earlier(flow: Flow, node: int, nodes: Collection[int]) -> bool:
-    """Whether a step stacks what a part makes with what was made of data before it, as by each layer (LW-DETR)."""
-    makers = flow.makers[node] if flow.op(node) == "stack" else ()
-    before = [maker for maker in makers if maker is not None and maker not in nodes]
-    return len(makers) == len(before) + 1 > 1 and list_reading_data(flow).issuperset(makers)
-
-
-def lays_earlier_beside(flow: Flow, node: int, nodes: Collection[int]) -> bool:
-    """Whether a step lays beside the numbers of rows or maps those of others made before a part (MobileViT, CANINE)."""
-    given = list(flow.given(node)) if flow.op(node) in SIDE_BY_SIDE else []
-    made = flow.output(node).shape
-    if len(given) != 2 or len(made) not in (3, 4):
-        return False
-    wide = 1 if len(made) == 4 else 2
-    if any(record.shape[:wide] + record.shape[wide + 1 :] != made[:wide] + made[wide + 1 :] for record, _ in given):
-        return False
-    before = [maker for _, maker in given if maker is not None and maker not in nodes]
-    if len(before) != 1 or not flow.output(before[0]).is_float:
-        return False
-    origin = flow.carried_from(before[0], CARRYING | REPEATS)
-    return origin is not None and bool(flow.makers[origin])
 
 
 def describe_joining(flow: Flow, way: Sequence[int], joined: int) -> str:

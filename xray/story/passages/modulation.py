@@ -1,7 +1,7 @@
 """Adaptive norms: rows scaled, shifted and let through by what stands beside the stream, as time and class (DiT)."""
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SUMS
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
@@ -30,11 +30,24 @@ def find_beside_gate(flow: Flow, end: int, stream: int | None) -> int | None:
     What is worked out of the rows that the branch reads stands beside nothing (a mean of these, as in SENet).
     """
     here = flow.carried_from(end)
-    if here is None or flow.op(here) not in SCALINGS:
+    if here is None or flow.op(here) not in SCALINGS - DIVISIONS:
         return None
     makers = [one for one in flow.makers[here] if one is not None]
     is_own = stream is not None and all(stream in flow.behind(one, most=MOST_STEPS) for one in makers)
-    return here if not is_own and any(is_from_beside(flow, here, one) for one in makers) else None
+    factors = [one for one in makers if any(is_from_beside(flow, here, row) for row in makers if row != one)]
+    return here if not is_own and any(is_of_layers(flow, one) for one in factors) else None
+
+
+def is_of_layers(flow: Flow, maker: int) -> bool:
+    """Whether linear layers or tables give what a step makes: moved, bent, or added to learned numbers at most."""
+    layers, todo = 0, [maker]
+    for here in todo:
+        is_layer = is_linear(flow, here) or flow.op(here) in LOOKUPS
+        layers += is_layer
+        if not is_layer and flow.op(here) not in CARRYING | CURVES | REPEATS | SUMS:
+            return False
+        todo += [] if is_layer else [one for one in flow.makers[here] if one is not None]
+    return layers > 0
 
 
 def is_from_beside(flow: Flow, place: int, row: int) -> bool:

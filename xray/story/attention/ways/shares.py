@@ -12,7 +12,6 @@ from xray.ir.flow.mixed_heads import ORDER, OVER_HEADS, follow_axes, read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.weights import gather_weights
-from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import MULTIPLIED, SQUARE
@@ -22,11 +21,9 @@ from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.facts.unsaid import comes_in, works_out
 from xray.story.recognition.norms import name_norm
-from xray.story.recognition.scored_parts import list_changing
 from xray.story.streams.shortcuts import find_any_norm
 
 CHANGED = "A NUMBER WHERE A MASK SAYS SO"
-TIMES_PAIRS = "WEIGHTS · NUMBERS OF PAIRS"
 
 
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
@@ -88,25 +85,14 @@ def list_learned_beside(flow: Flow, site: Site, steps: Sequence[int]) -> list[in
     return [] if is_given or not gather_weights(flow, made) else [node for node in made if works_out(flow, node)]
 
 
-def name_change(op: str, numbers: TensorRecord | None, scores: TensorRecord, *, is_turned: bool) -> str:
-    """What scores are called that numbers change, by how these lie: one for each query or key, or for each pair.
-
-    Of scores that are turned it is not told which are which.
-    """
-    if op not in SCALINGS:
-        return CHANGED
-    by_query, by_key = (size > 1 for size in (1, 1, *(numbers.shape if numbers is not None else ()))[-2:])
-    which = {(True, False): "ONE NUMBER FOR EACH QUERY", (False, True): "ONE NUMBER FOR EACH KEY"}
-    what = (
-        "NUMBERS OF PAIRS" if is_turned or 1 in scores.shape[-2:] else which.get((by_query, by_key), "NUMBERS OF PAIRS")
-    )
-    return f"SCORES {'÷' if op in DIVISIONS else '·'} {what}"
+def name_change(op: str) -> str:
+    """What scores are called that numbers of pairs, queries or keys change."""
+    done = "DIVIDED" if op in DIVISIONS else MULTIPLIED
+    return f"SCORES {done}" if op in SCALINGS else CHANGED
 
 
 def label_scaled(flow: Flow, site: Site, steps: Sequence[int]) -> str:
-    """What weights behind softmax are multiplied by: one number, numbers of each pair, or what is not known."""
-    if not {*steps}.isdisjoint(list_changing(flow, site)):
-        return TIMES_PAIRS
+    """What weights behind softmax are multiplied by: one number, or what is not known."""
     scale = label_scale(flow, *steps)
     done = "DIVIDED" if all(flow.op(node) in DIVISIONS for node in steps if flow.op(node) in SCALINGS) else MULTIPLIED
     return f"WEIGHTS {done if scale == SCALE else scale}"

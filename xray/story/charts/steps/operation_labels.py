@@ -42,7 +42,6 @@ from xray.story.passages.channels import (
     find_channels,
     find_channels_ahead,
     gates_channels,
-    masks_places,
     multiplies_places,
 )
 from xray.story.passages.held_factors import list_shift
@@ -192,8 +191,6 @@ def label_step(flow: Flow, node: int, drawn: Collection[int] = ()) -> str:
         return label_forced(flow, forced) if forced else label_noise(flow, node) or ADDED_UP
     if op in DIFFERENCES | {"rsub"}:
         return "SUBTRACTED"
-    if masks_places(flow, node):
-        return MASKED
     if op in SCALINGS:
         if list_own_sum(flow, node):
             return "÷ ITS OWN SUM" + label_more(flow, node)
