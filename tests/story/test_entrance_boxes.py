@@ -116,10 +116,10 @@ class Scaled(Words):
     def __init__(self):
         super().__init__()
         del self.places
-        self.places = HeldPlaces(torch.rand(64, WIDTH))
+        self.held = HeldPlaces(torch.rand(64, WIDTH))
 
     def forward(self, ids):
-        x = self.words(ids) + self.places(ids.shape[1]) / WIDTH**0.5
+        x = self.words(ids) + self.held(ids.shape[1]) / WIDTH**0.5
         for layer in self.layers:
             x = layer(x)
         return x

@@ -6,6 +6,7 @@ from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
+from xray.story.anatomy.attentions import Attention
 
 HEADS, PLACES = 3, 13
 EACH = WIDTH // HEADS
@@ -61,7 +62,7 @@ class OfPositions(Turned):
 def read_positions(model, given):
     torch.manual_seed(0)
     (tower,) = xray.anatomy(xray.trace(model.eval(), torch.rand(2, PLACES, 5), given)).towers
-    return {branch.positions for branch in tower.branches if branch.part == "attention"}
+    return {branch.positions for branch in tower.branches if isinstance(branch, Attention)}
 
 
 OTHERS = {
