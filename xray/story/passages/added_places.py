@@ -83,7 +83,8 @@ def is_called_places(flow: Flow, node: int, maker: int | None, source: TensorRec
     if source.weight is not None and names_others(source.weight):
         return False
     ways = flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING | GRIDS)
-    return says_places(source.weight or "", *(name for one in (node, *ways) for name in name_home(flow, one)))
+    made = "" if maker is None else flow.op(maker)
+    return says_places(source.weight or "", made, *(name for one in (node, *ways) for name in name_home(flow, one)))
 
 
 def count_held(flow: Flow, node: int, source: TensorRecord) -> int | None:
