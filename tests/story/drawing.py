@@ -74,7 +74,7 @@ class LooksInParts(Looks):
         return x + found[:, : x.shape[1]]
 
 
-class Lines(nn.Module):
+class LinePlaces(nn.Module):
     """A learned row for each line of an image, and one for each column, added up."""
 
     def __init__(self):
@@ -102,7 +102,7 @@ class Draws(nn.Module):
     def __init__(self, *more):
         super().__init__()
         self.words, self.places = nn.Embedding(TABLE + WORDS, WIDTH), nn.Embedding(TEXT, WIDTH)
-        self.codes, self.lines = nn.Embedding(CODES, WIDTH), Lines()
+        self.codes, self.lines = nn.Embedding(CODES, WIDTH), LinePlaces()
         kinds = (Looks(), LooksInParts(along_columns=False), LooksInParts(along_columns=True), *more)
         self.layers = nn.Sequential(*(part for one in kinds for part in (one, Thinks())))
         self.last, self.scores = nn.LayerNorm(WIDTH), nn.Linear(WIDTH, TABLE + WORDS + CODES)

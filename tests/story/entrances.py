@@ -31,6 +31,18 @@ class Words(nn.Module):
         return x
 
 
+class HeldPlaces(nn.Module):
+    """Rows of places that are held, and do not learn: the first ones, from `first` on."""
+
+    def __init__(self, rows, first=0):
+        super().__init__()
+        self.first = first
+        self.register_buffer("rows", rows, persistent=False)
+
+    def forward(self, count):
+        return self.rows[self.first : self.first + count]
+
+
 def read(model, *given):
     torch.manual_seed(0)
     trace = xray.trace(model(), *given)

@@ -13,11 +13,11 @@ SIDE, PATCHES = 3, 9
 
 
 class Drawing(nn.Module):
-    """So many patches of each image, picked by chance or not, and their places by the same or by all of them."""
+    """So many patches of each image, picked by chance or not, and their places by the same."""
 
-    def __init__(self, kept, *, by_chance=True, alike=True):
+    def __init__(self, kept, *, by_chance=True):
         super().__init__()
-        self.kept, self.by_chance, self.alike = kept, by_chance, alike
+        self.kept, self.by_chance = kept, by_chance
         self.patches = nn.Conv2d(5, WIDTH, 4, stride=4)
         self.places = nn.Parameter(torch.randn(1, PATCHES, WIDTH))
         self.layers = nn.Sequential(*(Layer(LatentAttention("nothing")) for _ in range(2)))
@@ -27,7 +27,7 @@ class Drawing(nn.Module):
         table = torch.cat([self.pick(number) for number in range(len(rows))])
         picked = rows[table[:, 0], table[:, 1]].view(len(rows), self.kept, WIDTH)
         places = self.places.expand(len(rows), -1, -1)
-        places = places[table[:, 0], table[:, 1]].view(len(rows), self.kept, WIDTH) if self.alike else places
+        places = places[table[:, 0], table[:, 1]].view(len(rows), self.kept, WIDTH)
         return self.layers(picked + places)
 
     def pick(self, number):
@@ -45,18 +45,10 @@ def labels_of(model):
 @pytest.mark.parametrize(
     ("kept", "told"), [(PATCHES, "9 ROWS PICKED BY CHANCE 2"), (7, "7 ROWS PICKED BY CHANCE OF 9")]
 )
-def test_patches_that_are_picked_by_chance_say_so_and_their_places_too(kept, told):
+def test_patches_that_are_picked_by_chance_say_so(kept, told):
     labels = labels_of(Drawing(kept))
 
     assert any(label.startswith(told) for label in labels)
-    assert any(label.startswith("+ LEARNED PLACES, PICKED ALIKE") for label in labels)
-
-
-def test_places_that_are_not_picked_as_the_patches_are_do_not_say_so():
-    labels = labels_of(Drawing(PATCHES, alike=False))
-
-    assert any(label.startswith("9 ROWS PICKED BY CHANCE") for label in labels)
-    assert not any("PICKED ALIKE" in label for label in labels)
 
 
 def test_patches_that_are_picked_in_order_say_nothing_of_chance():

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from handwritten import Attention, Layer
-from story.entrances import OTHER, SIGN, WIDTH, Words, labels_of, make_layers, read
+from story.entrances import OTHER, SIGN, WIDTH, HeldPlaces, Words, labels_of, make_layers, read
 from torch import nn
 
 import xray
@@ -18,7 +18,7 @@ class Held(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.patches, self.eye, self.project = nn.Conv2d(3, OTHER, 4, stride=4), make_layers(OTHER, 2), Project()
+        self.patches, self.eye, self.project = nn.Conv2d(3, OTHER, 4, stride=4), make_layers(OTHER, 2), AddsPlaces()
         self.words, self.layers = nn.Embedding(31, WIDTH), make_layers(WIDTH, 3)
 
     def forward(self, ids, image, rows=None):
@@ -31,7 +31,7 @@ class Held(nn.Module):
         return x
 
 
-class Project(nn.Module):
+class AddsPlaces(nn.Module):
     """A linear layer, and places that are held, or other rows."""
 
     def __init__(self):
@@ -116,10 +116,10 @@ class Scaled(Words):
     def __init__(self):
         super().__init__()
         del self.places
-        self.register_buffer("places", torch.rand(64, WIDTH), persistent=False)
+        self.held = HeldPlaces(torch.rand(64, WIDTH))
 
     def forward(self, ids):
-        x = self.words(ids) + self.places[torch.arange(ids.shape[1])] / WIDTH**0.5
+        x = self.words(ids) + self.held(ids.shape[1]) / WIDTH**0.5
         for layer in self.layers:
             x = layer(x)
         return x

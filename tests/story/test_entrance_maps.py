@@ -151,7 +151,7 @@ def test_learned_numbers_that_are_added_to_a_picture_are_no_places():
     tower, chart = framed()
 
     assert "positions" not in {part.part for part in tower.entrance}
-    assert {"+ LEARNED NUMBERS", "END TO END: 5 LEARNED + 7 + 4"} <= {node.label for node in chart.nodes}
+    assert {"ADDED UP", "END TO END: 5 LEARNED + 7 + 4"} <= {node.label for node in chart.nodes}
     assert "SIDE BY SIDE" not in {node.label for node in chart.nodes}
 
 
@@ -160,7 +160,7 @@ def test_a_picture_comes_in_as_it_is_before_anything_is_added():
 
     image = next(node for node in chart.nodes if node.label == "IMAGE")
     assert [edge.target for edge in chart.edges if edge.source == image.key] == [
-        node.key for node in chart.nodes if node.label == "+ LEARNED NUMBERS"
+        node.key for node in chart.nodes if node.label == "ADDED UP"
     ]
 
 

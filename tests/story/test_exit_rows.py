@@ -4,6 +4,7 @@ import pytest
 import torch
 from handwritten import Attention, Layer
 from story.body.test_mistaken import PLACES, WIDTH, AttentionPart, FeedForwardPart, Reader, rows
+from story.entrances import HeldPlaces
 from story.exit_words import words_of
 from torch import nn
 
@@ -184,10 +185,10 @@ class Placed(MeanOfSome):
     def __init__(self, *layers):
         super().__init__(*layers)
         self.one, self.two = nn.Linear(WIDTH, 8), nn.Linear(8, 5)
-        self.register_buffer("places", torch.rand(PLACES, 8))
+        self.places = HeldPlaces(torch.rand(PLACES, 8))
 
     def forward(self, x, kind=None):
-        return self.two(self.one(self.norm(Reader.forward(self, x, kind))) + self.places)
+        return self.two(self.one(self.norm(Reader.forward(self, x, kind))) + self.places(PLACES))
 
 
 def test_places_that_are_added_behind_the_last_norm_are_drawn():

@@ -18,7 +18,7 @@ class Fitted(nn.Module):
         super().__init__()
         self.always = always
         self.patches, self.layers = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3)
-        self.tables = nn.ParameterList(torch.rand(1, WIDTH, side, side) for side in tables)
+        self.places = nn.ParameterList(torch.rand(1, WIDTH, side, side) for side in tables)
 
     def fit(self, table):
         side = table.shape[-1]
@@ -27,7 +27,7 @@ class Fitted(nn.Module):
         return table.tile(1, 1, SIDE // side, SIDE // side)
 
     def forward(self, picture):
-        first, *others = (self.fit(table).flatten(2).mT for table in self.tables)
+        first, *others = (self.fit(table).flatten(2).mT for table in self.places)
         x = self.patches(picture).flatten(2).mT + sum(others, first)
         for layer in self.layers:
             x = layer(x)
@@ -61,10 +61,10 @@ class Cut(nn.Module):
     def __init__(self, *, classed=False, pictures=1, twice=False, first=1):
         super().__init__()
         self.patches, self.layers = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3)
-        self.table, self.first = nn.Parameter(torch.rand(first + 25, WIDTH)), first
+        self.places, self.first = nn.Parameter(torch.rand(first + 25, WIDTH)), first
         self.classed, self.pictures = classed, pictures
         self.mark = nn.Parameter(torch.rand(1, 1, WIDTH))
-        self.other = nn.Parameter(torch.rand(1 + 25, WIDTH)) if twice else None
+        self.other_places = nn.Parameter(torch.rand(1 + 25, WIDTH)) if twice else None
 
     def fit(self, table, sizes):
         grid = table[self.first :].reshape(1, 5, 5, WIDTH).permute(0, 3, 1, 2)
@@ -73,11 +73,11 @@ class Cut(nn.Module):
     def forward(self, picture, sizes=None):
         sizes = torch.tensor([[SIDE, SIDE // self.pictures]] * self.pictures) if sizes is None else sizes
         x = self.patches(picture).flatten(2).mT
-        x = x + torch.cat([self.fit(self.table, one) for one in sizes], dim=1)
-        if self.other is not None:
-            x = x + self.fit(self.other, sizes[0])
+        x = x + torch.cat([self.fit(self.places, one) for one in sizes], dim=1)
+        if self.other_places is not None:
+            x = x + self.fit(self.other_places, sizes[0])
         if self.classed:
-            x = torch.cat([(self.mark + self.table[:1]).expand(len(x), -1, -1), x], dim=1)
+            x = torch.cat([(self.mark + self.places[:1]).expand(len(x), -1, -1), x], dim=1)
         for layer in self.layers:
             x = layer(x)
         return x
@@ -135,10 +135,10 @@ class Sampled(nn.Module):
     def __init__(self, mode):
         super().__init__()
         self.patches, self.layers, self.mode = nn.Conv2d(3, WIDTH, 2, stride=2), make_layers(WIDTH, 3), mode
-        self.table = nn.Parameter(torch.rand(5 * 7, WIDTH))
+        self.places = nn.Parameter(torch.rand(5 * 7, WIDTH))
 
     def forward(self, picture):
-        table = self.table.view(5, 7, WIDTH).permute(2, 0, 1)[None]
+        table = self.places.view(5, 7, WIDTH).permute(2, 0, 1)[None]
         at = torch.arange(SIDE**2)
         grid = torch.stack([at % SIDE, at // SIDE], dim=-1).float()[None, :, None] / SIDE * 2 - 1
         places = functional.grid_sample(table, grid, mode=self.mode, align_corners=False)

@@ -127,13 +127,13 @@ class Looks(nn.Module):
 
     def __init__(self, *, by_place=True, is_held=False, is_of_sines=False, is_frozen=False):
         super().__init__()
-        self.table, self.by_place, self.is_held = nn.Embedding(11, WIDTH), by_place, is_held
-        self.table.requires_grad_(not is_frozen)
+        self.places, self.by_place, self.is_held = nn.Embedding(11, WIDTH), by_place, is_held
+        self.places.requires_grad_(not is_frozen)
         self.register_buffer("held", make_sines() if is_of_sines else torch.rand(11, WIDTH))
 
     def forward(self, x):
         ids = torch.arange(PLACES) if self.by_place else x[..., :11].argmax(-1)
-        return x + (nn.functional.embedding(ids, self.held) if self.is_held else self.table(ids))
+        return x + (nn.functional.embedding(ids, self.held) if self.is_held else self.places(ids))
 
 
 @pytest.mark.sampled(3)

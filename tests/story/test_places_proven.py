@@ -9,9 +9,6 @@ from story.layered import Layered
 from torch import nn
 
 import xray
-from xray.ir.flow.dataflow import read_flow
-from xray.story.passages.added_places import label_row_for_all
-from xray.story.passages.channels import is_beside_factors
 from xray.story.sheet.columns import read_columns
 
 WIDTH, HEADS, PLACES, PARTS = 48, 3, 12, 10
@@ -30,13 +27,13 @@ class Placed(Layered):
         self.layers, self.way, self.lead = make_layers(WIDTH, 3), way, nn.Linear(5, WIDTH)
         table = make_sines(rows)
         if learned:
-            self.table = nn.Parameter(torch.rand_like(table))
+            self.places = nn.Parameter(torch.rand_like(table))
         else:
-            self.register_buffer("table", table)
+            self.register_buffer("places", table)
         self.one, self.look = nn.Parameter(torch.rand(1, 1, WIDTH)), nn.MultiheadAttention(WIDTH, 2, batch_first=True)
 
     def enter(self, given):
-        return self.way(self, self.lead(given), self.table)
+        return self.way(self, self.lead(given), self.places)
 
 
 def make_one(model, columns, batch):
@@ -161,39 +158,3 @@ def test_the_bias_of_numbers_that_each_have_factors_of_their_own_tells_no_places
     labels = [node.label for node in column.entrance.nodes]
     assert [label for label in labels if "LEARNED" in label] == ["× LEARNED NUMBERS", "LEARNED NUMBERS ADDED"]
     assert "positions" not in {part.part for part in tower.entrance}
-
-
-class Factored(nn.Module):
-    """One number for each place times a single learned number, and a learned row added."""
-
-    def __init__(self):
-        super().__init__()
-        self.factor, self.row = nn.Parameter(torch.tensor(2.0)), nn.Parameter(torch.rand(1, 1, WIDTH))
-
-    def forward(self, x):
-        return x * self.factor + self.row
-
-
-def test_a_learned_number_before_a_learned_row_is_no_error():
-    flow = read_flow(xray.trace(Factored(), torch.rand(2, 7, 1)).passes[0])
-    (node,) = [place for place, step in enumerate(flow.steps) if step.op == "add"]
-
-    assert label_row_for_all(flow, node) == ""
-    assert not is_beside_factors(flow, node)
-
-
-def test_one_row_of_a_table_added_to_one_row_is_no_error():
-    table = nn.Embedding(5, WIDTH)
-    flow = read_flow(xray.trace(Sum(table), torch.rand(WIDTH)).passes[0])
-    (node,) = [place for place, step in enumerate(flow.steps) if step.op == "add"]
-
-    assert label_row_for_all(flow, node) == ""
-
-
-class Sum(nn.Module):
-    def __init__(self, table):
-        super().__init__()
-        self.table = table
-
-    def forward(self, x):
-        return x + self.table.weight[0]

@@ -13,13 +13,13 @@ class TwoTables(nn.Module):
     def __init__(self):
         super().__init__()
         self.words = nn.Embedding(31, 12)
-        self.own, self.aimed = (nn.Parameter(torch.rand(1, 20, 12)) for _ in range(2))
+        self.own_places, self.aimed_places = (nn.Parameter(torch.rand(1, 20, 12)) for _ in range(2))
         layer = nn.TransformerEncoderLayer(12, 2, 37, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, ids):
         x = self.words(ids)
-        own, aimed = (table.repeat(len(ids), 1, 1) for table in (self.own, self.aimed))
+        own, aimed = (table.repeat(len(ids), 1, 1) for table in (self.own_places, self.aimed_places))
         x = x + torch.cat([own[:, :1], own[:, 2:7]], dim=1)
         edge = torch.zeros_like(x[:, :1])
         return self.layers(x + torch.cat([edge, aimed[:, 2:6], edge], dim=1))

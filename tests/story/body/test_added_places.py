@@ -61,10 +61,10 @@ class Copies(nn.Module):
 
     def __init__(self, copies, places):
         super().__init__()
-        self.first, self.rows = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.zeros(1, copies, places, WIDTH))
+        self.first, self.places = nn.Linear(WIDTH, WIDTH), nn.Parameter(torch.zeros(1, copies, places, WIDTH))
 
     def forward(self, x):
-        return self.first(x)[:, None] + self.rows
+        return self.first(x)[:, None] + self.places
 
 
 @pytest.mark.parametrize(

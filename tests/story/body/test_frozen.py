@@ -22,18 +22,18 @@ class Places(nn.Module):
 
     def __init__(self, *, looks_up):
         super().__init__()
-        self.words, self.table = nn.Embedding(VOCAB, WIDTH), nn.Embedding(PLACES, WIDTH)
-        self.rows = None if looks_up else nn.Parameter(torch.zeros(1, PLACES, WIDTH))
+        self.words, self.held_places = nn.Embedding(VOCAB, WIDTH), nn.Embedding(PLACES, WIDTH)
+        self.place_rows = None if looks_up else nn.Parameter(torch.zeros(1, PLACES, WIDTH))
         layer = nn.TransformerEncoderLayer(WIDTH, HEADS, 17, batch_first=True)
         self.layers = nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)
 
     def forward(self, ids):
-        rows = self.table(torch.arange(PLACES)) if self.rows is None else self.rows
+        rows = self.held_places(torch.arange(PLACES)) if self.place_rows is None else self.place_rows
         return self.layers(self.words(ids) + rows)
 
     @property
     def places(self):
-        return self.table if self.rows is None else self.rows
+        return self.held_places if self.place_rows is None else self.place_rows
 
 
 def frozen(model):

@@ -18,11 +18,11 @@ class Begun(nn.Module):
 
     def __init__(self, rows, *, added):
         super().__init__()
-        self.table, self.added = nn.Embedding(rows, WIDTH), added
+        self.places, self.added = nn.Embedding(rows, WIDTH), added
         self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(4)))
 
     def forward(self, given):
-        rows = self.table(torch.arange(ROWS)[None].expand(len(given), -1))
+        rows = self.places(torch.arange(ROWS)[None].expand(len(given), -1))
         return self.layers(rows + given if self.added else rows) + given.mean()
 
 

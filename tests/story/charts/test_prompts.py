@@ -53,33 +53,3 @@ def test_the_far_smaller_of_two_tables_is_told_by_its_rows(rows, told):
     labels = [node.label for node in entrance_of(Prompted(count_out, rows), IDS).nodes]
 
     assert sorted(label for label in labels if "LOOKUP" in label) == sorted(["TABLE LOOKUP", told])
-
-
-def test_kinds_that_ids_pick_are_told():
-    (told,) = [node.told for node in entrance_of(Prompted(count_out), IDS).nodes if "16 ROWS" in node.label]
-
-    assert told == ("kind 0 for the first 5, then 2 where the id is not 3, else 1",)
-
-
-class Kinds(Prompted):
-    """Ids and a kind for each, as it is worked out."""
-
-    def forward(self, input_ids):
-        return self.layers(self.words(input_ids) + self.kinds(self.prompts(input_ids)))
-
-
-@pytest.mark.parametrize(
-    ("kinds", "told"),
-    [
-        (lambda ids: torch.where(ids == 3, 1, 0), ("kind 1 where the id is 3, else 0",)),
-        (lambda ids: torch.cat([torch.where(ids == 3, 1, 0)], 1), ()),
-        (lambda ids: torch.where(ids[:, :1] == 3, 1, 0).expand(2, 7), ()),
-        (lambda ids: torch.where(ids == 3, 1, 0)[:, :1], ()),
-        (lambda ids: torch.where(ids[:, torch.arange(6, -1, -1)] == 3, 1, 0), ()),
-        (lambda ids: torch.cat([torch.zeros_like(ids[:1]), torch.where(ids[1:] == 3, 1, 0)], 0), ()),
-    ],
-)
-def test_kinds_are_told_where_each_is_known_to_be_of_its_own_id(kinds, told):
-    chart = entrance_of(Kinds(kinds), IDS)
-
-    assert [node.told for node in chart.nodes if "16 ROWS" in node.label] == [told]

@@ -3,7 +3,7 @@
 import pytest
 import torch
 from story.charts.test_prompts import IDS
-from story.entrances import WIDTH, Words, labels_of, read
+from story.entrances import WIDTH, HeldPlaces, Words, labels_of, read
 from torch import nn
 
 from xray.story.sentences.of_ends import describe_places
@@ -20,10 +20,17 @@ class Picked(Words):
     def __init__(self, table, is_learned):
         super().__init__()
         del self.places
-        if is_learned:
-            self.places = nn.Parameter(table)
-        else:
-            self.register_buffer("places", table, persistent=False)
+        self.places = nn.Parameter(table) if is_learned else None
+        if not is_learned:
+            self.held = HeldPlaces(table)
+
+    def forward(self, ids):
+        if self.places is not None:
+            return super().forward(ids)
+        x = self.words(ids) * WIDTH**0.5 + self.held(ids.shape[1])
+        for layer in self.layers:
+            x = layer(x)
+        return x
 
 
 class LookedUp(Words):
@@ -32,10 +39,10 @@ class LookedUp(Words):
     def __init__(self, table):
         super().__init__()
         del self.places
-        self.looked = nn.Embedding.from_pretrained(table, freeze=False)
+        self.looked_places = nn.Embedding.from_pretrained(table, freeze=False)
 
     def forward(self, ids):
-        x = self.words(ids) + self.looked(torch.arange(ids.shape[1]))
+        x = self.words(ids) + self.looked_places(torch.arange(ids.shape[1]))
         for layer in self.layers:
             x = layer(x)
         return x

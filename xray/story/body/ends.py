@@ -32,7 +32,7 @@ from xray.story.body.links import Meetings
 from xray.story.body.scale import read_bending
 from xray.story.body.towers import Towering
 from xray.story.entrance.place_tables import count_unread
-from xray.story.entrance.tables import looks_up_places, table_rows
+from xray.story.entrance.tables import looks_up_counted, table_rows
 from xray.story.experts.idle import count_idle, holds_choice, name_held
 from xray.story.recognition.between import find_region, is_linear, list_leading_on, weights_of, width_out
 
@@ -260,7 +260,7 @@ def is_tied(flow: Flow, towers: Sequence[Towering], head: int) -> bool | None:
 def list_lookups(flow: Flow, towering: Towering) -> list[int]:
     """The steps that look a tower's words up in their table, be there as many places as words in another one."""
     vocab = towering.tower.vocab
-    found = (node for node in towering.entrance if flow.op(node) in LOOKUPS and not looks_up_places(flow, node))
+    found = (node for node in towering.entrance if flow.op(node) in LOOKUPS and not looks_up_counted(flow, node))
     return [node for node in found if vocab is not None and table_rows(flow, node) == vocab]
 
 
@@ -275,7 +275,7 @@ def works_with_table(flow: Flow, head: int) -> Literal[True] | None:
     """Whether a head was recorded to multiply by a whole table that ids are looked up in, and no other is as large."""
     tables: dict[str, int] = {}
     for node, step in enumerate(flow.steps):
-        if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs) and not looks_up_places(flow, node):
+        if step.op in LOOKUPS and any(one.role == "ids" for one in step.inputs) and not looks_up_counted(flow, node):
             tables |= read_weights(flow, node)
     weights = gather_weights(flow, flow.behind(head, within=lambda one: one == head or flow.op(one) in TURNS))
     used = [tables[name] for name in tables.keys() & weights.keys()]

@@ -43,7 +43,7 @@ from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
 from xray.story.entrance.inputs import are_own_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import looks_up_counted
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
 from xray.story.passages.conditions import Conditioning, find_conditioning, find_looked_at
 from xray.story.passages.rows_between import RowsBetween
@@ -284,7 +284,7 @@ def reads_chosen(flow: Flow, nodes: Collection[int], ends: Collection[int]) -> b
     ids = [
         maker
         for node in nodes
-        if flow.op(node) in LOOKUPS and not looks_up_places(flow, node)
+        if flow.op(node) in LOOKUPS and not looks_up_counted(flow, node)
         for record, maker in flow.given(node)
         if record.role == "ids"
     ]

@@ -52,17 +52,6 @@ def label_drawn(flow: Flow, node: int) -> str:
     return f"{after:,} ROWS PICKED BY CHANCE" + f" OF {before:,}" * (before != after)
 
 
-def are_places_drawn(flow: Flow, node: int) -> bool:
-    """Whether a sum adds to rows that are picked by chance numbers that no data made, picked by the same (ViLT)."""
-    data = list_reading_data(flow)
-    near = [[*flow.behind(maker, most=NEAR_BEHIND)] for maker in flow.makers[node]]
-    tables = [{one: find_drawn_table(flow, one) for one in own if flow.op(one) == "index"} for own in near]
-    of_rows, of_others = (
-        {table for own in tables for one, table in own.items() if (one in data) is of} for of in (True, False)
-    )
-    return bool((of_rows & of_others) - {None})
-
-
 def takes_by_mask(flow: Flow, node: int) -> bool:
     """Whether a step leaves out those rows that a mask names, of rows that were worked out of the input (UDOP)."""
     given = [record for record, _ in flow.given(node)] if flow.op(node) in ("index", "index_select") else []

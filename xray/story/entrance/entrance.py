@@ -34,6 +34,7 @@ from xray.story.entrance.tables import (
     list_biases,
     list_tables_beside,
     looks_up_columns,
+    looks_up_counted,
     looks_up_ids,
     looks_up_places,
     mixes_with,
@@ -94,7 +95,7 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     tables = [node for node in looked_up if len(flow.output(node).shape) >= 2]
     columns = {node: (one, own) for one in find_id_columns(flow, nodes) for node, own in one.list_read()}
     counted = [node for node in tables if node not in columns or not columns[node][0].is_given]
-    places = [node for node in counted if looks_up_places(flow, node) and flow.output(node).axes[:-1] != ("batch",)]
+    places = [node for node in counted if looks_up_counted(flow, node) and flow.output(node).axes[:-1] != ("batch",)]
     given = [node for node in tables if node not in places and not looks_up_columns(flow, node)]
     finders = [node for node in sorted(nodes) if flow.op(node) in FINDINGS]
     picking = frozenset[int]().union(*(one.nodes for node in tables if (one := find_choice(flow, node)) is not None))
@@ -115,7 +116,8 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     alone = find_lone_rows(flow, nodes)
     for node in first_of.values():
         rows = table_rows(flow, node)
-        name = "words" if node == word else "positions" if node in places and any(list_added(flow, node)) else "table"
+        is_told = node in places and looks_up_places(flow, node) and any(list_added(flow, node))
+        name = "words" if node == word else "positions" if is_told else "table"
         if node == alone:  # nothing is added to them: they are no places
             name, rows = "learned rows", flow.output(node).shape[-2]
         learned = judge_training(flow, trains(flow, node), nodes)

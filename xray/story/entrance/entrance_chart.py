@@ -55,7 +55,7 @@ from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_ro
 from xray.story.entrance.turned_rows import find_turned, label_turned
 from xray.story.entrance.turns import find_turns
 from xray.story.exits.nearest_codes import Residual, find_residual_codes, label_codes, list_nearest
-from xray.story.passages.added_places import ADDED_UP, describe_sum, list_laid, list_weighed
+from xray.story.passages.added_places import ADDED_UP, adds_held, describe_sum, list_laid, list_weighed
 from xray.story.passages.bridges import label_heads
 from xray.story.passages.channels import MASKED, find_channels_ahead
 from xray.story.passages.joined_rows import find_begun_rows, label_joined_rows
@@ -95,6 +95,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
     labels |= {node: label_scale(flow, node) for node in list_scaled_words(flow, nodes)}
     summed = [node for node in nodes if flow.op(node) in SUMS and len(flow.makers[node]) > 1]
     labels |= {one: made for one in summed if (made := label_noise(flow, one) or ADDED_UP * adds_given(flow, one))}
+    labels |= {one: ADDED_UP for one in summed if one not in labels and adds_held(flow, one)}
     labels |= tell_smaller(flow, [node for node in sorted(nodes) if labels.get(node) == LOOKUP])
     chart = chart_places(flow, towering, start)
     if chart is None:

@@ -21,7 +21,6 @@ from xray.ir.records import TensorRecord
 from xray.story.branches.scored.caps import read_factor
 from xray.story.entrance.columns import label_channel, label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
-    are_places_drawn,
     clears_rows,
     cuts_rows,
     label_chosen,
@@ -32,12 +31,10 @@ from xray.story.entrance.cut_rows import (
 )
 from xray.story.entrance.entrance import cuts_patches
 from xray.story.entrance.place_tables import list_added, list_fitting
-from xray.story.entrance.tables import PICKING, looks_up_places, shares_rows, trains
+from xray.story.entrance.tables import looks_up_places, shares_rows
 from xray.story.passages.added_places import (
-    adds_to_picture,
     describe_sum,
     is_gated,
-    label_row_for_all,
     learned_source,
     name_places,
     reads_sines,
@@ -87,21 +84,14 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"LINEAR OF {row}"
     part = next(describe_sum(flow, node, ()), None) if op in SUMS else None
     if part is not None:
-        alike = ", PICKED ALIKE" * are_places_drawn(flow, node)
-        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}{alike}"
-    if op in SUMS and adds_to_picture(flow, node):
-        return "+ LEARNED NUMBERS"
+        return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}"
     if op in SUMS and find_any_norm(flow, node) is not None:
         return ""
     if op in SUMS and is_halved(flow, node):
         return MEAN_OF_ROWS if adds_taken_rows(flow, node) else MEAN
     held = {is_learned_row(flow, *one) for one in flow.given(node)} if op in SUMS else set()
     if held == {True, False} and not list_shift(flow, node):
-        if beside := count_rows_beside(flow, node):
-            return f"A LEARNED ROW + ONE OF {beside:,} ROWS"
         return f"+ {name_learned_addend(flow, node)}"
-    if told := label_row_for_all(flow, node):
-        return told
     if adds_looked_up(flow, node):
         return f"{flow.steps[node].inputs[0].shape[-2]:,} ROWS ADDED UP"
     if op == "interpolate" and learned_source(flow, *next(flow.given(node))) is None:
@@ -185,19 +175,6 @@ def count_copies(flow: Flow, node: int) -> int:
 def is_learned_row(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
     """Whether a tensor is a parameter, or one row of one (ProphetNet's streams)."""
     return record.role == "parameter" or (len(record.shape) == 1 and learned_source(flow, record, maker) is not None)
-
-
-def count_rows_beside(flow: Flow, node: int) -> int:
-    """Of how many rows of a parameter one is taken to which a step adds a learned row; 0 where that is not so.
-
-    So the row of the class is given a place as those of an image are (ViT-MAE).
-    """
-    picked = [maker for record, maker in flow.given(node) if record.role != "parameter"]
-    maker = picked[0] if len(picked) == 1 else None
-    read = flow.steps[maker].inputs[:1] if maker is not None and flow.op(maker) in PICKING else ()
-    tables = [one.shape for one in read if one.role == "parameter" and one.shape[-1:] == flow.output(node).shape[-1:]]
-    is_one_row = prod(flow.output(node).shape[:-1]) == 1
-    return prod(tables[0][:-1]) if tables and is_one_row and trains(flow, node) else 0
 
 
 def list_joined(flow: Flow, node: int) -> list[int]:

@@ -46,7 +46,7 @@ from xray.story.entrance.inputs import (
     source_of,
 )
 from xray.story.entrance.shared_ids import find_shared_ids
-from xray.story.entrance.tables import holds_sines, looks_up_places
+from xray.story.entrance.tables import holds_sines, looks_up_counted
 from xray.story.passages.added_places import learned_source
 from xray.story.passages.joined_rows import find_begun_rows
 from xray.story.recognition.between import is_linear, is_times_one, list_reading_data
@@ -321,7 +321,7 @@ def find_input(flow: Flow, towering: Towering, kind: Reads | None = None) -> tup
                 continue
             if is_written_into(flow, node) and name_own(flow, maker):
                 continue
-            if reads == "ids" and (record.role != "ids" or looks_up_places(flow, node) or holds_sines(flow, node)):
+            if reads == "ids" and (record.role != "ids" or looks_up_counted(flow, node) or holds_sines(flow, node)):
                 continue
             if wanted is None and is_picture and is_beside_picture(flow, node, maker):
                 continue

@@ -24,7 +24,7 @@ from xray.ir.flow.remembering import once
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.tree import Reads
 from xray.story.branches.scored.visible import FILLED
-from xray.story.entrance.tables import MOVING, are_ids, looks_up_places
+from xray.story.entrance.tables import MOVING, are_ids, looks_up_counted
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import is_deep, lays_neighbours
 from xray.story.recognition.between import is_linear
@@ -110,7 +110,7 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
         return "audio"
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
-    looks = any(flow.op(node) in LOOKUPS and not looks_up_places(flow, node) for node in nodes)
+    looks = any(flow.op(node) in LOOKUPS and not looks_up_counted(flow, node) for node in nodes)
     return "vectors" if reads or (not follows and not looks and sources) else None
 
 

@@ -19,7 +19,6 @@ from xray.ir.flow.operation_kinds import (
     SIDE_BY_SIDE,
     SUMS,
     TIMES,
-    ZEROS,
 )
 from xray.ir.flow.remembering import once_each
 from xray.ir.flow.weights import read_weights
@@ -30,7 +29,7 @@ from xray.story.entrance.tables import PICKING
 from xray.story.passages.added_places import describe_sum, source_beside
 from xray.story.passages.channels import tells_places
 from xray.story.recognition.between import list_reading_data
-from xray.story.recognition.chosen_rows import STANDING, is_of_ids
+from xray.story.recognition.chosen_rows import STANDING
 from xray.story.recognition.scored_parts import is_nothing
 from xray.story.recognition.values.value_shapes import number
 from xray.story.streams.shortcuts import find_any_norm
@@ -200,7 +199,7 @@ def tell_counting(flow: Flow, chart: Chart) -> Chart:
     nodes = list[Node]()
     for node in chart.nodes:
         lookups = [flow.places[one.id] for one in node.steps if one.op in LOOKUPS | PICKING]
-        ways = (describe_counting, describe_kinds, describe_held)
+        ways = (describe_counting, describe_held)
         told = next(filter(None, (describe(flow, one) for one in lookups for describe in ways)), "")
         nodes.append(replace(node, told=(*node.told, told)) if told else node)
     return replace(chart, nodes=tuple(nodes))
@@ -233,31 +232,6 @@ def describe_counting(flow: Flow, lookup: int) -> str:
             return ""  # some of those counted may be cut off in front
         return f"from row {start + added} on" if start + added > 0 and flow.one_pass.number <= 1 else ""
     return describe_left_out(flow, here, masks, added + 1)
-
-
-def describe_kinds(flow: Flow, lookup: int) -> str:
-    """Which kind, of two, each place is whose row is looked up, by its id; "" where that is not what picks the row.
-
-    Places in front of those that came in may all be of kind 0 (CPM-Ant's segments).
-    """
-    maker = next((maker for record, maker in flow.given(lookup) if not record.is_float), None)
-    here, front = flow.carried_from(maker, STANDING), ""
-    if here is not None and flow.op(here) == "cat":
-        if len(flow.makers[here]) != 2:
-            return ""
-        begun, before = flow.carried_from(flow.makers[here][0], NUMBERED), flow.steps[here].inputs[0].shape
-        if begun is None or flow.op(begun) not in ZEROS or before[:-1] != flow.output(here).shape[:-1]:
-            return ""
-        here, front = flow.carried_from(flow.makers[here][1], STANDING), f"0 for the first {before[-1]:,}, then "
-    if here is None or flow.op(here) != "where" or len(flow.steps[here].inputs) != 1:
-        return ""
-    asked = flow.carried_from(flow.makers[here][0], STANDING)
-    kinds = [number(flow.steps[here], name) for name in ("input", "other")]
-    wanted = None if asked is None or not is_of_ids(flow, asked) else number(flow.steps[asked])
-    how = None if asked is None else {"eq": "is", "ne": "is not"}.get(flow.op(asked))
-    if wanted is None or how is None or None in kinds:
-        return ""
-    return f"kind {front}{kinds[0]:g} where the id {how} {wanted:g}, else {kinds[1]:g}"
 
 
 def describe_held(flow: Flow, lookup: int) -> str:

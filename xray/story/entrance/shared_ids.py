@@ -9,7 +9,7 @@ from xray.ir.flow.operation_kinds import CARRYING, CLAMPS, DIFFERENCES, LOOKUPS,
 from xray.ir.records import TensorRecord
 from xray.story.charts.chart import Chart
 from xray.story.entrance.inputs import name_argument, reads_vectors
-from xray.story.entrance.tables import LEFT_OVER, holds_sines, looks_up_places
+from xray.story.entrance.tables import LEFT_OVER, holds_sines, looks_up_counted
 from xray.story.recognition.between import is_linear, list_reading_data
 from xray.story.wording import plural
 
@@ -29,7 +29,7 @@ def find_shared_ids(flow: Flow, chart: Chart, reader: int) -> tuple[TensorRecord
         (node.key, list_way(flow, place))
         for node in chart.nodes
         for place in (flow.places[step.id] for step in node.steps)
-        if flow.op(place) in LOOKUPS and not looks_up_places(flow, place) and not holds_sines(flow, place)
+        if flow.op(place) in LOOKUPS and not looks_up_counted(flow, place) and not holds_sines(flow, place)
     ]
     for origin, record in list_way(flow, reader).items():
         sharing = [key for key, way in ways if origin in way]

@@ -1,5 +1,6 @@
 """Tables that are looked into before the first layer: which one holds the words, which places, which is trained."""
 
+import re
 from collections.abc import Collection
 from math import prod
 
@@ -27,6 +28,9 @@ MOST = 400
 CHOICES = frozenset({"topk", "argmax", "multinomial"})
 LEFT_OVER = frozenset({"remainder", "remainder_", "fmod", "fmod_"})
 MOST_BESIDE = 40
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+PLACE_WORD = re.compile(r"pos(ition(s|al)?|enc|emb(ed)?)?|w?pe|places?")
+OTHER_WORD = re.compile(r"bias|rel(ative)?|scale|shift")
 MOST_BEFORE = 2
 """So many rows a table of places may have before that of the first place."""
 PICKING = frozenset({"index", "index_select", "gather", "slice", "narrow"})
@@ -130,6 +134,43 @@ def are_ids(flow: Flow, source: TensorRecord, node: int) -> bool:
 
 
 def looks_up_places(flow: Flow, node: int) -> bool:
+    """Whether the ids of a lookup were counted out, and its table is called one of places, or holds sines."""
+    name = name_weights(flow.steps[node])
+    if names_others(name) or not says_places(name, *name_home(flow, node)):
+        return holds_sines(flow, node) and picks_each(flow, node)
+    return looks_up_counted(flow, node)
+
+
+def picks_each(flow: Flow, node: int) -> bool:
+    """Whether ids by which a step picks rows were counted out, and none is known to pick one row for several places."""
+    known = [values_of(flow, maker) for record, maker in flow.given(node) if not record.is_float]
+    is_apart = all(one is None or len({*one.flat}) >= max(one.shape[-1:], default=0) for one in known)
+    return is_apart and looks_up_counted(flow, node)
+
+
+def says_places(*names: str) -> bool:
+    """Whether one of some names of modules or parameters says that it is of places."""
+    return any(PLACE_WORD.fullmatch(word) for name in names for word in split_name(name))
+
+
+def names_others(name: str) -> bool:
+    """Whether a parameter's name says that it is something else: a bias, a scale, or of places that are relative."""
+    return any(OTHER_WORD.fullmatch(word) for word in split_name(name))
+
+
+def split_name(name: str) -> list[str]:
+    """The words of a name, in small letters."""
+    return [word.lower() for word in WORD.findall(name)]
+
+
+def name_home(flow: Flow, node: int) -> tuple[str, ...]:
+    """The path and the class of the module to which a step belongs; none where that is the whole model."""
+    home = node if flow.steps[node].module else next(flow.parents(node), None)
+    is_part = home is not None and flow.steps[home].parent is not None
+    return (flow.steps[home].path, flow.steps[home].module) if home is not None and is_part else ()
+
+
+def looks_up_counted(flow: Flow, node: int) -> bool:
     """Whether the ids of a lookup were counted out, or are the first ones of a row as long as the table.
 
     Such a row is none that an argument of the model may be: as many words may come in as the table has rows. Nor are
@@ -193,7 +234,7 @@ def is_of_bools(flow: Flow, maker: int | None) -> bool:
 def find_lone_rows(flow: Flow, nodes: Collection[int]) -> int | None:
     """The lookup of rows of a table in order, where an entrance holds nothing else (PEGASUS-X's global tokens)."""
     tables = [node for node in nodes if flow.op(node) in LOOKUPS]
-    if len(tables) != 1 or not looks_up_places(flow, *tables):
+    if len(tables) != 1 or not looks_up_counted(flow, *tables):
         return None
     is_plain = all(node in tables or flow.op(node) in CARRYING | DROPOUTS for node in nodes)
     return tables[0] if is_plain else None

@@ -9,7 +9,6 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     COUNTING,
     CURVES,
-    FINDINGS,
     GRIDS,
     LOOKUPS,
     PLACING,
@@ -22,11 +21,19 @@ from xray.ir.flow.operation_kinds import (
 from xray.ir.flow.remembering import once, once_each
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.beside_layers import EntrancePart
-from xray.story.entrance.tables import MOST, MOST_BESIDE, MOVING, PICKING, judge_training
-from xray.story.passages.channels import adds_to_itself, find_channels, tells_places
+from xray.story.entrance.tables import (
+    MOST_BESIDE,
+    MOVING,
+    PICKING,
+    judge_training,
+    name_home,
+    names_others,
+    picks_each,
+    says_places,
+)
+from xray.story.passages.channels import find_channels, tells_places
 from xray.story.recognition.addends import FILLINGS
-from xray.story.recognition.between import is_linear, is_scale, list_reading_data
-from xray.story.recognition.values.known_values import values_of
+from xray.story.recognition.between import is_linear, is_scale
 
 ADDED_UP = "ADDED UP"
 """What a sum is called of which nothing more is known; where more is, these words make room for it."""
@@ -39,40 +46,55 @@ NAMELESS = TensorRecord("", (), (), "", "", "activation")
 
 
 def describe_sum(flow: Flow, node: int, nodes: Collection[int], stream: int | None = None) -> Iterator[EntrancePart]:
-    """The places that are added: learned ones, or ones from a table that is not. One row for all tells no places.
+    """The places that are added: rows made of no data, one for each place, that are called places, or are waves.
 
-    Nor do rows for an axis behind that of the places, as a learned weight for each of several streams: alike for all.
+    One row for all tells no places. Nor do rows for an axis behind that of the places, as a learned weight for each of
+    several streams: alike for all.
 
     `stream` made what they are added to, which may be learned rows itself (the queries of Grounding DINO).
     """
     shape = flow.output(node).shape
-    if len(flow.steps[node].inputs) < 2 or adds_to_picture(flow, node):
-        return
-    for record, maker in flow.given(node):
+    for record, maker in flow.given(node) if len(flow.steps[node].inputs) > 1 else ():
         if len(record.shape) < 2 or record.shape[-1] != shape[-1]:
             continue
         if stream is not None and stream in (maker, flow.carried_from(maker)):
             continue
         source = source_beside(flow, record, maker)
-        if source is not None and (
-            find_row_for_all(flow, node, maker) is not None
+        sines = source is not None and reads_sines(flow, node, maker)
+        if (
+            source is None
+            or not (sines or works_out_waves(flow, maker, source) or is_called_places(flow, node, maker, source))
             or not tells_places(flow, node, record, maker)
-            or adds_to_itself(flow, node, [learned_source(flow, *one) for one in flow.given(node)], source.weight)
         ):
             continue
-        if source is not None:
-            learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
-            axis = find_channels(flow, node)
-            wide = shape[-1 if axis is None else axis]
-            held = wide if wide in source.shape else next(iter(source.shape[-1:]), 0)
-            is_map = len(source.shape) == len(("batch", "channels", "height", "width"))
-            has_rows = len(source.shape) >= 2 and held and not (is_map and axis is None)  # what is worked out has none
-            rows = prod(source.shape) // held if has_rows else None
-            if rows != 1 and not (
-                len(source.shape) > len(("rows", "width")) and prod(source.shape) == max(source.shape)
-            ):
-                yield EntrancePart("positions", rows, learned=learned, sines=reads_sines(flow, node, maker) or None)
-            return
+        learned = judge_training(flow, source.trained, nodes) if source.role == "parameter" else False
+        yield EntrancePart("positions", count_held(flow, node, source), learned=learned, sines=sines or None)
+        return
+
+
+def works_out_waves(flow: Flow, maker: int | None, source: TensorRecord) -> bool:
+    """Whether rows that are picked from no table are waves of numbers that were counted out."""
+    behind = {flow.op(one) for one in flow.behind(maker)} if source is NAMELESS else set()
+    return not behind.isdisjoint(COUNTING) and not behind.isdisjoint(WAVES)
+
+
+def is_called_places(flow: Flow, node: int, maker: int | None, source: TensorRecord) -> bool:
+    """Whether the name of a table, or that of a module in which its rows are made or added, says places."""
+    if source.weight is not None and names_others(source.weight):
+        return False
+    ways = flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING | GRIDS)
+    made = "" if maker is None else flow.op(maker)
+    return says_places(source.weight or "", made, *(name for one in (node, *ways) for name in name_home(flow, one)))
+
+
+def count_held(flow: Flow, node: int, source: TensorRecord) -> int | None:
+    """How many rows a table of places has; None where that is not known."""
+    axis = find_channels(flow, node)
+    wide = flow.output(node).shape[-1 if axis is None else axis]
+    held = wide if wide in source.shape else next(iter(source.shape[-1:]), 0)
+    is_map = len(source.shape) == PICTURE
+    has_rows = len(source.shape) >= 2 and held and not (is_map and axis is None)  # what is worked out has none
+    return prod(source.shape) // held if has_rows else None
 
 
 def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nodes: Collection[int]) -> EntrancePart:
@@ -91,18 +113,17 @@ def name_beside(flow: Flow, node: int, part: EntrancePart, word: int | None, nod
 def name_addition(flow: Flow, node: int, stream: int | None) -> str:
     """What a sum is called that makes the rows of queries or keys: by the places that it adds to a stream, if any.
 
-    Or by learned rows that go through a linear layer of its own first (the queries of Conditional DETR), or by linear
-    layers that read sines (of boxes in LW-DETR).
+    Or by learned rows, which may go through a linear layer of its own first (the queries of Conditional DETR), or by
+    linear layers that read sines (of boxes in LW-DETR).
     """
     places = label_places(flow, node, stream)
     if places:
         return places
-    found = (find_projected_rows(flow, maker, stream) for maker in flow.makers[node])
-    rows = next((one.shape[-2] for one in found if one is not None), 1)
     layers = sum(is_linear(flow, one) for one in list_of_sines(flow, node, stream))
-    if rows == 1 and layers:
+    if layers:
         return f"+ {f'{layers} LINEAR LAYERS' if layers > 1 else 'LINEAR'} {OF_SINES}"
-    return f"+ LINEAR OF {rows:,} LEARNED ROWS" if rows > 1 else ADDED_UP
+    found = (find_learned_rows(flow, *one, stream) for one in flow.given(node))
+    return next((f"+ {'LINEAR OF ' * is_led}{rows:,} LEARNED ROWS" for rows, is_led in found if rows > 1), ADDED_UP)
 
 
 def list_of_sines(flow: Flow, node: int, stream: int | None) -> tuple[int, ...]:
@@ -135,42 +156,15 @@ def name_places(places: EntrancePart) -> str:
     return "SINES OF PLACES" if places.sines else f"{'LEARNED ' * bool(places.learned)}PLACES"
 
 
-def find_row_for_all(flow: Flow, node: int, maker: int | None) -> tuple[int, int] | None:
-    """Which row of a table is picked for every place that a sum adds to, and of how many; None where it is not one.
-
-    So an image picks that of no frame among rows for the frames of a video (Kimi K2.5), and a turn of layers its own
-    (Universal Transformers).
-    """
-    pick = flow.carried_from(maker, (CARRYING | REPEATS) - PICKING)
-    given = list(flow.given(pick)) if pick is not None and flow.op(pick) in PICKING else []
-    if pick is None or not given or prod(given[0][0].shape[:-2]) != 1 or len(given[0][0].shape) < 2:
-        return None
-    table, rows = given[0][0].shape, given[0][0].shape[-2]
-    if len(given) == 1:
-        parts = str(flow.steps[pick].settings.get("index", "")).split(", ")
-        row = (parts[len(table) - 2 :] or [""])[0]
-        is_row = row.removeprefix("-").isdecimal() and flow.output(node).shape[-2:-1] > (1,)
-        return (int(row) % rows, rows) if is_row and "..." not in parts and "None" not in parts else None
-    if len(given) != len(("table", "ids")) or len(table) != 2 or given[1][0].role != "ids":
-        return None
-    numbers = values_of(flow, given[1][1])
-    if numbers is None or numbers.size < 2 or not (numbers == numbers.flat[0]).all():
-        return None
-    return int(numbers.flat[0]), rows
-
-
-def label_row_for_all(flow: Flow, node: int) -> str:
-    """What a sum is called that adds one and the same row of a table to all rows; "" for any other step."""
-    found = [find_row_for_all(flow, node, maker) for maker in flow.makers[node]] if flow.op(node) in SUMS else []
-    row, rows = next((one for one in found if one is not None), (0, 0))
-    return f"+ ROW {row:,} OF A TABLE OF {rows:,} ROWS" if rows else ""
-
-
 def reads_sines(flow: Flow, node: int, maker: int | None) -> bool:
-    """Whether what a step adds is sines: of a table that it reads or one that moved it, or worked out of places."""
-    ways = flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING | LOOKUPS)
+    """Whether what a step adds is sines: of a table that it reads or one that moved it, or worked out of places.
+
+    Rows of a table that are picked by other numbers than such as were counted out are of something else.
+    """
+    ways = [*flow.behind(maker, most=MOST_BESIDE, within=lambda one: flow.op(one) in MOVING | PICKING | PUTTING)]
     is_held = any(flow.steps[one].settings.get("sines") is True for one in (node, *ways))
-    return is_held or works_out_sines(flow, maker)
+    picks = (one for one in ways if flow.op(one) in PICKING and not all(had.is_float for had in flow.steps[one].inputs))
+    return works_out_sines(flow, maker) or (is_held and all(picks_each(flow, one) for one in picks))
 
 
 def works_out_sines(flow: Flow, maker: int | None) -> bool:
@@ -190,20 +184,32 @@ def works_out_sines(flow: Flow, maker: int | None) -> bool:
     return is_counted and not is_for_all and not is_of_data
 
 
-def find_projected_rows(flow: Flow, maker: int | None, stream: int | None = None) -> TensorRecord | None:
-    """The learned rows that a linear layer reads, moved at most; None where it reads anything else, or the stream."""
+def find_learned_rows(
+    flow: Flow, record: TensorRecord, maker: int | None, stream: int | None = None
+) -> tuple[int, bool]:
+    """How many learned rows a tensor is, moved at most, and whether a linear layer reads them first; 0 for the stream.
+
+    Or for one that is anything else.
+    """
     linear = flow.carried_from(maker)
-    if linear is None or not is_linear(flow, linear):
-        return None
-    record, before = next(flow.given(linear))
-    if stream is not None and stream in (before, flow.carried_from(before)):
-        return None
-    source = learned_source(flow, record, before)
-    return source if source is not None and len(source.shape) > 1 else None
+    is_led = linear is not None and is_linear(flow, linear)
+    if linear is not None and is_led:
+        record, maker = next(flow.given(linear))
+    if stream is not None and stream in (maker, flow.carried_from(maker)):
+        return 0, is_led
+    source = learned_source(flow, record, maker)
+    is_whole = source is not None and source.shape[-1:] == record.shape[-1:]
+    return (prod(source.shape[:-1]) if source is not None and is_whole else 0), is_led
+
+
+def adds_held(flow: Flow, node: int) -> bool:
+    """Whether a step adds rows that a model holds and that are no parameter: of places, or of anything else."""
+    sources = (source_beside(flow, *one) for one in flow.given(node))
+    return any(one is not None and one.role == "activation" for one in sources)
 
 
 def list_layouts(flow: Flow, nodes: Collection[int]) -> Iterator[int]:
-    """The steps outside of some that lay out learned places which these add: once for all layers (DETR's queries).
+    """The steps outside of some that lay out learned rows which these add: once for all layers (DETR's queries).
 
     So are those that lay out learned rows for a linear layer among these.
     """
@@ -213,27 +219,14 @@ def list_layouts(flow: Flow, nodes: Collection[int]) -> Iterator[int]:
 
 @once_each
 def follow_layout(flow: Flow, node: int) -> tuple[int, ...]:
-    """The steps that lay out what a step adds, if that is learned places, or reads, if that is learned rows."""
-    places = next(describe_sum(flow, node, ()), None) if flow.op(node) in SUMS else None
-    is_laid = (places is not None and places.learned) or find_projected_rows(flow, node) is not None
+    """The steps that lay out learned rows which a step adds, or which it reads as a linear layer."""
     found: list[int] = []
-    for record, maker in flow.given(node) if is_laid else ():
+    for record, maker in flow.given(node) if flow.op(node) in SUMS or is_linear(flow, node) else ():
         source = learned_source(flow, record, maker)
         while source is not None and maker is not None:
             found.append(maker)
             maker = next((before for one, before in flow.given(maker) if one.role != "ids"), None)
     return tuple(found)
-
-
-def adds_to_picture(flow: Flow, node: int) -> bool:
-    """Whether a step adds learned numbers to a picture as it comes in, a frame around it, say: no places (TVP)."""
-    if flow.op(node) not in SUMS or len(flow.output(node).shape) < PICTURE or node not in list_reading_data(flow):
-        return False
-    sources = [source_beside(flow, record, maker) for record, maker in flow.given(node)]
-    is_learned = any(source is not None and source.role == "parameter" for source in sources)
-    return is_learned and not any(
-        flow.op(one) in FINDINGS | LOOKUPS or is_linear(flow, one) for one in flow.behind(node, most=MOST)
-    )
 
 
 def source_beside(flow: Flow, record: TensorRecord, maker: int | None) -> TensorRecord | None:
@@ -289,9 +282,7 @@ def list_laid(flow: Flow, node: int, nodes: Collection[int]) -> tuple[int, ...]:
     for record, maker in flow.given(node):
         if len(record.shape) > 1 and source_beside(flow, record, maker) is not None:
             laid = sorted(flow.behind(maker, within=nodes.__contains__))
-            is_laid = adds_to_picture(flow, node) or any(
-                flow.op(one) in PLACING | GRIDS or is_scale(flow, one) for one in laid
-            )
+            is_laid = any(flow.op(one) in PLACING | GRIDS or is_scale(flow, one) for one in laid)
             return (*laid, node) if is_laid else ()
     return ()
 

@@ -1,6 +1,5 @@
 """Channels: which axis of a tensor is as wide as a row, followed from the layer that made it through every turn."""
 
-from collections.abc import Sequence
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
@@ -27,7 +26,6 @@ from xray.ir.records import TensorRecord
 from xray.ir.turns import read_turn
 from xray.story.recognition.addends import is_given
 from xray.story.recognition.between import is_linear, list_reading_data
-from xray.story.recognition.statistics import is_of_weights
 
 OVER_CHANNELS = ("batch_norm", "group_norm", "instance_norm", "conv", "max_pool", "avg_pool", "adaptive_")
 FARTHEST = 30
@@ -89,11 +87,11 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
 
     Nor where it is one row for many places, as one for each frame, view or variable is: alike along the last axis of
     rows, or at neighbours. Nor where it differs along an axis along which no attention looks then, as that of heads.
-    Where there is one place alone, that is not known. Beside factors of each number's own it is their bias.
+    Where there is one place alone, that is not known.
     """
-    if runs_alike(flow, maker) or is_beside_factors(flow, node):
+    if runs_alike(flow, maker):
         return False
-    made, record = flow.output(node), flow.before_moves(record, maker, SPREADS)[0]
+    made, record = flow.output(node), flow.before_moves(record, maker, SPREADS | REPEATS)[0]
     laid = (1,) * (len(made.shape) - len(record.shape)) + tuple(record.shape)
     channels = find_channels(flow, node)
     own = len(laid) - 1 if channels is None else channels
@@ -104,20 +102,6 @@ def tells_places(flow: Flow, node: int, record: TensorRecord, maker: int | None)
     inner = [axis for axis in rows if axis] if len(laid) > MAP else rows[-1:] if len(laid) == MAP else []
     is_for_many = any(laid[axis] == 1 < made.shape[axis] for axis in inner)
     return not is_for_many and looks_along(flow, node, varied) is not False
-
-
-def is_beside_factors(flow: Flow, node: int) -> bool:
-    """Whether a sum adds to numbers, one for each place, each times a learned row of its own (ExcelFormer's features).
-
-    What is learned then is a linear layer for each number, and what is added is its bias.
-    """
-    for factor in map(flow.carried_from, flow.makers[node]):
-        given = list(flow.given(factor)) if factor is not None and flow.op(factor) in SCALINGS - DIVISIONS else []
-        held = [flow.before_moves(*one, SPREADS)[0].shape for one in given if is_of_weights(flow, *one)]
-        numbers = [record.shape for record, maker in given if not is_of_weights(flow, record, maker)]
-        if len(held) == len(numbers) == 1 and numbers[0][-1:] == (1,) and (1,) < held[0][-1:] < (prod(held[0]),):
-            return True
-    return False
 
 
 def masks_places(flow: Flow, node: int) -> bool:
@@ -271,22 +255,3 @@ def lay_last(flow: Flow, place: int) -> tuple[int, ...]:
         return shape[1], shape[0], shape[2]
     is_map = len(shape) == len(("batch", "channels", "height", "width")) and find_channels(flow, place) == 1
     return (shape[0], *shape[2:], shape[1]) if is_map else shape
-
-
-def adds_to_itself(flow: Flow, node: int, sources: Sequence[TensorRecord | None], name: str | None) -> bool:
-    """Whether a sum adds learned rows to themselves (EGT), or to what norms or layers made of them (FlowFormer).
-
-    `sources` are the parameters that what it adds is, moved at most.
-    """
-    same = [one is not None and one.weight == name for one in sources]
-    axis, own = find_channels(flow, node), [one for one in sources if one is not None and one.weight == name]
-    if name is None or any(flow.output(node).shape[-1 if axis is None else axis] not in one.shape for one in own):
-        return False  # halves of wider rows are not the same numbers (Deformable DETR)
-    if all(same):
-        return True
-    reading = [one for one, step in enumerate(flow.steps[:node]) if any(had.weight == name for had in step.inputs)]
-    moved = flow.ahead(*reading, within=lambda one: flow.op(one) in CARRYING | REPEATS)
-    readers = {one for here in moved for one in flow.leaf_readers(here)}.union(filter(flow.is_leaf, reading))
-    working = {one for one in readers if flow.op(one).startswith((*NORMS, *OVER_CHANNELS)) or is_linear(flow, one)}
-    others = [maker for source, maker in zip(sources, flow.makers[node], strict=False) if source is None]
-    return not working.isdisjoint({one for maker in others if maker is not None for one in flow.behind(maker)})

@@ -7,7 +7,7 @@ from functools import partial
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import LOOKUPS
 from xray.story.body.towers import Towering, list_results
-from xray.story.entrance.tables import looks_up_places
+from xray.story.entrance.tables import looks_up_counted
 from xray.story.recognition.between import is_linear, list_reading_data
 
 
@@ -135,6 +135,6 @@ def list_own(flow: Flow, nodes: Collection[int], reached: Collection[int]) -> se
         for node in nodes
         if node in data
         and node not in reached
-        and (is_linear(flow, node) or (flow.op(node) in LOOKUPS and not looks_up_places(flow, node)))
+        and (is_linear(flow, node) or (flow.op(node) in LOOKUPS and not looks_up_counted(flow, node)))
     ]
     return set(flow.ahead(*begun, within=lambda node: node in nodes))

@@ -13,7 +13,7 @@ from xray.story.entrance.given import find_input
 from xray.story.entrance.tables import looks_up_places
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.exits.loss_chart import PICKS, is_loss
-from xray.story.passages.added_places import source_beside
+from xray.story.passages.added_places import describe_sum
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.values.value_shapes import number
 from xray.story.roles.giving import Given
@@ -74,14 +74,10 @@ def describe_entry(flow: Flow, node: int, words: int | None) -> str:
 
 
 def adds_places(flow: Flow, node: int) -> bool:
-    """Whether a sum adds what depends on the place alone."""
-    for record, maker in flow.given(node):
-        origin = flow.carried_from(maker)
-        if origin is not None and flow.op(origin) in LOOKUPS and looks_up_places(flow, origin):
-            return True
-        if source_beside(flow, record, maker) is not None:
-            return True
-    return False
+    """Whether a sum adds rows of places: such as were looked up, or any others."""
+    origins = (flow.carried_from(maker) for maker in flow.makers[node])
+    is_looked_up = any(one is not None and flow.op(one) in LOOKUPS and looks_up_places(flow, one) for one in origins)
+    return is_looked_up or next(describe_sum(flow, node, ()), None) is not None
 
 
 def give_exit(given: Given, towering: Towering, head: Head | None, side: str, others: set[int]) -> list[int]:

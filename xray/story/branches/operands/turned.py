@@ -9,6 +9,8 @@ from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.branches.operands.sides import MOST_BEHIND, Side
 from xray.story.branches.operands.turn_bases import list_worked_out, read_height
+from xray.story.entrance.tables import says_places
+from xray.story.recognition.between import is_linear
 from xray.story.recognition.turning import MOST_TO_WAVES, Pairs, is_rotary, list_products, list_turned, name_pairs
 from xray.story.recognition.values.known_values import values_of
 
@@ -17,7 +19,7 @@ MOST_TO_ANGLES = 24
 
 
 def goes_by_place(flow: Flow, own: Collection[int]) -> bool:
-    """Whether nothing speaks against it that steps turn rows, and each by its place: tables differ along the places.
+    """Whether steps turn rows, and each by its place: tables are worked out of places, and differ along these.
 
     Where they are seen to be made of waves, there are cosines and sines, and something is taken off or made negative.
     """
@@ -27,12 +29,25 @@ def goes_by_place(flow: Flow, own: Collection[int]) -> bool:
     is_still = any(flow.steps[one].settings.get("still") for one in readers)
     if is_still or any(is_alike(flow, flow.output(node), record, maker) for node, record, maker in tables):
         return False
+    if not are_of_places(flow, [maker for *_, maker in tables]):
+        return False
     ways = [{*flow.behind(maker, most=MOST_TO_WAVES, ends=lambda one: flow.op(one) in WAVES)} for _, _, maker in tables]
     waves = [{flow.op(one) for one in way} & WAVES for way in ways]
     if not all(waves) or not list_turned(flow, own):
         return True
     way = set(own).union(*ways)
     return set().union(*waves) == WAVES and any(may_take_off(flow, one) for one in way)
+
+
+def are_of_places(flow: Flow, makers: Collection[int | None]) -> bool:
+    """Whether tables are worked out of places: of no layer, and of no numbers that came in.
+
+    Whole numbers may be places, or say where these begin; others are none that are not called so.
+    """
+    ways = {*flow.behind(*makers)}
+    outer = [record for one in ways for record, maker in flow.given(one) if maker is None]
+    others = [one for one in outer if one.is_float and one.argument is not None and not says_places(one.argument)]
+    return not others and not any(is_linear(flow, one) for one in ways)
 
 
 def turn_alike(flow: Flow, query: Side, key: Side) -> bool:
