@@ -225,16 +225,13 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "three views",
             "three views of each place: what it looks for, what it offers, what it says",
-            lambda part: part.source == "self" and is_apart(part) and not part.shifted,
+            lambda part: part.of_each_place and part.source == "self" and is_apart(part) and not part.shifted,
         ),
         of_attention(
             "two sources",
             "what each place looks for; what the other side offers and says",
             lambda part: part.source not in ("self", None) and is_apart(part),
         ),
-    ),
-    "places": (
-        of_attention("mixed places", "each row a learned mix of all places", lambda part: part.mixed_keys is not None),
     ),
     "linear of several": (of_attention("one for several", "one linear layer makes several of them", fuses_apart),),
     "kept of several": (
