@@ -139,7 +139,7 @@ OF_PARTS = {
     "norm of heads": {"norms of heads"},
     "norm of rows": {"norms of rows"},
     "gate from beside": {*ATTENTIONS, *FORWARDS, *MANY},
-    "three views": APART - {"memory", "no source"},
+    "three views": APART - {"memory", "no source", "not known"},
     "two sources": {"memory"},
     "one for several": {"fused"},
     "kept waist": {"kept"},
