@@ -182,7 +182,9 @@ def name_joined(flow: Flow, part: Part, beside: str, region: Region) -> str:
     """What a part is called that puts what other ways made beside rows, or rows of theirs behind these."""
     stream = flow.output(region.end).shape
     joins = [flow.steps[node] for node in part.nodes if flow.op(node) in SIDE_BY_SIDE]
-    are_rows = len(stream) == 3 and all(one.outputs[0].shape[2:] == stream[2:] for one in joins)
+    are_rows = len(stream) == 3 and all(
+        one.inputs[0].shape[2:] == one.outputs[0].shape[2:] == stream[2:] for one in joins
+    )
     return "END TO END" if joins and are_rows else f"WITH {beside} BESIDE IT"
 
 
@@ -256,7 +258,7 @@ def lays_heads(found: Sequence[int], made: Sequence[int], branch: Attention) -> 
     """Whether what is laid out has rows as wide as all heads together."""
     heads = branch.heads or 0
     is_one = heads == 1 and made[0] == found[0]
-    return is_one or made[-1] > found[-1] or heads * (branch.d_v or 0) in made[1:]
+    return is_one or made[-1] > found[-1] or (heads > 1 and heads * (branch.d_v or 0) in made[1:])
 
 
 def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int, back: str, branch: Attention) -> Node:
