@@ -126,7 +126,3 @@ def test_no_place_of_a_window_looks_at_every_other():
 
 def test_scores_that_are_kept_are_written_nowhere():
     assert "read back" not in read(Highest)[2]
-
-
-def test_keys_of_pooled_rows_are_no_view_of_each_place():
-    assert "three views" not in read(Beside)[2]

@@ -26,7 +26,6 @@ FALSE = replace(
     gate=False,
     kernel="plain",
     rolled=False,
-    of_each_place=True,
 )
 """An attention of which all that is special is known not to be there."""
 SAMPLED = DeformableAttention(source="self", heads=5, d_v=7, levels=3, points=4)

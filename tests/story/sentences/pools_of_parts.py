@@ -139,7 +139,8 @@ OF_PARTS = {
     "norm of heads": {"norms of heads"},
     "norm of rows": {"norms of rows"},
     "gate from beside": {*ATTENTIONS, *FORWARDS, *MANY},
-    "three views": APART - {"memory", "no source", "not known"},
+    "three views": APART
+    - {"memory", "no source", "gathered", "fewer keys", "longer keys", "coarse", "pooled", "other rows"},
     "two sources": {"memory"},
     "one for several": {"fused"},
     "kept waist": {"kept"},

@@ -107,8 +107,6 @@ class Attention(Looking):
     """For how many places there is one key and value (SegFormer)."""
     ungathered: int | None = None
     """How many rows beside those places have a key and a value of their own all the same (CvT's class token)."""
-    of_each_place: bool | None = None
-    """Whether the layers of queries, keys and values make one row each of every place of the stream, and no others."""
     fewer_keys: int | None = None
     """How many keys there are, each made of several places, where these are mixed into fewer (Twins)."""
     other_rows: bool | None = None

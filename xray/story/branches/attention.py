@@ -39,7 +39,6 @@ from xray.story.branches.lengths import (
     count_pooled,
     has_longer_keys,
     leaves_out_places,
-    makes_each_place,
     read_chunk_size,
     read_set_window,
 )
@@ -212,7 +211,6 @@ def describe_attention(
         pooled=count_pooled(flow, site, key, region),
         gathered=gathered,
         ungathered=count_aside(flow, site) or None if gathered else None,
-        of_each_place=all(makes_each_place(flow, side, region) for side in (query, key, value)) or None,
         fewer_keys=fewer,
         other_rows=bool(key.others) or None,
         pieces=pieces,

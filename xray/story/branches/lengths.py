@@ -293,12 +293,6 @@ def leaves_out_places(flow: Flow, site: Site, query: Side, key: Side, region: Re
     return asked < asking or is_taken or not (is_of_all or is_along)
 
 
-def makes_each_place(flow: Flow, side: Side, region: Region) -> bool:
-    """Whether the last linear layer of an operand makes as many rows as the stream has places."""
-    stream, wide = lay_last(flow, region.end), 0 if side.last is None else width_out(flow, side.last)
-    return side.last is not None and prod(flow.output(side.last).shape) == prod(stream[:-1]) * wide
-
-
 def chooses_rows(flow: Flow, side: Side) -> bool:
     """Whether of all queries some alone ask, since they scored best (Informer), or of keys some are asked."""
     given = ((flow.steps[node].inputs[0].shape, node) for node in side.nodes if picks_best(flow, node))
