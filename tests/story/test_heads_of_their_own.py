@@ -115,11 +115,9 @@ class Crossed(nn.Module):
         return x + self.out(torch.cat(made, -1).flatten(1, 2))
 
 
-def test_heads_in_windows_of_two_shapes_are_all_counted_and_each_window_is_one_heads():
+def test_heads_in_windows_of_two_shapes_are_all_counted_and_no_window_is_told():
     trace = xray.trace(nn.Sequential(*map(Crossed, (False, True, False, True))), torch.rand(2, 64, 16))
     found = [one for one in anatomy(trace).towers[0].branches if isinstance(one, Attention)]
 
-    assert {(one.heads, one.window) for one in found} == {(4, 16)}
-    assert "Windows: each place sees at most 16 places with one head." in " ".join(
-        lines_of(compose_poster(trace, text_width))
-    )
+    assert {(one.heads, one.window, one.partial) for one in found} == {(4, None, True)}
+    assert "Windows" not in " ".join(lines_of(compose_poster(trace, text_width)))

@@ -7,9 +7,7 @@ from story.body.test_mistaken import WIDTH, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.anatomy.attentions import Attention as Looking
 from xray.story.sentences.stations.of_stages import describe_stage
-from xray.story.sentences.stations.of_stations import describe_first_row
 from xray.story.sheet.columns import read_columns
 
 BATCH, TIMES, PLACES = 2, 3, 5
@@ -119,30 +117,3 @@ def test_no_place_is_told_to_look_at_every_other_where_some_rows_alone_are_taken
 
     told = {describe_stage(tower, stage) for group in tower.groups for stage in group.stages}
     assert told == {"Places look at those that they may see.", "Each place alone, wider and back."}
-
-
-class FirstAsks(nn.Module):
-    """A first row that alone looks at all rows, or at those that a mask leaves it; the others go by (VOLO)."""
-
-    def __init__(self, *, place=0, masked=False):
-        super().__init__()
-        self.norm, self.attention, self.place, self.masked = nn.LayerNorm(WIDTH), Attention(WIDTH, 3), place, masked
-
-    def forward(self, x):
-        rows, own = self.norm(x), slice(self.place, self.place + 1)
-        mask = torch.arange(x.shape[1]) > 3 if self.masked else None
-        changed = x[:, own] + self.attention(rows[:, own], rows, mask)
-        return torch.cat((x[:, : self.place], changed, x[:, self.place + 1 :]), 1)
-
-
-@pytest.mark.parametrize(
-    ("how", "told"),
-    [({}, "The first row looks at all 7."), ({"place": 2}, ""), ({"masked": True}, "")],
-)
-def test_what_the_first_row_alone_looks_at_is_told(how, told):
-    layers = (part for _ in range(2) for part in (FirstAsks(**how), FeedForwardPart()))
-    anatomy = xray.anatomy(xray.trace(nn.Sequential(nn.Linear(5, WIDTH), *layers).eval(), torch.rand(2, 7, 5)))
-    found = [one for tower in anatomy.towers for one in tower.branches if isinstance(one, Looking)]
-
-    assert [describe_first_row(one) for one in found] == [told] * len(found)
-    assert found or not told

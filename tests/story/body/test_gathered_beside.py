@@ -114,7 +114,7 @@ def test_keys_are_gathered_where_heads_are_one_axis_with_the_sequences():
 
 
 def test_keys_that_learned_weights_mix_of_places_are_told():
-    assert station_of(AsksMixed) == "Every place looks at 5 learned mixes of all places."
+    assert station_of(AsksMixed) == "Every place looks at 5 keys, each made of several places."
 
 
 def test_keys_that_a_convolution_makes_fewer_are_told():

@@ -138,4 +138,4 @@ def test_rows_that_are_shared_out_among_slices_by_a_softmax_are_said_to_be_weigh
     drawn = xray.render(trace, "svg")
 
     assert "ROWS WEIGHED, ADDED UP" in drawn
-    assert "LINEAR BESIDE" not in drawn
+    assert "BESIDE" not in drawn

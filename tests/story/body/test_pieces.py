@@ -16,7 +16,6 @@ from xray.story.anatomy.attentions import Attention
 from xray.story.body.reading import are_pieces
 from xray.story.body.told_layers import is_cut
 from xray.story.branches.scored.visible import count_blocks
-from xray.story.sentences.of_rows import describe_pieces
 from xray.story.sentences.stations.of_stations import describe_station
 
 PLACES, WIDTH, HEADS = 6, 12, 3
@@ -187,49 +186,33 @@ def test_rows_that_there_are_none_of_are_no_other_rows():
     assert (attention.source, attention.other_rows) == ("self", None)
 
 
-class Packed(nn.Module):
-    """Four layers over packed rows, which one table cuts in layer 3, and another one in the others (Muse Glimmer)."""
+class Parted(MaskedPart):
+    """Attention of the first half of the rows and of the second, end to end, or taken in another way."""
 
-    def __init__(self, lengths, others):
-        super().__init__()
-        self.into, self.others = nn.Linear(7, WIDTH), others
-        self.layers = nn.ModuleList(nn.ModuleList([MaskedPart(None), FeedForwardPart()]) for _ in range(4))
-        self.register_buffer("lengths", torch.tensor(lengths), persistent=False)
+    def __init__(self, way):
+        super().__init__(None)
+        self.way = way
 
     def forward(self, x):
-        x = self.into(x)
-        tables = [functional.pad(self.lengths.cumsum(0), (1, 0)), torch.tensor([0, *self.others]).unique_consecutive()]
-        tables = tables if self.others else tables[:1] * 2
-        for number, layer in enumerate(self.layers):
-            attention, forward = layer.children()
-            x = forward(self.attend(attention, x, tables[number == 2]))
-        return x
-
-    def attend(self, part, x, ends):
-        rows = part.qkv(part.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS))
-        lengths = (ends[1:] - ends[:-1]).tolist()
-        cut = (one.squeeze(-3).movedim(-2, -3).split(lengths, dim=-2) for one in rows.split(1, dim=-3))
-        made = [functional.scaled_dot_product_attention(*one).transpose(-2, -3) for one in zip(*cut, strict=True)]
-        return x + part.out(torch.cat(made, dim=-3).flatten(-2))
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, -1)).movedim(-2, 1).unbind(-2)
+        half = x.shape[1] // 2
+        spans = {
+            "split": [one.split(half, 2) for one in rows],
+            "crossed": [one.split(half, 2)[::step] for one, step in zip(rows, (1, -1, -1), strict=True)],
+            "by turns": [(one[:, :, ::2], one[:, :, 1::2]) for one in rows],
+            "sequences": [one.split(1, 0) for one in rows],
+        }[self.way]
+        found = [functional.scaled_dot_product_attention(*one) for one in zip(*spans, strict=True)]
+        joined = torch.cat(found, 0 if self.way == "sequences" else 2)
+        return x + self.out(joined.transpose(1, 2).flatten(2))
 
 
-SAME = " Where they end, table 1 says in 3 attentions and table 2 in 1; here both say the same."
+@pytest.mark.parametrize(("way", "pieces"), [("split", 2), ("crossed", None), ("by turns", None), ("sequences", None)])
+def test_pieces_are_the_next_rows_of_one_tensor_each_time(way, pieces):
+    found, told = read_attention(Parted(way), batch=2)
 
-
-@pytest.mark.parametrize(
-    ("others", "groups", "told"),
-    [
-        ([2, 6], [((0, 1, 3), 1), ((2,), 2)], SAME),
-        ([1, 6], [((0, 1, 3), None), ((2,), None)], ""),  # they say otherwise
-        ([], [((0, 1, 2, 3), None)], ""),
-    ],
-)
-def test_layers_that_two_tables_cut_alike_are_of_two_kinds(others, groups, told):
-    found = read(Packed([2, 4], others), torch.randn(1, PLACES, 7))
-
-    attentions = [(one.layers, one.stages[0].branches[0]) for one in found.towers[0].groups]
-    assert [(layers, branch.cut_by) for layers, branch in attentions] == groups
-    assert describe_pieces(found) == f"Packed rows: 2 pieces lie end to end, and attention stays within each.{told}"
+    assert found.pieces == pieces
+    assert ("pieces lie end to end" in told) == bool(pieces)
 
 
 def test_many_towers_of_a_layer_or_two_are_none():

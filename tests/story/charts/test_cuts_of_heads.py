@@ -120,7 +120,7 @@ class Mixed(Scaled):
 def test_a_linear_layer_of_the_queries_is_not_drawn_again_as_one_of_the_keys():
     _, named = lay_out(Mixed)
 
-    assert {"LINEAR Q", "LINEAR V", "LINEAR BESIDE K"} <= set(named)
+    assert {"LINEAR Q", "LINEAR V", "LINEAR, SIDE BY"} <= set(named)
     assert "LINEAR K" not in named
 
 
@@ -141,11 +141,10 @@ class Beside(nn.Module):
         return x + self.linear[5](found.transpose(1, 2).flatten(2))
 
 
-def test_a_linear_layer_beside_the_queries_is_told():
+def test_what_stands_beside_the_queries_has_the_word_of_its_operation():
     _, named = lay_out(Beside)
 
-    assert "LINEAR BESIDE Q" in named
-    assert "SIDE BY SIDE Q" not in named
+    assert "SIDE BY SIDE Q" in named
 
 
 def test_convolutions_that_make_queries_beside_a_row_are_named_in_their_order():
@@ -220,5 +219,4 @@ class Tabled(nn.Module):
 def test_what_a_linear_layer_only_gates_is_added_and_does_not_stand_beside():
     _, named = lay_out(Tabled)
 
-    assert "ADDED TO V" in named
-    assert "LINEAR BESIDE V" not in named
+    assert "LINEAR, ADDED UP V" in named

@@ -40,9 +40,7 @@ ATTENTIONS = {
     "sees some": replace(FALSE, causal=False, partial=True),
     "some look back": replace(FALSE, causal=True, partial=True),
     "gathered": replace(FALSE, gathered=64, ungathered=2),
-    "mixed": replace(FALSE, mixed_keys=64, causal=False),
     "fewer keys": replace(FALSE, causal=False, fewer_keys=64),
-    "first row": replace(FALSE, causal=None, first_row=197),
     "pieces": replace(FALSE, pieces=3, causal=False),
     "coarse": replace(FALSE, coarse=16, causal=False),
     "several sequences": replace(FALSE, causal=False, partial=True, together=11),
@@ -141,8 +139,8 @@ OF_PARTS = {
     "norm of heads": {"norms of heads"},
     "norm of rows": {"norms of rows"},
     "gate from beside": {*ATTENTIONS, *FORWARDS, *MANY},
-    "mixed places": {"mixed"},
-    "three views": APART - {"memory", "no source"},
+    "three views": APART
+    - {"memory", "no source", "gathered", "fewer keys", "longer keys", "coarse", "pooled", "other rows"},
     "two sources": {"memory"},
     "one for several": {"fused"},
     "kept waist": {"kept"},
@@ -207,9 +205,7 @@ OF_BRANCHES = {
     "station of pieces": {"pieces"},
     "station of coarse rows": {"coarse"},
     "station of gathered keys": {"gathered"},
-    "station of mixed keys": {"mixed"},
     "station of fewer keys": {"fewer keys"},
-    "station of the first row": {"first row"},
     "some look back": {"some look back"},
     "looks back": {
         "causal",
@@ -225,7 +221,6 @@ OF_BRANCHES = {
     "looks at all": {
         "sees both ways",
         "longer keys",
-        "mixed",
         "fewer keys",
         "pieces",
         "coarse",

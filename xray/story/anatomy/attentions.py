@@ -58,8 +58,6 @@ class Attention(Looking):
     d_v: int | None
     window: int | None = None
     """How many places each query sees at most."""
-    window_of_head: bool | None = None
-    """Whether other heads cut windows of another shape: a place sees more than one of its queries does."""
     all_places: int | None = None
     """How many there are, where each sees all, and other attentions of the tower no fewer in a window (MaxViT)."""
     positions: Positions | None = None
@@ -109,12 +107,8 @@ class Attention(Looking):
     """For how many places there is one key and value (SegFormer)."""
     ungathered: int | None = None
     """How many rows beside those places have a key and a value of their own all the same (CvT's class token)."""
-    mixed_keys: int | None = None
-    """Of how many learned mixes of all places there are a key and a value, where none is of a place (Linformer)."""
     fewer_keys: int | None = None
     """How many keys there are, each made of several places, where these are mixed into fewer (Twins)."""
-    first_row: int | None = None
-    """How many places the first row alone looks at, where no other one asks and no mask hides any (VOLO)."""
     other_rows: bool | None = None
     """That beside the key of each place stand keys that the stream makes too, but not one for each (DeepSeek-V4)."""
     pieces: int | None = None
@@ -212,11 +206,6 @@ class Attention(Looking):
     """Of how many places, the last ones, a cache keeps keys, where no window shows: rows here may be shorter."""
     chunk_size: int | None = None
     """Of how many places a piece is, by a setting: a place looks at none before its own piece (Llama 4)."""
-    cut_by: int | None = None
-    """By which of several tables `pieces` end, the first is 1, where these say the same in this pass.
-
-    The attentions of one tower read several then (Muse Glimmer's windows, which are as large as an image).
-    """
     added_of_values: tuple[str, ...] | None = None
     """What makes of each value a number for each head that is added to the scores of its key, step by step (Doge)."""
     unscaled: bool | None = None

@@ -44,7 +44,7 @@ OF_PAIRS = (
     "mask",
     "changed",
     "mixed_mask",
-    "kept",
+    "highest",
     "bias",
     "kinds",
     "mix",

@@ -36,7 +36,7 @@ from xray.story.attention.ways.ways import MOST_ARROWS
 from xray.story.body.scale import is_tanh_of_learned, multiplies_by_learned, name_tanh_gate
 from xray.story.body.stages import find_ending
 from xray.story.branches.before_last import find_inner_norm, find_uncut, is_sink_share, list_gate
-from xray.story.branches.rows import PICKS, cuts_across_heads, cuts_across_places
+from xray.story.branches.rows import PICKS, cuts_across_heads, cuts_across_places, is_rolled
 from xray.story.branches.scored.caps import SCALE, label_scale, list_number, takes_half_off
 from xray.story.charts.chart import BROAD, Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block
@@ -71,11 +71,12 @@ def draw_end(
     joined = [node for node in moves if gate is None or node < gate] or [node for node in moves if node != gate]
     parted = next((node for node in joined if is_cut(flow, node)), None)  # a part of each row goes a way of its own
     joined = joined if parted is None else joined[: joined.index(parted)]
+    back = ROLLED_BACK if is_rolled(flow, site, region) else "ROLL"
     drawn: list[Node] = []
     gathered = find_gathering(flow, site.output)
     joined = joined if gathered is None or not joined or len(flow.steps[joined[-1]].outputs) == 1 else joined[:-1]
     if joined and flow.output(joined[-1]).shape != flow.output(site.weighted_sum).shape:
-        drawn.append(draw_joined(flow, site, joined, row))
+        drawn.append(draw_joined(flow, site, joined, row, back, branch))
     if gate is not None:
         factor = "× WHAT THE SINK LEAVES" if is_sink_share(flow, site, gate) else name_gate(flow, site, gate)
         key = "gate" if "GATE" in factor or "SINK" in factor else "scaled"
@@ -115,7 +116,7 @@ def draw_end(
             continue
         if part.kind == "scale" and all(is_by_one(flow, node) for node in part.nodes):
             continue
-        label = ROLLED_BACK if any(flow.op(node) == "roll" for node in part.nodes) else None
+        label = back if any(flow.op(node) == "roll" for node in part.nodes) else None
         if any(flow.op(node) in EXCHANGES for node in part.nodes):
             label = "ADDED UP OVER RANKS"
         key = f"tail{count}"
@@ -227,7 +228,14 @@ def name_learned(flow: Flow, part: Part) -> str:
     return "SCALE AND SHIFT" if any(is_shift(flow, node) for node in part.nodes) else "× LEARNED NUMBERS"
 
 
-def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node:
+def lays_heads(found: Sequence[int], made: Sequence[int], branch: Attention) -> bool:
+    """Whether what is laid out has rows as wide as all heads together."""
+    heads = branch.heads or 0
+    is_one = heads == 1 and made[0] == found[0]
+    return is_one or made[-1] > found[-1] or (heads > 1 and heads * (branch.d_v or 0) in made[1:])
+
+
+def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int, back: str, branch: Attention) -> Node:
     """What is done to what the heads found: laid side by side, or moved alone, where pieces are put together first."""
     found, made = flow.output(site.weighted_sum), flow.output(joined[-1])
     is_moved, laid = sorted(made.shape) == sorted(found.shape), label_map(found, made)
@@ -235,9 +243,9 @@ def draw_joined(flow: Flow, site: Site, joined: Sequence[int], row: int) -> Node
     is_across = any(cuts_across_places(flow, node) or cuts_across_heads(flow, node) for node in joined)
     laid = laid or CUT_ANEW * (is_apart or is_across)
     key, label = ("turned", "AXES SWAPPED") if is_moved else ("laid", laid) if laid else ("concat", "CONCAT HEADS")
-    is_of_one = key == "concat" and made.shape[-1] == found.shape[-1] and made.shape[0] < found.shape[0]
-    label = "LAID OUT IN ONE ROW" if is_of_one else label
-    label += f", {ROLLED_BACK}" * any(flow.op(node) == "roll" for node in joined)
+    if key == "concat" and not lays_heads(found.shape, made.shape, branch):
+        key, label = "laid", "LAID OUT IN ONE ROW" if len(made.shape) == len(("batch", "row", "width")) else CUT_ANEW
+    label += f", {back}" * any(flow.op(node) == "roll" for node in joined)
     told = next((told for node in joined if (told := tell_first_rows(flow, node))), "")
     return Node(key, label, row, BROAD, steps_with_block(flow, *reversed(joined)), made, told)
 

@@ -72,9 +72,9 @@ def name_join(flow: Flow, site: Site, branch: Attention, part: Part, region: Reg
     twin, many = find_twin(flow, site, part), count_others(flow, site, part, region)
     if twin is not None:
         return f"WITH THE SAME WEIGHTS · OTHER {name_half(flow, twin)} BESIDE IT"
-    if many:
-        return f"WITH {f'{many} OTHER ATTENTIONS' if many > 1 else 'ANOTHER ATTENTION'} BESIDE IT"
     join = next(node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE)
+    if many and not label_step(flow, join).startswith("END TO END"):
+        return f"WITH {f'{many} OTHER ATTENTIONS' if many > 1 else 'ANOTHER ATTENTION'} BESIDE IT"
     others = [one for one in flow.makers[join] if site.weighted_sum not in flow.behind(one)]
     return "WITH A CONVOLUTION BESIDE IT" if all(convolves(flow, one) for one in others) else label_step(flow, join)
 

@@ -249,7 +249,7 @@ def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
         return "kinds"
     if part.kind == "mask" and flow.op(part.nodes[0]) in SCALINGS:
         return "zeroed"
-    return "factor" if part.kind == "scale" else part.kind
+    return {"scale": "factor", "kept": "highest"}.get(part.kind, part.kind)
 
 
 def own_node(flow: Flow, part: Scored, site: Site, *, branch: Attention, key: str, row: int) -> Node:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIFFERENCES, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, FINDINGS, NORMS, SHAPING, SIDE_BY_SIDE, SUMS
 from xray.ir.flow.regrouping import MAP, are_spread, count_laid_apart, follow, list_moves, mix_sequences
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.branches import Branch, StreamMixing, Unknown
@@ -20,7 +20,6 @@ from xray.story.anatomy.tree import Group
 from xray.story.body.layers import Layer
 from xray.story.body.stages import Branching, Staging, change_branches, list_paths, read_branch
 from xray.story.body.widths import learned_paths
-from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import list_moves_before, runs_along
 from xray.story.facts.mask_names import name_mask
 from xray.story.passages.bridges import end_of, list_between
@@ -102,45 +101,6 @@ def fill_windows(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
         return replace(branch, all_places=square[-1]) if is_whole and square[-1] <= max(cut, default=0) else branch
 
     return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
-
-
-def tell_tables(flow: Flow, layers: Sequence[Layer]) -> list[Layer]:
-    """Layers with the tables by which pieces of packed rows end, where attentions that cut alike read several."""
-    branches = (one for layer in layers for staging in layer for one in staging.branches)
-    found = {id(one): read for one in branches if (read := find_table(flow, one)) is not None}
-    tables = list(dict.fromkeys(table for table, _ in found.values()))
-    if len(tables) < 2 or len({pieces for _, pieces in found.values()}) > 1:
-        return list(layers)
-
-    def tell(one: Branching) -> Branch:
-        branch, own = one.branch, found.get(id(one))
-        if own is None or not isinstance(branch, Attention):
-            return branch
-        return replace(branch, cut_by=tables.index(own[0]) + 1)
-
-    return [tuple(change_branches(staging, tell) for staging in layer) for layer in layers]
-
-
-def find_table(flow: Flow, found: Branching) -> tuple[int, tuple[tuple[int, ...], ...]] | None:
-    """The step that made the table of where pieces end, which an attention reads before it cuts rows, and the pieces.
-
-    It takes the table without its last number from the one without its first: so many lengths as there are pieces.
-    """
-    branch = found.branch
-    if not isinstance(branch, Attention) or not branch.pieces or branch.window:
-        return None
-    cuts = (one for one in sorted(found.region.inner) if flow.op(one) in SPLITTERS)
-    cut = next((one for one in cuts if len(flow.steps[one].outputs) == branch.pieces), None)
-    if cut is None:
-        return None
-    lengths = [
-        one
-        for one in range(found.region.start or 0, cut)
-        if flow.op(one) in DIFFERENCES and flow.output(one).shape == (branch.pieces,) and not flow.output(one).is_float
-    ]
-    tables = {flow.carried_from(maker) for one in lengths for maker in flow.makers[one]}
-    table = tables.pop() if len(tables) == 1 else None
-    return None if table is None else (table, tuple(record.shape for record in flow.steps[cut].outputs))
 
 
 def read_square(flow: Flow, found: Branching) -> tuple[int, tuple[int, ...]] | None:

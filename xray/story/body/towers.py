@@ -35,7 +35,6 @@ from xray.story.body.told_layers import (
     tell_cut_stream,
     tell_rejoined,
     tell_spread,
-    tell_tables,
     tell_windows,
 )
 from xray.story.body.widths import shape_of
@@ -192,7 +191,6 @@ def read_tower(
         stagings[-1], final = layers[-1][-1], norm_behind(flow, final)
     layers = fill_windows(flow, [tell_rejoined(flow, layer, sites, {**beside, **names}) for layer in layers])
     layers = tell_spread(flow, layers)
-    layers = tell_tables(flow, layers)
     stagings = [one for layer in layers for one in layer]
     parts, nodes = entrance.parts, set(entrance.nodes)
     if opening:

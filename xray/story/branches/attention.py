@@ -35,7 +35,6 @@ from xray.story.branches.lengths import (
     count_fewer_keys,
     count_gathered,
     count_kept_last,
-    count_mixed_keys,
     count_pieces,
     count_pooled,
     has_longer_keys,
@@ -62,16 +61,16 @@ from xray.story.branches.operands.turned import (
     turn_alike,
 )
 from xray.story.branches.rows import (
-    count_of_first,
     count_shifted,
     cuts_across_places,
     cuts_apart,
     is_left_behind,
+    is_rolled,
     looks_at_another_row,
     loses_order,
     name_far_apart,
     read_kept_apart,
-    rolls_places,
+    rolls_any,
     swaps_places,
 )
 from xray.story.branches.scored.caps import (
@@ -140,7 +139,9 @@ def describe_attention(
     widths = [d_k, *(None if d_k is None or count is None else d_k * count for count in (heads, kv_heads))]
     gathered = count_gathered(flow, sites, region)
     reach = read_unfolded(flow, site) if key.is_own and not is_laid_out else None
-    window = None if key.others is not None else scores.window or (cut if reach is None else sum(reach))
+    is_unlike = have_unlike_windows(flow, sites)
+    is_silent = key.others is not None or is_unlike
+    window = None if is_silent else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
     turning: Positions = "waves" if all(has_unlike_angles(flow, side.nodes) for side in (query, key)) else "rotary"
     positions = turning if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
@@ -148,11 +149,10 @@ def describe_attention(
     experts = count_query_experts(flow, query, region)
     is_earlier = choice is not None and region.start is not None and choice.highest < region.start
     is_open = window is None and source == "self"
-    mixed = count_mixed_keys(flow, key, value, region)
-    is_rolled = any(rolls_places(flow, node) for node in query.nodes)
-    blocks = None if is_rolled else scores.blocks  # one window, of which parts were far apart before (TransMorph)
+    rolled = is_rolled(flow, site, region)
+    blocks = None if rolls_any(flow, query.nodes) else scores.blocks  # of one window far apart before (TransMorph)
     pieces, coarse = count_pieces(flow, sites, region) or blocks, count_coarse(flow, site, region, of_one)
-    fewer = count_fewer_keys(flow, sites, key) if is_open and not gathered and not mixed else None
+    fewer = count_fewer_keys(flow, sites, key) if is_open and not gathered else None
     set_window = read_set_window(flow, site, is_joint=beside is not None) if is_open else None
     kept_last = count_kept_last(flow, site) if is_open and set_window is None else None
     if source != "self" and scores_own_keys_too(flow, site, region):
@@ -168,7 +168,7 @@ def describe_attention(
     causal = scores.causal if reach is None else reach.ahead == 0
     if loses_order(flow, query.nodes | key.nodes | value.nodes, causal=causal):
         causal = None
-    is_told = gathered or mixed or fewer or pieces or coarse
+    is_told = gathered or fewer or pieces or coarse
     may_leave_out = is_open and causal is False and not is_told
     return Attention(
         source=source,
@@ -177,7 +177,6 @@ def describe_attention(
         d_k=d_k,
         d_v=d_v + sum(count_d_v(flow, twin) for twin in twins),
         window=window,
-        window_of_head=(window is not None and have_unlike_windows(flow, sites)) or None,
         positions=positions,
         unscaled=are_unscaled(flow, site, query, key) or None,
         added_of_values=read_added_of_values(flow, site, value, heads),
@@ -207,20 +206,18 @@ def describe_attention(
         beside=beside,
         cap=scores.cap,
         inner_norm=name_inner_norm(flow, site.output, {site.weighted_sum, *site.concat}, is_gated=True),
-        rolled=None if cut is None and kept_apart is None and blocks == scores.blocks else is_rolled,
+        rolled=None if cut is None and kept_apart is None and blocks == scores.blocks else rolled,
         kept_apart=kept_apart,
         pooled=count_pooled(flow, site, key, region),
         gathered=gathered,
         ungathered=count_aside(flow, site) or None if gathered else None,
-        mixed_keys=mixed,
         fewer_keys=fewer,
-        first_row=count_of_first(flow, site, query, key) if is_open else None,
         other_rows=bool(key.others) or None,
         pieces=pieces,
         partial=(scores.is_partial and window is None and blocks is None)
         or chooses_rows(flow, query)
         or (key.is_own and chooses_rows(flow, key))
-        or (may_leave_out and leaves_out_places(flow, site, query, key, region))
+        or (may_leave_out and (is_unlike or leaves_out_places(flow, site, query, key, region)))
         or None,
         blind=scores.blind,
         coarse=coarse,

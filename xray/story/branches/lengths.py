@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from itertools import combinations
 from math import prod
 
-from xray.ir.flow.attention_sites import Site, count_pairs, lies_in_columns
+from xray.ir.flow.attention_sites import STRETCHES, Site, count_pairs, lies_in_columns
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operand_ways import carrying_tail
-from xray.ir.flow.operation_kinds import JOINS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.index_spans import read_span
+from xray.ir.flow.operand_ways import Way, carrying_tail
+from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.regrouping import MAP, MOVES, run_along_axes
 from xray.ir.flow.softmax_axis import read_equation
@@ -229,16 +230,6 @@ def count_gathered_at(flow: Flow, site: Site, key: Side, region: Region) -> int 
     return times if times > 1 and not rest and is_pooled(flow, site, region) else None
 
 
-def count_mixed_keys(flow: Flow, key: Side, value: Side, region: Region) -> int | None:
-    """Of how many learned mixes of all places a key and a value are; None where each is of a place (Linformer)."""
-    places = flow.output(region.end).shape[-2:-1]
-    mixes = [[mix for node in one.projections if (mix := read_mixing(flow, node))] for one in (key, value)]
-    if not key.is_own or any(len(found) != 1 or (found[0][0],) != places for found in mixes):
-        return None
-    counts = {found[0][1] for found in mixes}
-    return counts.pop() if len(counts) == 1 else None
-
-
 def read_mixing(flow: Flow, node: int) -> tuple[int, int] | None:
     """How many rows a step mixes by learned numbers, and to how many; None where it works on the numbers of each.
 
@@ -284,20 +275,22 @@ def makes_fewer(flow: Flow, node: int, before: int, after: int) -> bool:
 
 
 def leaves_out_places(flow: Flow, site: Site, query: Side, key: Side, region: Region) -> bool:
-    """Whether a place cannot look at all others, as there are fewer keys than places that ask, or not all ask at once.
+    """Whether it is not proven that a place looks at all others: all of a stream ask, or as many as are asked do.
 
-    Nor do all where some of the rows that are asked are taken to ask (TabPFN's class rows). As many as some
-    neighbouring axes of the stream have in all may be whole sequences: which axes are places is not known of every
-    stream.
+    More may be asked than ask where all places of a sequence do, as learned keys are beside theirs; not where some of
+    the rows that are asked are taken to ask (TabPFN's class rows).
     """
     asking, asked = count_pairs(flow, site)
     if not key.is_own or lies_in_columns(flow, site):
         return False
-    stream = flow.output(region.end).shape
-    pairs = combinations(range(len(stream) + 1), 2)
-    is_part = asking < prod(stream[1:-1]) and asking not in {prod(stream[first:last]) for first, last in pairs}
+    named, stream = flow.output(region.end), lay_last(flow, region.end)
+    first = 1 if named.axes[:1] == ("batch",) else 0
+    pairs = combinations(range(first, len(stream)), 2)
+    is_of_all = asking in {prod(stream[1:-1]), prod(stream[:-1]), *stream[:1]}
+    is_along = asking == asked and asking in {prod(stream[one:other]) for one, other in pairs}
     taken = (query.nodes & region.inner) - key.nodes
-    return asked < asking or is_part or (asking < asked and any(takes_some_rows(flow, node) for node in taken))
+    is_taken = asking < asked and any(takes_some_rows(flow, node) for node in taken)
+    return asked < asking or is_taken or not (is_of_all or is_along)
 
 
 def chooses_rows(flow: Flow, side: Side) -> bool:
@@ -324,16 +317,43 @@ def count_aside(flow: Flow, site: Site) -> int:
 def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | None:
     """Into how many pieces the places of a stream are cut of which each attends by itself; None if they are not.
 
-    So it is where several images, or stretches of sound, lie end to end in one row (Qwen2.5-Omni).
+    So it is where several images, or stretches of sound, lie end to end in one row (Qwen2.5-Omni). Proven where each
+    attention takes the next stretch of the same three tensors, until nothing is left, and the same one of all three.
     """
-    squares = [flow.output(site.scores).shape for site in sites]
-    stream = flow.output(region.end).shape
-    if len(sites) < 2 or not stream or any(len(one) < 3 or one[-1] != one[-2] for one in squares):
+    ways = [[find_stretch(flow, way, region) for way in (site.query, site.key, site.value)] for site in sites]
+    found = [[one for one in way if one is not None] for way in ways]
+    if len(sites) < 2 or any(len({one[1:] for one in own}) != 1 or len(own) != len(ways[0]) for own in found):
         return None
-    if len({one[:-2] for one in squares}) != 1 or len({site.query.projection for site in sites}) != 1:
-        return None
-    batch = squares[0][0] if len(squares[0]) == len(("batch", "head", "query", "key")) else 1
-    return len(sites) if batch * sum(one[-1] for one in squares) == prod(stream[:-1]) else None
+    spans = [own[0][1:] for own in found]
+    begins, ends = [first for first, _, _ in spans], [last for _, last, _ in spans]
+    is_one = len({tuple(one[0] for one in own) for own in found}) == 1
+    return len(sites) if is_one and begins == [0, *ends[:-1]] and ends[-1] == spans[-1][2] else None
+
+
+def find_stretch(flow: Flow, way: Way, region: Region) -> tuple[int | None, int, int, int] | None:
+    """The tensor of rows of which a way takes a stretch, its first place, the one behind its last, and how many are."""
+    for node in reversed(way.nodes):
+        step, read = flow.steps[node], way.end
+        if flow.op(node) not in CARRYING:
+            return None
+        if flow.op(node) not in STRETCHES or not step.inputs:
+            continue
+        whole, parts = step.inputs[0].shape, [one.shape for one in step.outputs]
+        later = (record for one in way.nodes if one > node for record, maker in flow.given(one) if maker == node)
+        number = next(later, read).output or 0
+        if len(parts[number]) != len(whole):
+            continue
+        changed = [place for place, pair in enumerate(zip(whole, parts[number], strict=True)) if len({*pair}) > 1]
+        is_of_sequences = 0 in changed and len(flow.output(region.end).shape) > 2
+        if len(changed) != 1 or is_of_sequences or len(whole) - 1 in changed:
+            return None
+        (axis,) = changed
+        first = sum(part[axis] for part in parts[:number])
+        span = (first, first + parts[number][axis])
+        if len(parts) == 1:
+            span = read_span(str(step.settings.get("index", "")), whole, axis) or (0, 0)
+        return flow.makers[node][0], *span, whole[axis]
+    return None
 
 
 def count_coarse(flow: Flow, site: Site, region: Region, heads: int | None) -> int | None:

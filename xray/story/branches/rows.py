@@ -1,6 +1,7 @@
 """Rows that are swapped or rolled, keys of another row of the batch, and what tells how far apart two rows are."""
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from math import isqrt, prod
 
@@ -26,7 +27,7 @@ from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.ir.turns import list_numbers
-from xray.story.branches.operands.sides import Side
+from xray.story.branches.operands.sides import Side, read_sides
 from xray.story.entrance.inputs import name_argument
 from xray.story.passages.channels import reads_places
 from xray.story.passages.ordered_rows import shifts_places
@@ -44,8 +45,6 @@ ORDERED = SWAPS | SOFTMAXES | {"cumsum", "sort", "normalize", "max_pool1d", "avg
 """They give as many rows as they are given, be it that others stand where one was, or are mixed with it."""
 MOST_BEHIND = 400
 CUT_ROWS = re.compile(r":, (-?\d*):-?\d*(?:, :)*")
-FIRST_ROW = re.compile(r":, (0|0?:1)(, (:|None))*")
-"""The index of the first row of each sequence."""
 
 
 def looks_at_another_row(flow: Flow, query: Side, key: Side, value: Side, region: Region) -> bool:
@@ -205,12 +204,36 @@ def list_rolled(step: Step) -> list[int]:
 
 
 def rolls_places(flow: Flow, node: int) -> bool:
-    """Whether a step rolls rows of places, and not the numbers of each."""
+    """Whether a step rolls rows of places, and not the numbers of each, nor sequences."""
     step = flow.steps[node]
     if step.op != "roll" or not step.outputs:
         return False
     axes = list_rolled(step)
-    return bool(axes) and len(step.outputs[0].shape) - 1 not in axes
+    return bool(axes) and {0, len(step.outputs[0].shape) - 1}.isdisjoint(axes)
+
+
+def rolls_any(flow: Flow, nodes: Iterable[int]) -> bool:
+    """Whether one of some steps rolls places."""
+    return any(rolls_places(flow, node) for node in nodes)
+
+
+def is_rolled(flow: Flow, site: Site, region: Region) -> bool:
+    """Whether queries, keys and values are of places that were rolled alike, and what they find is rolled back."""
+    query, key, value = (count_rolled(flow, side.nodes) for side in read_sides(flow, site, region))
+    back = count_rolled(flow, [node for node in region.inner if node > site.weighted_sum])
+    return bool(query) and query == key == value == {axis: -far for axis, far in back.items()}
+
+
+def count_rolled(flow: Flow, nodes: Iterable[int]) -> dict[int, int]:
+    """How far some steps roll each axis of places in all, axes counted from the last one."""
+    far: Counter[int] = Counter()
+    for node in nodes:
+        if rolls_places(flow, node):
+            step = flow.steps[node]
+            far_each = numbers(step, "shifts") or numbers(step, "other")
+            for axis, one in zip(list_rolled(step), far_each, strict=False):
+                far[axis - len(step.outputs[0].shape)] += one
+    return {axis: one for axis, one in far.items() if one}
 
 
 def read_kept_apart(flow: Flow, site: Site, query: Side) -> float | None:
@@ -295,21 +318,6 @@ def parts_all(flow: Flow, node: int) -> bool:
     makers = {flow.carried_from(maker) for _, maker in flow.taken(node)}
     whole = flow.output(node).shape
     return len(shapes) == 2 and len(makers) == 1 and shapes[0] != shapes[1] and all(one != whole for one in shapes)
-
-
-def count_of_first(flow: Flow, site: Site, query: Side, key: Side) -> int | None:
-    """How many places the first row looks at, which alone asks; None for others, and where a mask may hide some."""
-    score = flow.output(site.scores).shape
-    masked = any(len(flow.steps[one].inputs) > 1 for one in site.scored if one != site.scores)
-    if score[-2:-1] != (1,) or score[-1] == 1 or masked or not (query.nodes and key.nodes):
-        return None
-    picked = [node for node in query.nodes if FIRST_ROW.fullmatch(str(flow.steps[node].settings.get("index")))]
-    if len(picked) != 1 or picked[0] in key.nodes or flow.op(picked[0]) != "index":
-        return None
-    rows = flow.makers[picked[0]][0]
-    given = {maker for node in key.nodes for maker in flow.makers[node]}
-    is_of_all = rows is not None and rows in given and flow.output(rows).shape[1:2] == score[-1:]
-    return score[-1] if is_of_all else None
 
 
 def meets_places(flow: Flow, region: Region) -> bool:

@@ -163,7 +163,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     factors = [term for term in around if term != MIXED]
     if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors or keys & {"scaled_weights", "changed"}:
         return ()  # such as the two around a tanh (Gemma 4's ear)
-    if "kept" in keys and not is_own_last(nodes):
+    if "highest" in keys and not is_own_last(nodes):
         return ()
     q, k = (write_operand(letter, nodes) for letter in "QK")
     begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
@@ -179,7 +179,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     for term in later:
         closed = [] if isinstance(term, str) or term == MIXED else write_factor(*term)
         runs += [Run(f" + {term}" if isinstance(term, str) else " )", LABEL), *closed]
-    if "kept" in keys:
+    if "highest" in keys:
         runs += [Run(f" , {branch.kept_scores:,} highest" if branch.kept_scores else " , some replaced", LABEL)]
     is_behind = "shares" in keys
     runs += [Run(" , sink", LABEL)] if branch.sinks and not is_behind else []
@@ -189,7 +189,7 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
 def is_own_last(nodes: Sequence[Node]) -> bool:
     """Whether nothing is added to scores, or multiplies them, behind what hides some by what they are themselves."""
     rows = {node.key.rstrip("0123456789"): node.row for node in nodes}
-    return all(rows.get(key, -1) < rows["kept"] for key in ("mask", "bias", "kinds", "factor", "cap"))
+    return all(rows.get(key, -1) < rows["highest"] for key in ("mask", "bias", "kinds", "factor", "cap"))
 
 
 def is_zeroed(nodes: Sequence[Node]) -> bool:

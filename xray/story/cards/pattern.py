@@ -127,7 +127,6 @@ def list_parts(tower: Tower, group: Group) -> list[str]:
         + name_heads(branch, tower)
         + name_choice(branch, tower)
         + name_window(branch)
-        + name_table(branch)
         + name_threshold(branch, tower)
         + told
         for stage in group.stages
@@ -219,12 +218,6 @@ def name_threshold(branch: Branch, tower: Tower) -> str:
     gated = {bool(one.threshold) for one in tower.branches if isinstance(one, FeedForward) and one.gated}
     is_told = isinstance(branch, FeedForward) and branch.threshold and len(gated) > 1
     return " (gate above a threshold)" if is_told else ""
-
-
-def name_table(branch: Branch) -> str:
-    """By which table the pieces of packed rows end, where other attentions read another that says the same here."""
-    number = branch.cut_by if isinstance(branch, Attention) else None
-    return f" (ends: table {number})" if number else ""
 
 
 def describe_masks(masks: Sequence[Mask]) -> str:

@@ -175,6 +175,12 @@ def is_apart(part: Attention) -> bool:
     return part.latent is None and part.fused is None
 
 
+def views_places(part: Attention) -> bool:
+    """Whether no rows but those of the places, each by itself, are known to be those of keys, values or queries."""
+    others = (part.gathered, part.fewer_keys, part.pooled, part.coarse, part.longer_keys, part.other_rows)
+    return not (part.shifted or any(others))
+
+
 def fuses_apart(part: Attention) -> bool:
     """Whether one linear layer makes several of queries, keys and values, and none makes a waist for them."""
     return part.fused is not None and part.latent is None
@@ -225,16 +231,13 @@ REMARKS: Mapping[str, tuple[Sentence[Part], ...]] = {
         of_attention(
             "three views",
             "three views of each place: what it looks for, what it offers, what it says",
-            lambda part: part.source == "self" and is_apart(part) and not part.shifted,
+            lambda part: part.source == "self" and is_apart(part) and views_places(part),
         ),
         of_attention(
             "two sources",
             "what each place looks for; what the other side offers and says",
             lambda part: part.source not in ("self", None) and is_apart(part),
         ),
-    ),
-    "places": (
-        of_attention("mixed places", "each row a learned mix of all places", lambda part: part.mixed_keys is not None),
     ),
     "linear of several": (of_attention("one for several", "one linear layer makes several of them", fuses_apart),),
     "kept of several": (

@@ -1,6 +1,5 @@
 """What is said of rows that only some sublayers of a layer leave out, and of what rows take from places before."""
 
-from collections import Counter
 from dataclasses import dataclass
 
 from xray.story.anatomy.attentions import Attention
@@ -8,7 +7,7 @@ from xray.story.anatomy.branches import Experts
 from xray.story.anatomy.tree import Anatomy
 from xray.story.sentences.sentence import Sentence, say_first
 from xray.story.sentences.where import attentions, branches, of_some, tell_counts
-from xray.story.wording import join_words, plural
+from xray.story.wording import join_words
 
 ONE = {"feed-forward": "a feed-forward", "convolution": "a convolution", "linear": "a linear layer"}
 """What parts are called of which there is one."""
@@ -123,25 +122,4 @@ def describe_pieces(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: None if branch.window else branch.pieces)
     if not told:
         return ""
-    return (
-        f"Packed rows{some}: {told} pieces lie end to end, and attention stays within each.{describe_tables(anatomy)}"
-    )
-
-
-def describe_tables(anatomy: Anatomy) -> str:
-    """How many attentions read each of several tables of where pieces end, with a space before it; or nothing."""
-    held = Counter(
-        branch.cut_by
-        for tower in anatomy.towers
-        for group in tower.groups
-        for stage in group.stages
-        for branch in stage.branches
-        if isinstance(branch, Attention) and branch.cut_by
-        for _ in group.layers
-    )
-    if len(held) < 2:
-        return ""
-    (_, first), *others = sorted(held.items())
-    *rest, last = (f"table {number} in {count:,}" for number, count in others)
-    told = " and ".join([", ".join([f"table 1 says in {plural(first, 'attention')}", *rest]), last])
-    return f" Where they end, {told}; here {'all' if rest else 'both'} say the same."
+    return f"Packed rows{some}: {told} pieces lie end to end, and attention stays within each."

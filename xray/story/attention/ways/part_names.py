@@ -87,6 +87,8 @@ def keeps_one_head(flow: Flow, part: Part) -> bool:
     given = flow.steps[part.nodes[0]].inputs if part.kind == "heads" else ()
     before = given[0].shape if given else ()
     named = dict(zip(part.record.axes, part.record.shape, strict=False))
+    if before and keeps_whole_rows(flow, part):
+        return True
     if not before or names_heads(part.record) or named.get("kv_heads", 1) > 1 or moves_heads(flow, part):
         return False
     joined = prod(before[-2:]) if len(before) == OF_HEADS else 0
@@ -94,6 +96,14 @@ def keeps_one_head(flow: Flow, part: Part) -> bool:
         return True
     is_one = part.record.shape[1:2] == (1,) and before[-1:] == flow.output(part.nodes[0]).shape[-1:]
     return is_one or part.record.shape.count(before[-1]) >= before.count(before[-1])
+
+
+def keeps_whole_rows(flow: Flow, part: Part) -> bool:
+    """Whether a move cuts what a linear layer gives, and leaves all numbers of each row side by side."""
+    record, maker = flow.before_moves(*next(flow.given(part.nodes[0])))
+    wide = width_out(flow, maker) if maker is not None and flow.op(maker) == "linear" else 0
+    is_whole = prod(record.shape) == prod(part.record.shape) and record.shape[-1:] == (wide,)
+    return is_whole and record.shape[-1:] == part.record.shape[-1:] and part.record.shape[1:2] != (1,)
 
 
 def moves_heads(flow: Flow, part: Part) -> bool:
@@ -189,19 +199,14 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
         if shares_out(flow, part):
             return ROWS_WEIGHED
-        mixes = any(flow.op(node) in FINDINGS for node in part.nodes)
         beside = {node for node in part.nodes if is_linear(flow, node)}
         if all(flow.op(node) in FINDINGS for node in beside):
             convolutions = [label_step(flow, node) for node in sorted(part.nodes) if flow.op(node) in FINDINGS]
             return f"{', '.join(convolutions).replace('CONVOLUTION', 'CONV')} {letters}"
-        adds = any(flow.op(node) in SUMS and not beside.isdisjoint(flow.makers[node]) for node in part.nodes)
-        if not adds and not mixes and ends_with_own_sum(flow, part):
-            return f"ADDED TO {letters}"
-        return f"LINEAR + CONV {letters}" if mixes else f"LINEAR {'ADDED AND ' * adds}BESIDE {letters}"
+        others = [node for node in sorted(part.nodes) if flow.op(node) not in CARRYING and node not in beside]
+        return ", ".join(["LINEAR", *(label_step(flow, node) for node in others[-1:])]) + of
     if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
-    if part.kind == "beside" and joins_layers(flow, part):
-        return f"LINEAR BESIDE {letters}"
     if part.kind == "beside" and not narrow and count_layers_reading(flow, part) > 1:
         return label_of_before(count_of_before(flow, part.nodes[-1]))
     if part.kind == "lay":
@@ -275,26 +280,6 @@ def shares_out(flow: Flow, part: Part) -> bool:
     return any(is_product(flow, one) for node in weighed for one in flow.leaf_readers(node) if one in part.nodes)
 
 
-def ends_with_own_sum(flow: Flow, part: Part) -> bool:
-    """Whether a part ends with a sum of the rows as they came in, and what it made: a table's, gated (nanochat)."""
-    end = max(part.nodes)
-    came_in = [flow.carried_from(maker) not in part.nodes for maker in flow.makers[end]]
-    return flow.op(end) in SUMS and sorted(came_in) == [False, True]
-
-
-def joins_layers(flow: Flow, part: Part) -> bool:
-    """Whether a part puts beside its rows all that other linear layers give (Conditional DETR's queries)."""
-    joins = [node for node in part.nodes if flow.op(node) in SIDE_BY_SIDE]
-    made = [(record, flow.carried_from(maker)) for node in joins[:1] for record, maker in flow.given(node)]
-    layers = [
-        one
-        for record, one in made[1:]
-        if one is not None and one != made[0][1] and is_linear(flow, one)
-        if prod(flow.output(one).shape) == prod(record.shape)  # none of what a waist gives (DeepSeek)
-    ]
-    return len(layers) == len(made[1:]) > 0
-
-
 def name_taken_rows(flow: Flow, part: Part) -> str:
     """How many rows of each head a part takes of how many, if it does nothing else: they are no heads (EVA's first)."""
     if not takes_rows_of_heads(flow, part.nodes):
@@ -306,7 +291,8 @@ def is_cut_into_heads(flow: Flow, part: Part) -> bool:
     """Whether a part cuts rows into heads, be it of all three ways at once (GPT-NeoX)."""
     before = flow.steps[part.nodes[0]].inputs[0]
     is_cut = names_heads(part.record) and not names_heads(before)
-    return is_cut and prod(before.shape) >= prod(part.record.shape) and not keeps_rows(flow, part)
+    is_last = not leads_to_linear(flow, part.nodes[-1])
+    return is_cut and is_last and prod(before.shape) >= prod(part.record.shape) and not keeps_rows(flow, part)
 
 
 def names_heads(record: TensorRecord) -> bool:

@@ -30,7 +30,7 @@ from xray.story.attention.ways.part_names import (
     narrows_rows,
 )
 from xray.story.body.stages import Branching
-from xray.story.branches.operands.sides import Side, is_narrowed, read_sides
+from xray.story.branches.operands.sides import Side, read_sides
 from xray.story.charts.chart import CENTRE, LEFT, LEFT_TWO, RIGHT, RIGHT_TWO, WHOLE, Edge, Node, Place, steps_at
 from xray.story.charts.counted_weights import describe_params, steps_with_block
 from xray.story.charts.norms_apart import CUT_ANEW
@@ -221,7 +221,7 @@ def draw_shared(
         cuts = [part for part in parts if branch.window and cuts_windows(flow, part, branch.window)]
         for number, part in enumerate(parts):
             key = name_part(flow, part, letters)
-            is_waist = any(is_narrowed(flow, side) for side, one in zip(sides, "qkv", strict=True) if one in letters)
+            is_waist = letters == "kv" and branch.latent is not None
             label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
             if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
                 label = f"CUT INTO WINDOWS OF {branch.window}"
@@ -304,6 +304,8 @@ def cuts_all_heads(flow: Flow, part: Part, branch: Attention) -> bool:
     """Whether moves make rows of one head of wide ones, as many as the attention has heads (Hiera)."""
     given, after = flow.steps[part.nodes[0]].inputs, part.record.shape
     if not branch.heads or not branch.d_k or branch.heads == 1 or part.kind != "heads" or keeps_rows(flow, part):
+        return False
+    if leads_to_linear(flow, part.nodes[-1]):
         return False
     is_whole = given[0].shape[-1] % (branch.heads * branch.d_k) == 0
     return is_whole and after[-1:] == (branch.d_k,) and branch.heads in after[:-1]

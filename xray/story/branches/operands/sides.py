@@ -242,7 +242,8 @@ def read_latent(flow: Flow, query: Side, key: Side, value: Side) -> Latent | Non
     q = next((w for node in reversed(query.projections) if (w := waist_before(flow, query, node))), None)
     kv = next((w for node in reversed(value.projections) if (w := waist_before(flow, value, node))), None)
     keys = next((w for node in reversed(key.projections) if (w := waist_before(flow, key, node))), None)
-    if kv is None or kv != keys or {*key.projections}.isdisjoint(value.projections):
+    shared = {*key.projections} & {*value.projections}
+    if kv is None or kv != keys or not shared or not query.nodes.isdisjoint(shared):
         return None
     return Latent(q, kv, count_kept(flow, key, value))
 

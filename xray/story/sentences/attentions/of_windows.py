@@ -44,8 +44,7 @@ def describe_none_chosen(anatomy: Anatomy) -> str:
 def describe_window(anatomy: Anatomy) -> str:
     told, some = tell_counts(anatomy, lambda branch: branch.window)
     where = f"Windows{some}: there" if some else "Windows:"
-    head = " with one head" * any(branch.window_of_head for branch in attentions(anatomy))
-    return f"{where} each place sees at most {told} places{head}." if told else ""
+    return f"{where} each place sees at most {told} places." if told else ""
 
 
 def describe_spread_windows(anatomy: Anatomy) -> str:

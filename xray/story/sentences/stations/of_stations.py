@@ -78,8 +78,7 @@ def describe_windowed(branch: Branch) -> str:
     looks = "looks back at" if branch.causal and not branch.partial else "looks at"
     spread = ", spread over all" * bool(branch.spread)
     sides = f": itself and {branch.each_side} on each side" if branch.each_side else ""
-    whole = f"very place {looks} no more than {branch.window:,} places{rolled}{spread}{sides}."
-    return f"With one head, e{whole}" if branch.window_of_head else f"E{whole}"
+    return f"Every place {looks} no more than {branch.window:,} places{rolled}{spread}{sides}."
 
 
 def describe_set_window(branch: Branch) -> str:
@@ -191,22 +190,10 @@ def describe_gathered(branch: Branch) -> str:
     return f"Every place looks at all of them, by one key for every {branch.gathered}{own}."
 
 
-def describe_mixed_keys(branch: Branch) -> str:
-    if not isinstance(branch, Attention) or not branch.mixed_keys or branch.causal:
-        return ""
-    return f"Every place looks at {branch.mixed_keys:,} learned mixes of all places."
-
-
 def describe_fewer_keys(branch: Branch) -> str:
     """How many keys each place looks at, where places are mixed into fewer of them."""
     count = branch.fewer_keys if isinstance(branch, Attention) else None
     return f"Every place looks at {count:,} keys, each made of several places." if count else ""
-
-
-def describe_first_row(branch: Branch) -> str:
-    """How many places the first row looks at, where it alone asks."""
-    count = branch.first_row if isinstance(branch, Attention) else None
-    return f"The first row looks at all {count:,}." if count else ""
 
 
 def describe_pieces(branch: Branch) -> str:
@@ -257,7 +244,6 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
     Sentence("station of pieces", describe_pieces),
     Sentence("station of coarse rows", describe_coarse),
     Sentence("station of gathered keys", describe_gathered),
-    Sentence("station of mixed keys", describe_mixed_keys),
     fixed(
         "station of keys chosen earlier",
         "Every place looks back, at the places that an earlier layer chose for it.",
@@ -293,7 +279,6 @@ OF_BRANCHES: tuple[Sentence[Branch], ...] = (
         "Places are rolled, and look at those that were as far away before.",
         lambda one: isinstance(one, Attention) and one.rolled and one.kept_apart and not one.window,
     ),
-    Sentence("station of the first row", describe_first_row),
     fixed("looks", "Places look at those that they may see.", lambda one: isinstance(one, Attention)),
     fixed(
         "station of neighbours",
