@@ -227,7 +227,7 @@ def describe_attention(
         or None,
         blind=scores.blind,
         coarse=coarse,
-        with_others=() if given is None else tuple(sorted(given - {source})),
+        with_others=tuple(sorted((given or list_met(flow, site, source, makers_of_towers)) - {source})),
         keys_alone=keys_alone or None,
         of_others_too=None if key.is_own or value.is_own or given is not None else True,
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
@@ -369,6 +369,13 @@ def is_made_in_layer(flow: Flow, origin: int | None, start: int | None, towers: 
         and towers.get(origin, "self") == "self"
         and origin in flow.behind(start, most=FAR, ends=is_end)
     )
+
+
+def list_met(flow: Flow, site: Site, source: str | None, towers: Mapping[int, str]) -> frozenset[str]:
+    """The towers that keys and values are made of among others, the one that they are known to come from with them."""
+    way = flow.behind(site.key.origin, site.value.origin, most=FAR, ends=towers.__contains__)
+    met = frozenset(towers[one] for one in way if one in towers) - {"self"}
+    return met if source in met else frozenset()
 
 
 def are_keys_alone(flow: Flow, site: Site, sides: tuple[Side, Side], towers: Mapping[int, str]) -> bool:
