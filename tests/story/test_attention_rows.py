@@ -240,7 +240,7 @@ class PlacesBeside(nn.Module):
 def test_a_linear_layer_of_places_that_stand_beside_keys_leads_neither_up_nor_down():
     labels = [node.label for node in chart_of(PlacesBeside).nodes]
 
-    assert {"LINEAR K", "LINEAR, SIDE BY SIDE K"} <= {*labels}
+    assert {"LINEAR K", "OPERATIONS K"} <= {*labels}
     assert not [label for label in labels if label.startswith(("UP", "DOWN"))]
 
 

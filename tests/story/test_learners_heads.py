@@ -8,9 +8,7 @@ from torch import nn
 from torch.nn import functional
 
 import xray
-from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.attention.ways.lanes import Part, tell_scaling
 from xray.story.poster import compose_poster
 
 WIDTH, HEADS, WORDS, PLACES = 15, 3, 31, 7
@@ -123,15 +121,3 @@ def test_a_norm_is_not_told_to_be_of_every_vector():
 
     assert "mean taken off, divided by the deviation" in told
     assert "every vector" not in told
-
-
-class Mixed(nn.Module):
-    def forward(self, order, rows):
-        return torch.einsum("buv,bvd->bud", order, rows)
-
-
-def test_what_mixes_rows_is_a_product_and_scales_none():
-    flow = read_flow(xray.trace(Mixed(), torch.randn(2, 5, 3), torch.randn(2, 3, 7)).passes[0])
-    product = next(place for place, step in enumerate(flow.steps) if step.op == "einsum")
-
-    assert tell_scaling(flow, Part("scale", (product,), flow.output(product))) == "PRODUCT"

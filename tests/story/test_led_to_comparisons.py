@@ -14,7 +14,6 @@ from xray.renderers.fonts import text_width
 from xray.story.charts.chart import Chart, Node, chart_alone
 from xray.story.exits.meeting_chart import list_leading
 from xray.story.poster import compose_poster
-from xray.story.regions.past_boxes import tell_past
 from xray.story.regions.ribbons.links import leads_to
 from xray.story.sheet.columns import read_columns
 
@@ -253,16 +252,3 @@ def test_a_product_that_chooses_the_rows_of_a_tower_is_drawn_before_that_tower_a
     drawn = {one.name: [node.label for node in one.exit.nodes] for one in columns if one.exit is not None}
     assert drawn["tokens"] == ["LAST NORM"]
     assert "PRODUCT" in [node.label for node in columns[-1].entrance.nodes]
-
-
-@pytest.mark.parametrize(("left_out", "told"), [({"seen"}, ("past 1 linear layer in no box",)), (set(), ())])
-def test_a_comparison_tells_of_learned_layers_in_no_box_that_lead_to_it(left_out, told):
-    trace = xray.trace(Compares(divided).eval(), torch.tensor([[4, 7, 2], [3, 9, 1]]), torch.rand(2, 3, 8, 12))
-    column = read_columns(trace)[-1]
-    flow = column.reading.flow
-    boxed = {"eye", "text", "patches", "words", "seen", "read"} - left_out
-    free = {place for place, step in enumerate(flow.steps) if step.path.split(".")[0] not in boxed}
-
-    (met,) = [one for one in tell_past(flow, column.exit, free).nodes if one.label.startswith("COMPARED")]
-
-    assert met.told == told

@@ -118,4 +118,4 @@ def test_factors_that_are_made_of_queries_are_no_second_layer_for_them():
     labels = [node.label for node in chart_of(ScalableQueries).nodes]
 
     assert [label for label in labels if label.startswith("LINEAR")].count("LINEAR Q") == 1
-    assert "Q × WHAT IS MADE OF Q" in labels
+    assert "OPERATIONS Q" in labels

@@ -132,10 +132,10 @@ def test_rows_cut_into_heads_are_no_waist_before_a_wider_linear_layer():
     assert attention.latent is None
 
 
-def test_rows_that_are_shared_out_among_slices_by_a_softmax_are_said_to_be_weighed():
+def test_rows_that_are_shared_out_among_slices_by_a_softmax_are_made_by_operations():
     trace = xray.trace(nn.Sequential(nn.Linear(5, WIDTH), *(Layer(Sliced()) for _ in range(2))), torch.rand(2, 11, 5))
 
     drawn = xray.render(trace, "svg")
 
-    assert "ROWS WEIGHED, ADDED UP" in drawn
-    assert "BESIDE" not in drawn
+    assert "OPERATIONS" in drawn
+    assert "LINEAR BESIDE" not in drawn

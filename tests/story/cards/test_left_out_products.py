@@ -94,7 +94,7 @@ class Halved(nn.Module):
 def test_bent_rows_that_attention_and_the_way_past_it_share_stand_in_one_box():
     told = read(Halved(), Halved())
 
-    assert sum(text.startswith(("COMBINE", "MULTIPLIED")) for text in told) == 1
+    assert sum(text.startswith("MULTIPLIED") for text in told) == 1
     assert sum(text.startswith("CUT INTO TWO HALVES") for text in told) == 1
     assert not any(text.startswith("HEADS") for text in told)
 
@@ -102,4 +102,4 @@ def test_bent_rows_that_attention_and_the_way_past_it_share_stand_in_one_box():
 def test_rows_of_which_one_half_are_values_are_said_to_be_more():
     told = read(Halved(), Halved())
 
-    assert {"GELU V AND MORE", "COMBINE V AND MORE"} <= {text.rpartition(" ")[0] for text in told}
+    assert {"GELU V AND MORE", "MULTIPLIED V AND MORE"} <= {text.rpartition(" ")[0] for text in told}

@@ -83,6 +83,6 @@ class OfOne(nn.Module):
         return self.end(seen).expand_as(x)
 
 
-@pytest.mark.parametrize(("row", "label"), [(0, "THE FIRST ROW FOR Q"), (-1, "THE LAST ROW FOR Q")])
+@pytest.mark.parametrize(("row", "label"), [(0, "THE FIRST ROW"), (-1, "THE LAST ROW")])
 def test_a_row_that_alone_makes_queries_is_told_by_its_place(row, label):
     assert label in {node.label for node in chart_of(lambda: OfOne(row=row)).nodes}

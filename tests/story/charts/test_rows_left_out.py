@@ -105,7 +105,7 @@ def test_what_stands_before_linear_layers_for_queries_keys_and_values_makes_none
     column = read_all(Beside())[-1]
     labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
 
-    assert labels[:2] == ["LINEAR BEFORE Q, K, V", "LAYER NORM"]
+    assert labels[:2] == ["LINEAR", "LAYER NORM"]
     assert {"LINEAR Q", "ONE LINEAR FOR K, V"} <= {*labels}
 
 

@@ -43,4 +43,4 @@ def test_a_row_is_led_from_the_box_of_which_it_is_a_part(is_class, led):
 
     for letter in "QKV":
         sources = {labels[edge.source] for edge in chart.edges if labels[edge.target] == f"JOIN {letter}"}
-        assert sources == {f"LAID OUT FOR {letter}", led}
+        assert sources == {"CUT ANEW", led}

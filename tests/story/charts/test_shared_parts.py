@@ -42,7 +42,7 @@ def test_rows_that_are_scaled_and_shifted_before_the_first_linear_layer_are_no_q
     trace = xray.trace(nn.Sequential(nn.Linear(6, WIDTH), *ways).eval(), torch.rand(2, 7, 6))
     labels = [node.label for node in read_columns(trace)[0].frames[0].panels[0].chart.nodes]
 
-    assert "SCALE AND SHIFT" in labels
+    assert {"SCALE AND SHIFT", "× LEARNED NUMBERS, LEARNED NUMBERS ADDED"}.intersection(labels)
     assert not [label for label in labels if label.startswith("SCALE") and "Q" in label.split()]
 
 
@@ -64,4 +64,4 @@ def test_learned_numbers_that_each_number_of_a_row_is_multiplied_by_are_no_linea
     (column,) = read_columns(xray.trace(nn.Sequential(Scaled(), Scaled()).eval(), torch.rand(2, 5, WIDTH)))
 
     labels = [node.label for node in column.frames[0].panels[0].chart.nodes]
-    assert labels[1:6] == ["DOWN Q", "SIGMOID Q", "× LEARNED NUMBERS FOR Q", "CUT ANEW Q", "SIGMOID K"]
+    assert labels[1:6] == ["LINEAR Q", "SIGMOID Q", "× LEARNED NUMBERS Q", "CUT ANEW Q", "SIGMOID K"]

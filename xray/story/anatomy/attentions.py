@@ -127,6 +127,8 @@ class Attention(Looking):
     """Further towers than its source that give what keys and values are made of."""
     keys_alone: bool | None = None
     """That keys are made of what another tower gives, and values of something else (OneFormer)."""
+    of_others_too: bool | None = None
+    """That keys or values come from beside the stream, and are not proven to be of its source and no other rows."""
     foreign_queries: bool | None = None
     """That queries are made beside the stream, and keys and values of it (GC ViT)."""
     sliding_window: int | None = None

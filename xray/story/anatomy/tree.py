@@ -221,6 +221,11 @@ class Link:
     source: str
     target: str
     behind: tuple[int, ...] = ()
+    joins: Literal["whole", "some", ""] = field(default="some", compare=False)
+    """Whether the target's stream begins with "some" rows of what is joined into it, or with these and no others.
+
+    "" where that is not proven: they may only weigh what the stream begins with.
+    """
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,9 @@ def add_others(flow: Flow, found: Branching, nodes: Sequence[Node], edges: list[
     for join, parts, lane in zip(("", *ways), (shared, *own), rows, strict=True):
         letters, last = letters_of(join) or "kv", below
         for part, row in zip(parts, lane, strict=True):
-            node = draw_other(flow, part, letters, first + row, held)
+            behind = [*parts[parts.index(part) + 1 :], *(one for lane in own * (not join) for one in lane)]
+            is_last = all(one.kind != "linear" for one in behind)
+            node = draw_other(flow, part, letters, first + row, held, is_last=is_last)
             raised.append(node)
             edges += [Edge(last, node.key)] if last else []
             memory += [] if last else [node.key]
@@ -72,12 +74,13 @@ def make_room(nodes: Sequence[Node], joins: Collection[str], first: int, count: 
     ]
 
 
-def draw_other(flow: Flow, part: Part, letters: str, row: int, held: Collection[str]) -> Node:
+def draw_other(flow: Flow, part: Part, letters: str, row: int, held: Collection[str], *, is_last: bool) -> Node:
     """The box of a part of another stream's way; its weights are counted where no box of the own ways has them."""
     weights, extra = weights_at(flow, part.nodes).keys(), describe_params(flow, *part.nodes)
+    several = ", ".join(letters.upper())
     return Node(
         f"other{name_part(flow, part, letters)}",
-        label_part(flow, part, ", ".join(letters.upper()), narrow=True),
+        label_part(flow, part, several, narrow=True, made=several * is_last),
         row,
         PLACES[letters],
         steps_with_block(flow, *reversed(part.nodes)),

@@ -6,11 +6,11 @@ from math import prod
 
 from xray.ir.flow.attention_sites import Site
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, SCALINGS, SUMS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.brought_rows import add_others, reads_longer, tell_given, tell_longer
-from xray.story.attention.end import draw_end, find_beside, name_convolution
+from xray.story.attention.end import draw_end
 from xray.story.attention.factors import find_layer_of_both
 from xray.story.attention.made_beside import (
     Beside,
@@ -24,7 +24,7 @@ from xray.story.attention.made_beside import (
 from xray.story.attention.pairs import tell_turn
 from xray.story.attention.square import describe_own, draw_square
 from xray.story.attention.ways.lanes import Part, even_cuts, find_only_part, list_opening, order_rows
-from xray.story.attention.ways.part_names import name_part, names_heads
+from xray.story.attention.ways.part_names import name_part, names_heads, spell_steps
 from xray.story.attention.ways.runs import count_turned_rows
 from xray.story.attention.ways.shares import tell_shares
 from xray.story.attention.ways.ways import Lane, draw_shared, fan_of, is_brought, lane_node, read_attention_lanes
@@ -32,12 +32,13 @@ from xray.story.body.stages import Branching
 from xray.story.branches.before_last import is_sink_share
 from xray.story.branches.heads import leave_own_heads
 from xray.story.branches.joint import ANOTHER
-from xray.story.branches.operands.sides import Side
+from xray.story.branches.operands.sides import Side, is_narrowed
 from xray.story.charts.chart import Chart, Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
 from xray.story.experts.chosen_heads import add_router
 from xray.story.passages.added_places import learned_source, list_of_sines, name_addition
 from xray.story.recognition.between import list_reading_data
+from xray.story.recognition.turning import is_rotary
 
 OF_PAIRS = (
     "scores",
@@ -78,7 +79,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
     for lane, own_rows in zip(lanes, rows, strict=True):
         last = tops.get(lane.letter)
         owners = dict(drawn)
-        is_waist = any(part.kind == "linear" and part.number for part in lane.parts)
+        is_waist = any(part.kind == "linear" and part.number for part in lane.parts) and is_narrowed(flow, lane.side)
         keys = name_parts(flow, lane)
         cut = next((key for key in keys if key.startswith("heads")), keys[0] if keys else "")
         for part, number, key in zip(lane.parts, own_rows, keys, strict=True):
@@ -115,7 +116,7 @@ def chart_attention(flow: Flow, found: Branching) -> Chart:
         tell_other_rows(flow, beside, nodes, edges, feet) if is_own else add_others(flow, found, nodes, edges, memory)
     )
     nodes = tell_given(flow, branch, tell_turn(flow, found, nodes, feet), memory, found.region.start)
-    nodes = [name_turn(flow, node, branch, found.region.start) for node in nodes]
+    nodes = [name_turn(flow, node, branch, found.region.start, sides) for node in nodes]
     if flow.op(site.scores) != "einsum":
         nodes = name_lengths(nodes, sides)
     nodes = [
@@ -323,7 +324,7 @@ def fill_axes(node: Node, asked: str, queries: int, seen: str, keys: int) -> Nod
     return replace(node, record=replace(record, axes=tuple(axes)))
 
 
-def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> Node:
+def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None, sides: tuple[Side, Side, Side]) -> Node:
     """A rotation is called one only where it is proven to turn by places, or by heads; a learned row is a bias."""
     if not node.key.startswith("rotate"):
         return node
@@ -332,23 +333,24 @@ def name_turn(flow: Flow, node: Node, branch: Attention, stream: int | None) -> 
     if adds and adds_bias(flow, changing[0], (branch.heads, branch.kv_heads)):
         extra = node.extra or describe_params(flow, changing[0])
         return replace(node, label=node.label.replace("ROTATE", "+ A BIAS"), extra=extra)
-    if not adds and (branch.positions == "rotary" or branch.turned_by_head):
-        some = count_turned_rows(flow, {flow.places[step.id] for step in node.steps})
+    own = {flow.places[step.id] for step in node.steps}
+    if not adds and (branch.positions == "rotary" or branch.turned_by_head) and turns_here(flow, node.key, own, sides):
+        some = count_turned_rows(flow, own)
         told = "ROTATE" if some is None else f"ROTATE {some[0]:,} OF {some[1]:,} ROWS"
         return replace(node, label=node.label.replace("ROTATE", told))
     if branch.positions == "waves" and not adds:
         return replace(node, label=node.label.replace("ROTATE", "COSINES AND SINES ×"))
-    name = name_addition(flow, changing[0], stream) if adds else name_convolved(flow, changing) or "COMBINE"
+    name = name_addition(flow, changing[0], stream) if adds else spell_steps(flow, changing)
     more = steps_at(flow, *list_of_sines(flow, changing[0], stream)) if adds else ()
     return replace(node, label=node.label.replace("ROTATE", name), steps=(*node.steps, *more))
 
 
-def name_convolved(flow: Flow, changing: Sequence[int]) -> str:
-    """What steps are called that add to rows what a convolution makes of them (Inkling); "" for any others."""
-    own = [node for node in changing if flow.is_leaf(node)]
-    found, sums = ([node for node in own if flow.op(node) in kind] for kind in (FINDINGS, SUMS))
-    is_added = len(own) == 2 and len(found) == len(sums) == 1 and find_beside(flow, sums[0]) == found[0]
-    return name_convolution(flow, found[0]) if is_added else ""
+def turns_here(flow: Flow, key: str, own: Collection[int], sides: tuple[Side, Side, Side]) -> bool:
+    """Whether it is the steps of a box by which the operand that its key tells is turned, and none before them."""
+    way = sides["qkv".index(key[-1])].nodes
+    return is_rotary(flow, {one for one in way if one <= max(own)}) and not is_rotary(
+        flow, {one for one in way if one < min(own)}
+    )
 
 
 def adds_bias(flow: Flow, node: int, heads: Collection[int | None]) -> bool:

@@ -4,11 +4,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from math import prod
+from typing import Literal
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
+from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.flow.softmax_axis import list_added_along
@@ -18,10 +19,12 @@ from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
+from xray.story.branches.given_rows import is_between, read_towers
 from xray.story.branches.weighed import list_other_scores
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
+from xray.story.streams.shortcuts import find_any_norm
 
 MOST_TO_IDS = 2000
 """So many steps are gone back to what ids were worked out of: each of many codes is of what the others left over."""
@@ -128,7 +131,29 @@ def read_links(flow: Flow, towers: Sequence[Towering], meetings: Meetings) -> tu
             found.setdefault(link, set()).update(places)  # memory is of layers of other towers too (Mllama)
     named = {one.tower.name: one for one in towers}
     behind = {link: tell_behind(named[link.source], taken) for link, taken in found.items()}
-    return tuple(replace(link, behind=behind[link]) for link in found)
+    joins = {one.tower.name: read_joins(flow, one, ends) for one in towers}
+    return tuple(
+        replace(link, behind=behind[link], joins=joins[link.target].get(link.source, ""))
+        if link.kind == "joined"
+        else replace(link, behind=behind[link])
+        for link in found
+    )
+
+
+def read_joins(flow: Flow, one: Towering, ends: Mapping[int, str]) -> dict[str, Literal["whole", "some"]]:
+    """The towers whose rows a stream begins with, or is added to it later; and whether it begins with no others."""
+    others = {place: name for place, name in ends.items() if name != one.tower.name}
+    whole = read_towers(flow, one.chains[0].start, others)
+
+    def goes_on(here: int) -> bool:
+        makers = flow.makers[here] if flow.op(here) in SCALINGS and find_any_norm(flow, here) is None else ()
+        return here in others or not (
+            is_between(flow, here) or any(read_towers(flow, two, others) is None for two in makers)
+        )
+
+    way = flow.behind(one.chains[0].start, most=MOST_BEHIND, within=goes_on, ends=others.__contains__)
+    some = {others[place] for place in way if place in others} | {ends[rows.source] for rows in one.added}
+    return {name: "whole" if whole and name in whole else "some" for name in some}
 
 
 def takes_keys(flow: Flow, one: Towering, other: Towering) -> bool:

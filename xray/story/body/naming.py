@@ -12,6 +12,7 @@ from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.body.towers import Towering, list_results
 from xray.story.body.widths import find_lender
+from xray.story.branches.given_rows import read_towers
 from xray.story.entrance.given import find_input
 from xray.story.entrance.inputs import SOUND, SOUNDING, name_argument
 from xray.story.passages.conditions import name_source
@@ -64,7 +65,7 @@ def goes_on(flow: Flow) -> bool:
 
 
 def asks_alone(flow: Flow, towers: Sequence[Towering], number: int) -> bool:
-    """Whether a tower looks at others and none of these looks back.
+    """Whether a tower looks at others, none of these looks back, and none works with the very weights of its layers.
 
     One that hides no future and asks rows which no tower made may as well encode these (Perceiver), but for those of
     another pass, where one place alone may ask, as an answer goes on. So does one of words that all see each other, and
@@ -76,6 +77,8 @@ def asks_alone(flow: Flow, towers: Sequence[Towering], number: int) -> bool:
     if not asked and sees_all:
         return False
     if tower.causal is False and tower.reads == "ids" and asked.isdisjoint({"ids", None}):
+        return False
+    if find_lender(flow, towers[number].layers, [towers[other].layers for other in list_asked(tower)]) is not None:
         return False
     back = (list_sources(towers[other].tower) for other in list_asked(tower))
     return any_cross(tower) and all(f"{UNNAMED}{number}" not in sources for sources in back)
@@ -303,8 +306,7 @@ def find_begun(flow: Flow, found: Branching, starts: Mapping[int, str], ends: Co
     branch, site = found.branch, found.site
     if site is None or not isinstance(branch, Attention) or not branch.leaves_stream or branch.source is None:
         return None
-    values = flow.makers[site.weighted_sum][-1]
-    way = flow.behind(values, most=MOST_BEHIND, ends=lambda place: place in starts or place in ends)
-    reached = {starts.get(place) for place in way if place in starts or place in ends}
-    name = reached.pop() if len(reached) == 1 else None
-    return name if name != branch.source else None
+    own = {**dict.fromkeys(ends, ""), **starts}
+    reached = read_towers(flow, flow.makers[site.weighted_sum][-1], own) or ()
+    name = next(iter(reached)) if len(reached) == 1 else None
+    return name if name and name != branch.source else None

@@ -16,6 +16,7 @@ from xray.story.branches.convolutions import (
     count_mixed_before,
     list_mixed_back,
 )
+from xray.story.branches.given_rows import read_given
 from xray.story.branches.heads import (
     KEY_HEADS,
     QUERY_HEADS,
@@ -143,6 +144,8 @@ def describe_attention(
     is_silent = key.others is not None or is_unlike
     window = None if is_silent else scores.window or (cut if reach is None else sum(reach))
     source = name_source(flow, site, (query, key, value), region, makers_of_towers)
+    keys_alone = are_keys_alone(flow, site, (key, value), makers_of_towers)
+    given = read_given(flow, (key,) if keys_alone else (key, value), source, makers_of_towers)
     turning: Positions = "waves" if all(has_unlike_angles(flow, side.nodes) for side in (query, key)) else "rotary"
     positions = turning if turned and not by_head else name_positions(flow, query, key, region, scores.bias)
     choice = find_choice(flow, site)
@@ -221,8 +224,9 @@ def describe_attention(
         or None,
         blind=scores.blind,
         coarse=coarse,
-        with_others=list_with_others(flow, site, source, makers_of_towers),
-        keys_alone=are_keys_alone(flow, site, (key, value), makers_of_towers) or None,
+        with_others=tuple(sorted((given or list_met(flow, site, source, makers_of_towers)) - {source})),
+        keys_alone=keys_alone or None,
+        of_others_too=None if key.is_own or value.is_own or given is not None else True,
         foreign_queries=(key.is_own and value.is_own and not query.is_own) or None,
         chosen_keys=True if choice is not None else None,
         chosen_earlier=is_earlier or None,
@@ -338,7 +342,9 @@ def name_source(
     for place in flow.behind(*starts, most=FAR):
         if place in towers:
             own = {one for one, name in towers.items() if name == "self" and other.earlier is None}
-            return FORMER_ROWS if place in own and is_left_behind(flow, region.start, place, own) else towers[place]
+            if place not in own or not is_left_behind(flow, region.start, place, own):
+                return towers[place]
+            return FORMER_ROWS if is_made_in_layer(flow, place, region.start, towers) else None
     if key.is_own:
         return None
     rows = flow.behind(*starts, most=FAR, ends=lambda here: here not in other.nodes and is_linear(flow, here))
@@ -362,18 +368,11 @@ def is_made_in_layer(flow: Flow, origin: int | None, start: int | None, towers: 
     )
 
 
-def list_with_others(flow: Flow, site: Site, source: str | None, towers: Mapping[int, str]) -> tuple[str, ...]:
-    """Other towers whose ends keys and values are made of, beside the one that they are known to come from.
-
-    What that one was made of itself is none of them (the eye of Mllama, of which layers behind it work).
-    """
-    origins = (site.key.origin, site.value.origin)
-    met = {towers[one] for one in flow.behind(*origins, most=FAR, ends=towers.__contains__) if one in towers}
-    others = met - {"self", source}
-    if source == "self" or source not in met or not others:
-        return ()
-    own = flow.behind(*(place for place, name in towers.items() if name == source))
-    return tuple(sorted(others.difference(towers[place] for place in own if place in towers)))
+def list_met(flow: Flow, site: Site, source: str | None, towers: Mapping[int, str]) -> frozenset[str]:
+    """The towers that keys and values are made of among others, the one that they are known to come from with them."""
+    way = flow.behind(site.key.origin, site.value.origin, most=FAR, ends=towers.__contains__)
+    met = frozenset(towers[one] for one in way if one in towers) - {"self"}
+    return met if source in met else frozenset()
 
 
 def are_keys_alone(flow: Flow, site: Site, sides: tuple[Side, Side], towers: Mapping[int, str]) -> bool:

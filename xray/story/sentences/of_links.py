@@ -7,7 +7,6 @@ from xray.story.anatomy.tree import Anatomy, Tower
 from xray.story.wording import join_words, spell_layers
 
 SHARING = {True: ", with one set of weights", False: ", each time with other weights", None: ""}
-CHANGING = {"positions", "projection", "scale", "norm", "convolution"}
 """Parts of an entrance that change rows, and bring none."""
 MOST_NUMBERS = 6
 """More numbers of layers than these are shortened in the middle."""
@@ -142,20 +141,16 @@ def describe_links(anatomy: Anatomy) -> str:
     """What is put into another tower's stream, or what that begins with, where no other rows go in there."""
     given: dict[str, list[str]] = {}
     for link in anatomy.links:
-        if link.kind == "joined" and not link.behind:  # of layers it is told behind which ones
+        if link.kind == "joined" and link.joins and not link.behind:  # of layers it is told behind which ones
             given.setdefault(link.target, []).append(link.source)
-    begun = [name for name in given if (tower := anatomy.tower(name)) is not None and reads_alone(tower)]
+    whole = {link.target for link in anatomy.links if link.joins == "whole"}
+    begun = [name for name in given if name in whole]
     told = [f"The {name} tower's stream begins with what {name_givers(given.pop(name))}." for name in begun]
     if given:
         (first, sources), *rest = given.items()
         more = "".join(f"; what {name_givers(others)}, into that of the {target} tower" for target, others in rest)
         told.append(f"What {name_givers(sources)} is put into the {first} tower's stream{more}.")
     return " ".join(told)
-
-
-def reads_alone(tower: Tower) -> bool:
-    """Whether a stream that another tower gives something to reads nothing, and has no rows of its own at its foot."""
-    return tower.reads is None and {part.part for part in tower.entrance} <= CHANGING
 
 
 def describe_met(anatomy: Anatomy) -> str:
@@ -223,7 +218,7 @@ def describe_earlier(anatomy: Anatomy) -> str:
     told = []
     for link in anatomy.links:
         source = anatomy.tower(link.source)
-        if not link.behind or source is None:
+        if not link.behind or source is None or not link.joins:
             continue
         behind = f"the {link.source} tower gives behind {spell_numbers(link.behind)} of {source.layers}"
         if link.kind == "joined":

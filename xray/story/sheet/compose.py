@@ -29,7 +29,6 @@ from xray.story.regions.conditions import widen
 from xray.story.regions.flanked import draw_flanked, is_flanked, list_gradients, plan_grid
 from xray.story.regions.heat_maps import read_pictures
 from xray.story.regions.long_ways import list_gradient_lines
-from xray.story.regions.past_boxes import tell_boxless
 from xray.story.regions.past_frames import draw_past_frames
 from xray.story.regions.ribbons.links import draw_links
 from xray.story.regions.upper_left import AIR as CARD_AIR
@@ -66,7 +65,6 @@ def compose_sheet(
     idle, left = find_unworked(trace), whole.untold
     counted = [count_frames(one.reading, one.towering, one.frames, idle, left) for one in columns]
     columns = [replace(column, frames=frames) for column, frames in zip(columns, counted, strict=True)]
-    columns = tell_boxless(columns)
     columns = [widen(measure, column) for column in columns]
     draw = draw_flanks if is_flanked(columns) else draw_beside
     width, height, listed, columns = draw(canvas, trace, whole, columns, marks)

@@ -56,7 +56,7 @@ def label_map(before: TensorRecord, after: TensorRecord) -> str:
 
 
 def label_rows(flow: Flow, part: Part) -> str:
-    """What a move is called that stands before a linear layer: how many rows it takes, or that it lays them out.
+    """What a move is called that stands before a linear layer: which rows it takes, or how it lays them out.
 
     Rows of which it only takes an axis of 1 off lay there as they are (Funnel's, which were pooled).
     """
@@ -64,10 +64,8 @@ def label_rows(flow: Flow, part: Part) -> str:
     before, after = given.shape, part.record.shape
     if len(before) > len(after) and [one for one in before if one > 1] == [one for one in after if one > 1]:
         return AXES_SWAPPED if any(flow.op(one) in TURNS for one in part.nodes) else "AN AXIS OF 1 TAKEN OFF"
-    told = {"0": "THE FIRST ROW FOR", "-1": "THE LAST ROW FOR"}.get(find_row(flow, part.nodes[-1]), "")
-    if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",):
-        return told
-    return f"{after[1]:,} OF {before[1]:,} ROWS" if takes_rows(before, after) else "LAID OUT FOR"
+    told = {"0": "THE FIRST ROW", "-1": "THE LAST ROW"}.get(find_row(flow, part.nodes[-1]), "")
+    return told if told and len(part.nodes) == 1 and given.axes[1:2] != ("batch",) else label_cut(flow, part)
 
 
 def takes_rows(before: Sequence[int], after: Sequence[int]) -> bool:

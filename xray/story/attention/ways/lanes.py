@@ -6,7 +6,7 @@ from math import prod
 from typing import get_args
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, PRODUCTS, SCALINGS, SHAPING, SUMS, TURNS
+from xray.ir.flow.operation_kinds import SHAPING, TURNS
 from xray.ir.flow.projections import is_product
 from xray.ir.records import TensorRecord
 from xray.ir.turns import swaps_last_two
@@ -55,8 +55,6 @@ def cut_way(flow: Flow, nodes: Collection[int], end: TensorRecord | None) -> lis
         if kind == "rotate" and (scaled := list_scaled_parts(flow, run)):
             found.append(Part("scale", (run[0], *scaled), flow.steps[run[0]].inputs[0]))
             run = [node for node in run[1:] if node not in scaled]
-        if kind == "linear" and found and multiplies_own_rows(flow, run):
-            kind = "scale"
         before = found[-1].record if found else next((record for record, _ in flow.given(run[0])), None)
         is_same = kind == "heads" and before is not None and before.shape == record.shape
         if is_same and not found:
@@ -276,31 +274,3 @@ def list_weights(flow: Flow, nodes: frozenset[int]) -> frozenset[int]:
         if given and all(record.role == "parameter" or maker in found for record, maker in given):
             found.add(node)
     return frozenset(found)
-
-
-def tell_scaling(flow: Flow, part: Part) -> str:
-    """Whether a part scales rows, shifts them, or both, or mixes them (Sinkhorn); empty where it does none of these."""
-    done = {flow.op(node) for node in part.nodes if flow.op(node) not in SUMS or shifts_rows(flow, part, node)}
-    if done & PRODUCTS:
-        return "PRODUCT"
-    return " AND ".join(word for word, ops in (("SCALE", SCALINGS), ("SHIFT", SUMS)) if done & ops)
-
-
-def shifts_rows(flow: Flow, part: Part, node: int) -> bool:
-    """Whether a sum shifts a part's rows: not one of a norm's root (Moshi), nor 1 and the factors of other rows."""
-    if prod(flow.output(node).shape) != prod(part.record.shape):
-        return False
-    times = [one for one in flow.leaf_readers(node) if one in part.nodes and flow.op(one) in SCALINGS]
-    return len(flow.steps[node].inputs) > 1 or all(len(flow.steps[one].inputs) == 1 for one in times)
-
-
-def multiplies_own_rows(flow: Flow, run: Sequence[int]) -> bool:
-    """Whether steps multiply the rows that came in by what linear layers make of them (scalable softmax)."""
-    end = max((node for node in run if flow.op(node) not in CARRYING), default=run[-1])
-    linears = {node for node in run if is_linear(flow, node)}
-    ways = [{maker, *flow.behind(maker, within=run.__contains__)} for maker in flow.makers[end]]
-    own = [way for way in ways if linears.isdisjoint(way)]
-    if flow.op(end) not in SCALINGS - DIVISIONS or len(ways) != 2 or len(own) != 1:
-        return False
-    given = own[0].union(*(flow.makers[node] for node in run if {node} <= own[0]))
-    return not {flow.carried_from(flow.makers[node][0]) for node in linears}.isdisjoint(map(flow.carried_from, given))

@@ -7,16 +7,18 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    DROPOUTS,
     FINDINGS,
     SIDE_BY_SIDE,
-    SOFTMAXES,
     SPLITS,
     SUMS,
     TURNS,
     WRITES,
+    ZEROS,
 )
-from xray.ir.flow.projections import is_product, scales_alone
+from xray.ir.flow.projections import scales_alone
 from xray.ir.flow.weights import read_weights
+from xray.ir.kinds import PADDINGS
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branch_words import label_activation
 from xray.story.attention.ways.cut_names import label_cut, label_rows, only_turns
@@ -24,28 +26,28 @@ from xray.story.attention.ways.lanes import (
     OF_HEADS,
     Part,
     count_rows_of_heads,
-    multiplies_own_rows,
     takes_rows_of_heads,
-    tell_scaling,
 )
-from xray.story.attention.ways.runs import joins_given_rows, joins_own_norm, pads, works_on
+from xray.story.attention.ways.runs import is_one_row, joins_given_rows, joins_own_norm, pads, works_on
 from xray.story.body.scale import multiplies_by_learned
 from xray.story.branches.feed_forward import SPLITTERS
 from xray.story.branches.lengths import read_mixing
-from xray.story.branches.operands.sides import is_kept
+from xray.story.branches.operands.sides import Side, is_kept
 from xray.story.branches.rows import count_of_before, label_of_before, lays_numbers_across, rolls_places
 from xray.story.branches.scored.caps import name_bend
 from xray.story.charts.norms_apart import AXES_SWAPPED, CUT_ANEW
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.experts.chosen_heads import MAKING, find_stack
-from xray.story.passages.added_places import ADDED_UP
-from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_held, name_worked_out
+from xray.story.passages.held_factors import list_shift
+from xray.story.passages.learned_steps import LEARNED, WORKED_OUT, list_bias, list_held, name_worked_out
 from xray.story.passages.pools import is_pool
 from xray.story.recognition.between import is_linear, name_groups, read_sizes, width_in, width_out
 from xray.story.recognition.turning import is_rotary
 
-PLACES_MIXED, ROWS_WEIGHED = "PLACES MIXED", "ROWS WEIGHED, ADDED UP"
+PLACES_MIXED = "PLACES MIXED"
 LINEAR_FOR, AND_MORE = ("ONE LINEAR FOR", "LINEAR FOR", "LINEAR LAYERS FOR"), " AND MORE"
+MOVED = CARRYING | DROPOUTS
+MOST_WORDS = 3
 
 
 def name_part(flow: Flow, part: Part, letters: str) -> str:
@@ -70,7 +72,12 @@ def name_part(flow: Flow, part: Part, letters: str) -> str:
 
 def mixes_places(flow: Flow, part: Part) -> bool:
     """Whether a part mixes rows with each other by learned numbers, and leaves the numbers of each apart."""
-    return any(read_mixing(flow, node) is not None for node in part.nodes)
+    return any(mixes_rows(flow, node) for node in part.nodes)
+
+
+def mixes_rows(flow: Flow, node: int) -> bool:
+    """Whether a step mixes rows with each other by learned numbers, and leaves the numbers of each apart."""
+    return read_mixing(flow, node) is not None
 
 
 def keeps_rows(flow: Flow, part: Part) -> bool:
@@ -145,45 +152,31 @@ def leads_to_linear(flow: Flow, node: int) -> bool:
     return any(is_linear(flow, reader) for one in onward for reader in flow.readers.get(one, ()))
 
 
-def weighs_rows(flow: Flow, linear: int) -> bool:
-    """Whether what a linear layer gives weighs rows before others make queries or keys of them, and is none itself."""
-    readers = flow.readers.get(linear, ())
-    ways = {*flow.ahead(*readers, within=lambda one: flow.is_leaf(one) and not is_linear(flow, one))}
-    return any(is_product(flow, one) for one in ways) and not any(flow.op(one) in SOFTMAXES for one in ways)
+def makes(flow: Flow, part: Part, side: Side) -> bool:
+    """Whether what a part gives becomes an operand of an attention past no other linear layer and no product."""
+    walls = {one for one in side.nodes if works_on(flow, one) and not scales_alone(flow, one)} - {*part.nodes}
+    ways = {one for one in side.nodes if one not in walls or mixes_rows(flow, one)}
+    end = part.nodes[-1]
+    return max(side.nodes, default=-1) in {end, *flow.ahead(*flow.readers.get(end, ()), within=ways.__contains__)}
 
 
-def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: bool = False) -> str:
+def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str = "", is_waist: bool = False) -> str:
     """What a part of a lane is called; `is_waist` where another linear layer leads wide again what one made narrow.
 
-    What several lanes share before a linear layer is none of their queries, keys or values yet.
+    What several lanes share before a linear layer is none of their queries, keys or values yet. A linear layer is one
+    of those that are `made` of what it gives.
     """
     of = "" if not narrow and leads_to_linear(flow, part.nodes[-1]) else f" {letters}"
     if mixes_places(flow, part):
         return PLACES_MIXED + of
-    if part.kind == "scale" and multiplies_own_rows(flow, part.nodes):
-        return f"{letters} × WHAT IS MADE OF {letters}"
     if part.kind == "linear":
-        linears = [node for node in part.nodes if is_linear(flow, node)]
-        if sum(find_stack(flow, node) is not None for node in linears) > 1:
-            return f"{MAKING} {letters}"
-        if all(scales_alone(flow, node) for node in linears):
-            return f"× LEARNED NUMBERS FOR {letters}"
-        step = flow.steps[linears[0]]
-        wide = step.inputs[0].shape[-1] if step.inputs and step.inputs[0].shape else 0
-        if len(linears) == 1 and part.number == 0 and width_out(flow, linears[0]) * 2 <= wide and is_waist:
-            return f"DOWN TO A WAIST FOR {letters}"
-        if not narrow and weighs_rows(flow, linears[-1]):
-            return "LINEAR"
-        is_up = part.number > 0 and widens(flow, linears[-1])
-        if narrow:
-            return f"{'UP' if is_up else 'LINEAR'} {letters}{name_groups(flow, linears[-1])}"
-        layers = {tuple(read_weights(flow, node)) or flow.steps[node].path for node in linears}
-        made = LINEAR_FOR[(len(linears) > 1) + (len(layers) > 1)]  # one of each place, end to end (Moshi's depth)
-        return f"UP TO {letters}" if is_up and is_waist else f"{made} {letters}"
+        return label_linear(flow, part, letters, made, narrow=narrow, is_waist=is_waist)
     if part.kind == "join" and joins_given_rows(flow, part.nodes[-1]):
         return f"GIVEN ROWS PUT {'IN FRONT' if flow.makers[part.nodes[-1]][0] is None else 'BEHIND'}"
     if part.kind == "join" and not of:
         return "END TO END"
+    if part.kind == "join" and any(flow.op(node) in WRITES for node in part.nodes):
+        return spell_steps(flow, part.nodes) + of
     if not narrow and part.kind in ("heads", "bend"):
         if any(is_kept(flow, node) for node in part.nodes):
             return "KEPT IN THE CACHE"
@@ -196,21 +189,14 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
             return f"HEADS OF {letters}"
         bent = [node for node in reversed(part.nodes) if part.kind == "bend" and flow.op(node) not in CARRYING]
         return " AND ".join(ops or [label_step(flow, node) for node in bent]) or label_cut(flow, part)
-    if part.kind == "rotate" and any(is_linear(flow, node) for node in part.nodes):
-        if shares_out(flow, part):
-            return ROWS_WEIGHED
-        beside = {node for node in part.nodes if is_linear(flow, node)}
-        if all(flow.op(node) in FINDINGS for node in beside):
-            convolutions = [label_step(flow, node) for node in sorted(part.nodes) if flow.op(node) in FINDINGS]
-            return f"{', '.join(convolutions).replace('CONVOLUTION', 'CONV')} {letters}"
-        others = [node for node in sorted(part.nodes) if flow.op(node) not in CARRYING and node not in beside]
-        return ", ".join(["LINEAR", *(label_step(flow, node) for node in others[-1:])]) + of
+    if part.kind in ("rotate", "beside") and any(is_linear(flow, node) for node in part.nodes):
+        return spell_steps(flow, part.nodes) + of
     if part.kind == "beside" and joins_own_norm(flow, part.nodes[-1]):
         return f"{letters} BESIDE ITS NORM" if narrow else f"{letters} BESIDE THEIR NORM"
     if part.kind == "beside" and not narrow and count_layers_reading(flow, part) > 1:
         return label_of_before(count_of_before(flow, part.nodes[-1]))
     if part.kind == "lay":
-        return f"{label_rows(flow, part)} {letters}"
+        return label_rows(flow, part)
     if part.kind == "heads" and (taken := name_taken_rows(flow, part)):
         return f"{taken} {letters}"
     if parts_rows(flow, part):
@@ -226,11 +212,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     if part.kind == "rotate" and not narrow and flow.op(part.nodes[-1]) == "where":
         return label_step(flow, part.nodes[-1])
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
-        told = tell_scaling(flow, part)
-        joins = any(flow.op(node) in SUMS and adds_alike(flow, node) for node in part.nodes)
-        if joins or told == "SHIFT":
-            return ADDED_UP
-        return f"{told or 'CHANGE'}{of}"
+        return spell_steps(flow, part.nodes) + of
     if part.kind == "norm":
         where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
         return f"NORM {where}{letters}"
@@ -254,7 +236,7 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
         "join": "JOIN",
         "beside": "SIDE BY SIDE",
         "repeat": "REPEAT",
-        "scale": tell_scaling(flow, part) or "SCALE",
+        "scale": spell_steps(flow, part.nodes),
     }
     changing = [node for node in part.nodes if flow.op(node) not in CARRYING]
     if part.kind == "scale" and changing and all(multiplies_by_learned(flow, node) for node in changing):
@@ -273,11 +255,43 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, is_waist: 
     return words.get(part.kind, part.kind.upper()) + of
 
 
-def shares_out(flow: Flow, part: Part) -> bool:
-    """Whether a part weighs rows by a softmax of its own and adds them up, as one that makes a few of many does."""
-    softmaxes = [node for node in part.nodes if flow.op(node) in SOFTMAXES]
-    weighed = flow.ahead(*softmaxes, within=lambda one: one in softmaxes or flow.op(one) in CARRYING)
-    return any(is_product(flow, one) for node in weighed for one in flow.leaf_readers(node) if one in part.nodes)
+def label_linear(flow: Flow, part: Part, letters: str, made: str, *, narrow: bool, is_waist: bool) -> str:
+    """What linear layers of a part are called: those of what is `made` of them, with nothing done in between."""
+    linears = [node for node in part.nodes if is_linear(flow, node)]
+    if sum(find_stack(flow, node) is not None for node in linears) > 1:
+        return f"{MAKING} {letters}"
+    if not all(gives_on(flow, node, linears) for node in part.nodes):
+        return spell_steps(flow, part.nodes) + f" {made}" * bool(made)
+    wide = next((record.shape[-1] for record in flow.steps[linears[0]].inputs if record.shape), 0)
+    is_first = is_waist and part.number == 0 and len(linears) == 1 and narrows(flow, part)
+    if is_first and (narrow or width_out(flow, linears[0]) * 2 <= wide):
+        return f"DOWN {letters}" if narrow else f"DOWN TO A WAIST FOR {letters}"
+    layers = {tuple(read_weights(flow, node)) or flow.steps[node].path for node in linears}
+    if not made:
+        return "LINEAR LAYERS" if len(layers) > 1 else "LINEAR"
+    is_up = is_waist and part.number == 1 and widens(flow, linears[-1])
+    if len(made) == 1 and (narrow or len(linears) == 1):
+        return f"{'UP' if is_up else 'LINEAR'} {made}{name_groups(flow, linears[-1])}"
+    several = LINEAR_FOR[(len(linears) > 1) + (len(layers) > 1)]  # one of each place, end to end (Moshi's depth)
+    return f"UP TO {made}" if is_up else f"{several} {made}"
+
+
+def gives_on(flow: Flow, node: int, linears: Collection[int]) -> bool:
+    """Whether a step is one of some linear layers, adds the bias of one, or only moves or joins what they give."""
+    is_bias = any(node in list_bias(flow, one) for one in linears)
+    given = flow.steps[node].inputs
+    is_sum = flow.op(node) in SUMS and (len(given) == 1 or any(map(is_one_row, given)))
+    is_moved = flow.op(node) in CARRYING | DROPOUTS | SIDE_BY_SIDE | WRITES | ZEROS | PADDINGS | {"stack"}
+    return (node in linears and not scales_alone(flow, node)) or is_bias or is_sum or is_moved
+
+
+def spell_steps(flow: Flow, nodes: Collection[int]) -> str:
+    """What some steps do, in order, each operation told once; that they are operations, where these are many."""
+    told_by_others = {one for node in nodes for one in list_shift(flow, node) if one != node}
+    own = sorted({*nodes} - told_by_others)
+    told = [label_step(flow, node) for node in own if flow.is_leaf(node) and flow.op(node) not in MOVED]
+    words = list(dict.fromkeys(told))
+    return ", ".join(words) if len(words) <= MOST_WORDS else "OPERATIONS"
 
 
 def name_taken_rows(flow: Flow, part: Part) -> str:
@@ -346,9 +360,3 @@ def repeat_times(flow: Flow, part: Part) -> int:
     first = flow.steps[part.nodes[0]]
     before = prod(first.inputs[0].shape) if first.inputs else 0
     return prod(part.record.shape) // before if before else 0
-
-
-def adds_alike(flow: Flow, node: int) -> bool:
-    """Whether a step adds two tensors of one shape, and no learned row to each of a stream's."""
-    shapes = [record.shape for record in flow.steps[node].inputs]
-    return len(shapes) == len(("one", "other")) and shapes[0] == shapes[1]

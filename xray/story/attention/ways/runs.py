@@ -281,7 +281,7 @@ def name_join(flow: Flow, node: int) -> Kind:
     """What rows are put beside: those from before the pass, others that it made itself, or their own other part.
 
     Rows that came in are kept where the new ones stand behind them, and both are handed out again; what is written
-    among zeros that were made for it is kept nowhere.
+    among others that the pass made is kept nowhere.
     """
     given, made = flow.steps[node].inputs, flow.output(node)
     if given and made.shape[-1:] > given[0].shape[-1:]:
@@ -291,7 +291,7 @@ def name_join(flow: Flow, node: int) -> Kind:
     is_kept = first is None and flow.steps[node].id in flow.one_pass.results
     if flow.op(node) in JOINS - {"cache"} and (is_all_made or not is_kept):
         return "join"
-    if flow.op(node) in WRITES and is_all_made and first is not None and flow.op(first) in ZEROS:
+    if flow.op(node) in WRITES and flow.carried_from(first) is not None:
         return "join"
     return "kept" if reads_back(flow, node) else "cache"
 

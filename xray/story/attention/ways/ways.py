@@ -21,12 +21,11 @@ from xray.story.attention.ways.lanes import (
 )
 from xray.story.attention.ways.part_names import (
     AND_MORE,
-    LINEAR_FOR,
     keeps_rows,
     label_part,
     leads_to_linear,
+    makes,
     name_part,
-    narrows,
     narrows_rows,
 )
 from xray.story.body.stages import Branching
@@ -202,14 +201,12 @@ def draw_shared(
 ) -> tuple[int, dict[str, str]]:
     """What is made for several lanes at once, at the bottom; gives the next row and each lane's topmost node.
 
-    A linear layer makes none of them where each has one of its own behind it (diffusers' U-Net), or all have one
-    together (a temporal fusion transformer's), nor does a norm normalise them where each has its own (CrossViT).
+    A norm of what no layer has made them of yet is told by its kind alone.
     """
     tops: dict[str, str] = {}
     row, sides = 0, ways.sides
     all_three, both, asking = ways.shared
     common = frozenset[int].intersection(*(side.nodes for side in sides))
-    own = {lane.letter for lane in ways.own if any(part.kind == "linear" for part in lane.parts)}
     for parts, letters, place, is_own in (
         (all_three, "qkv", WHOLE, True),
         (both, "kv", RIGHT_TWO, sides[1].is_own),
@@ -217,24 +214,19 @@ def draw_shared(
     ):
         last: str | None = None
         start = row if len(letters) == 2 else 0
-        behind = own | set("kv" if letters == "qkv" and any(part.kind == "linear" for part in both) else "")
         cuts = [part for part in parts if branch.window and cuts_windows(flow, part, branch.window)]
         for number, part in enumerate(parts):
-            key = name_part(flow, part, letters)
+            asked = [(letter, side) for letter, side in zip("qkv", sides, strict=True) if letter in letters]
+            made = [letter for letter, side in asked if makes(flow, part, side)]
+            lone = made if part.kind == "linear" and len(made) == 1 else letters
+            key, told = name_part(flow, part, "".join(lone)), ", ".join(made).upper()
             is_waist = letters == "kv" and branch.latent is not None
-            label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, is_waist=is_waist)
+            label = label_part(flow, part, ", ".join(letters.upper()), narrow=False, made=told, is_waist=is_waist)
             if part in cuts[-1:]:  # before it they may be laid out as a map with as many columns (Swin2SR)
                 label = f"CUT INTO WINDOWS OF {branch.window}"
             elif label == CUT_ANEW and cuts_all_heads(flow, part, branch):
                 label = f"HEADS OF {', '.join(letters.upper())}"
-            elif label.startswith(LINEAR_FOR) and (lone := find_lone(part, letters, sides, behind)):
-                key, label = name_part(flow, part, lone), f"LINEAR {lone.upper()}"
-            elif label.startswith(LINEAR_FOR) and (
-                behind.issuperset(letters) or comes_before(flow, part, parts[number + 1 :], sides)
-            ):
-                several = "LAYERS " * label.startswith(LINEAR_FOR[-1])
-                label = f"LINEAR {several}BEFORE {', '.join(letters.upper())}"
-            elif part.kind == "norm" and letters == "qkv" and behind.issuperset(letters):
+            elif part.kind == "norm" and letters == "qkv" and not made:
                 label = label_norm_before(flow, part, label)
             elif factor := name_scaling(flow, part):
                 label = name_scaled(flow, part, letters, factor)
@@ -260,23 +252,6 @@ def name_scaled(flow: Flow, part: Part, letters: str, factor: str) -> str:
     if leads_to_linear(flow, part.nodes[-1]):
         return factor.replace("· ", "× ")
     return f"{', '.join(letters.upper())} {factor}"
-
-
-def find_lone(part: Part, letters: str, sides: Sequence[Side], behind: Collection[str]) -> str:
-    """Of which one alone a shared part is the linear layer; "" where not all others have one of their own behind it.
-
-    It is shared since the others are chosen or mixed by what it gives (Sinkhorn attention's queries).
-    """
-    rest = [letter for letter in letters if letter not in behind]
-    return rest[0] if len(rest) == 1 and sides["qkv".index(rest[0])].last in part.nodes else ""
-
-
-def comes_before(flow: Flow, part: Part, later: Sequence[Part], sides: Sequence[Side]) -> bool:
-    """Whether all that a part gives goes through linear layers of later parts before it is a query, key or value."""
-    walls = {node for one in later for node in one.nodes if is_linear(flow, node)}
-    ways = frozenset[int]().union(*(side.nodes for side in sides)) - walls
-    past = {part.nodes[-1], *flow.ahead(*flow.readers.get(part.nodes[-1], ()), within=ways.__contains__)}
-    return bool(walls) and past.isdisjoint(max(side.nodes, default=-1) for side in sides)
 
 
 def label_norm_before(flow: Flow, part: Part, label: str) -> str:
@@ -314,19 +289,18 @@ def cuts_all_heads(flow: Flow, part: Part, branch: Attention) -> bool:
 def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_waist: bool, width: int = 0) -> Node:
     """A part of one lane as a node; `width` is that of a head, by the root of which rows may be divided."""
     letter = lane.letter.upper()
+    made = letter * makes(flow, part, lane.side)
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     factor = name_scaling(flow, part, width)
     is_more = any(narrows_rows(flow, one) for one in lane.parts[lane.parts.index(part) + 1 :])
     chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
     return Node(
         key,
-        f"DOWN {letter}"
-        if is_waist and part.key == ("linear", 0) and narrows(flow, part)
-        else f"{letter} · f(place)"
+        f"{letter} · f(place)"
         if by_place
         else f"{letter} {factor}"
         if factor
-        else label_part(flow, part, letter, narrow=True) + AND_MORE * is_more,
+        else label_part(flow, part, letter, narrow=True, made=made, is_waist=is_waist) + AND_MORE * is_more,
         row,
         lane.place,
         steps_with_block(flow, *reversed(part.nodes)),

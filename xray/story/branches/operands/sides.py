@@ -26,6 +26,7 @@ from xray.story.recognition.between import (
     projections_in,
     read_sizes,
     weights_of,
+    width_in,
     width_out,
 )
 from xray.story.recognition.earlier_keys import find_earlier
@@ -226,7 +227,8 @@ def waist_before(flow: Flow, side: Side, projection: int) -> int | None:
             made = width_out(flow, here)
             width = min(record.shape[-1], made)  # rows may stand beside themselves (A.X K2)
             is_cut = width < made and prod(record.shape) == prod(flow.output(here).shape)  # into heads (Transolver)
-            return width if not is_cut and record.shape[-1] < width_out(flow, projection) else None
+            is_waist = record.shape[-1] < width_out(flow, projection) and width < (width_in(flow, here) or 0)
+            return width if is_waist and not is_cut else None
         norm = find_norm(flow, here)
         if norm is not None and norm.origin is not None:
             here = norm.origin
