@@ -73,7 +73,7 @@ class Spanned(nn.Module):
 
 def test_what_makes_the_numbers_that_weights_are_multiplied_by_is_in_their_box():
     _, _, nodes = read_panel(Spanned)
-    (box,) = (node for node in nodes if node.label == "WEIGHTS · NUMBERS OF PAIRS")
+    (box,) = (node for node in nodes if node.label == "WEIGHTS · ONE NUMBER FOR EACH KEY")
 
     assert box.extra == f"{HEADS} parameters"
     assert [step.op for step in box.steps] == ["mul", "clamp", "add", "mul"]

@@ -44,6 +44,7 @@ OF_PAIRS = (
     "mask",
     "changed",
     "mixed_mask",
+    "named_mask",
     "kept",
     "bias",
     "kinds",

@@ -31,14 +31,14 @@ from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.shares import draw_mixed, mix_node, name_change
 from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.branches.scored.biases import is_of_other_parts
+from xray.story.branches.scored.biases import goes_by_places, is_of_other_parts
 from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, Surface, steps_at
 from xray.story.charts.counted_weights import MOVES, count_params, describe_params, weights_at
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
-from xray.story.recognition.addends import takes_one_of_two
+from xray.story.recognition.addends import is_only_named, takes_one_of_two
 from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import (
@@ -249,6 +249,8 @@ def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
         return "kinds"
     if part.kind == "mask" and flow.op(part.nodes[0]) in SCALINGS:
         return "zeroed"
+    if part.kind == "mask" and part.operand is not None and is_only_named(flow, part.operand):
+        return "named_mask"
     return "factor" if part.kind == "scale" else part.kind
 
 
@@ -318,8 +320,7 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "changed":
-        is_turned = bool(list_turns(flow, site.scored))
-        changed = name_change(flow.op(part.nodes[0]), record, out, is_turned=is_turned)
+        changed = name_change(flow, site, part.nodes[0], record, "SCORES")
         return Node(key, changed, row, SQUARE, steps, out, extra, beside=record)
     if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
@@ -330,7 +331,8 @@ def score_node(
         surface: Surface = "own" if is_across else "mask"  # queries are the columns of such a mask
         return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
     named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
-    label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
+    is_told = not key.startswith("kinds") and goes_by_places(flow, site, part)
+    label = named.get(branch.positions or "", "+ A BIAS") if is_told else "+ A BIAS"
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None and is_of_other_parts(flow, site, part.operand.maker):

@@ -6,16 +6,18 @@ And the boxes of weights that are mixed across heads.
 from collections.abc import Sequence
 from dataclasses import replace
 
-from xray.ir.flow.attention_sites import Site, list_sites
+from xray.ir.flow.attention_sites import Site, lies_in_columns, list_sites, list_turns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import ORDER, OVER_HEADS, follow_axes, read_mixing
-from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, SCALINGS, SHAPING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, MASKINGS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_projection
+from xray.ir.flow.softmax_axis import read_pair
 from xray.ir.flow.weights import gather_weights
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import MULTIPLIED, SQUARE
+from xray.story.attention.zeroed import find_zeroing
 from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.chart import Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
@@ -26,7 +28,12 @@ from xray.story.recognition.scored_parts import list_changing
 from xray.story.streams.shortcuts import find_any_norm
 
 CHANGED = "A NUMBER WHERE A MASK SAYS SO"
-TIMES_PAIRS = "WEIGHTS · NUMBERS OF PAIRS"
+OF_PAIR = {
+    (True, False): "ONE NUMBER FOR EACH QUERY",
+    (False, True): "ONE NUMBER FOR EACH KEY",
+    (True, True): "NUMBERS OF PAIRS",
+}
+"""What multiplies scores or weights, by whether it differs along the queries and along the keys."""
 
 
 def tell_shares(flow: Flow, site: Site, nodes: Sequence[Node], branch: Attention) -> list[Node]:
@@ -69,7 +76,8 @@ def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], e
         if kind == "mixed":
             nodes.append(mix_node(flow, steps, "WEIGHTS", key, row))
         else:
-            label = label_scaled(flow, site, steps) if kind == "scaled" else label_norm(flow, steps)
+            label = label_norm(flow, steps) if kind == "normed" else label_scaled(flow, site, steps)
+            label = CHANGED if kind == "changed" else label
             record, own = flow.output(steps[-1]), [*reversed(steps), *list_learned_beside(flow, site, steps)]
             nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *own), record, describe_params(flow, *own)))
         edges.append(Edge(last, key))
@@ -88,25 +96,29 @@ def list_learned_beside(flow: Flow, site: Site, steps: Sequence[int]) -> list[in
     return [] if is_given or not gather_weights(flow, made) else [node for node in made if works_out(flow, node)]
 
 
-def name_change(op: str, numbers: TensorRecord | None, scores: TensorRecord, *, is_turned: bool) -> str:
-    """What scores are called that numbers change, by how these lie: one for each query or key, or for each pair.
+def name_change(flow: Flow, site: Site, node: int, numbers: TensorRecord | None, what: str) -> str:
+    """What scores or weights are called that numbers change, by how these lie: one for each query, key or pair.
 
-    Of scores that are turned it is not told which are which.
+    Where they are turned or lie in columns it is only told that they are multiplied, as of one query or key.
     """
+    op = flow.op(node)
     if op not in SCALINGS:
         return CHANGED
-    by_query, by_key = (size > 1 for size in (1, 1, *(numbers.shape if numbers is not None else ()))[-2:])
-    which = {(True, False): "ONE NUMBER FOR EACH QUERY", (False, True): "ONE NUMBER FOR EACH KEY"}
-    what = (
-        "NUMBERS OF PAIRS" if is_turned or 1 in scores.shape[-2:] else which.get((by_query, by_key), "NUMBERS OF PAIRS")
-    )
-    return f"SCORES {'÷' if op in DIVISIONS else '·'} {what}"
+    pair = read_pair(flow.steps[site.scores], flow.steps[site.softmax])
+    shape, whole = (() if numbers is None else numbers.shape), flow.output(node).shape
+    by_query, by_key = (len(shape) >= -axis and shape[axis] > 1 for axis in pair)
+    is_known = numbers is not None and len(whole) >= len(shape) and 1 not in (whole[axis] for axis in pair)
+    if not is_known or not (by_query or by_key) or list_turns(flow, site.scored) or lies_in_columns(flow, site):
+        return f"{what} {'DIVIDED' if op in DIVISIONS else MULTIPLIED}"
+    return f"{what} {'÷' if op in DIVISIONS else '·'} {OF_PAIR[by_query, by_key]}"
 
 
 def label_scaled(flow: Flow, site: Site, steps: Sequence[int]) -> str:
     """What weights behind softmax are multiplied by: one number, numbers of each pair, or what is not known."""
-    if not {*steps}.isdisjoint(list_changing(flow, site)):
-        return TIMES_PAIRS
+    changing = [node for node in list_changing(flow, site) if node in steps]
+    if changing:
+        others = (record for record, maker in flow.given(changing[0]) if maker not in (site.softmax, *site.weighed))
+        return name_change(flow, site, changing[0], next(others, None), "WEIGHTS")
     scale = label_scale(flow, *steps)
     done = "DIVIDED" if all(flow.op(node) in DIVISIONS for node in steps if flow.op(node) in SCALINGS) else MULTIPLIED
     return f"WEIGHTS {done if scale == SCALE else scale}"
@@ -119,11 +131,11 @@ def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
     """
     groups, opening = list[tuple[str, list[int]]](), list[int]()
     if site.mixed[-1:] < (site.softmax,):
-        return [("scaled", [node]) for node in site.weighed if flow.op(node) in SCALINGS]
+        kinds = [(name_weighed(flow, site, node), [node]) for node in site.weighed]
+        return [one for one in kinds if one[0] in ("scaled", "changed")]
     lies = follow_axes(flow, site.softmax, site.weighed, site.scores, is_weighed=True)
     for node in site.weighed:
-        kind = "mixed" if node in site.mixed or flow.op(node) in SUMS else ""
-        kind = "normed" if flow.op(node) in OVER_HEADS else "scaled" if flow.op(node) in SCALINGS else kind
+        kind = name_weighed(flow, site, node)
         is_open = bool(groups) and lies[groups[-1][1][-1]] != ORDER
         if kind and (not groups or groups[-1][0] != kind):
             groups.append((kind, [*opening, node]))
@@ -131,6 +143,14 @@ def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
             groups[-1][1].extend([*opening, node])
         opening = [*opening, node] * (not kind and not is_open and flow.op(node) in SHAPING)
     return groups
+
+
+def name_weighed(flow: Flow, site: Site, node: int) -> str:
+    """What a step does to weights: it mixes, norms or scales them, or changes some and is not what makes these 0."""
+    if flow.op(node) in MASKINGS:
+        return "" if node == find_zeroing(flow, site) else "changed"
+    kind = "mixed" if node in site.mixed or flow.op(node) in SUMS else ""
+    return "normed" if flow.op(node) in OVER_HEADS else "scaled" if flow.op(node) in SCALINGS else kind
 
 
 def label_norm(flow: Flow, steps: Sequence[int]) -> str:
