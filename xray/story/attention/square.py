@@ -59,6 +59,7 @@ KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask", "changed", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
+BIASES = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
 OTHER_PARTS = "+ SCORES OF OTHER PARTS"
 OTHER_SCORES = {
     None: "+ SCORES OF ANOTHER ATTENTION",
@@ -81,16 +82,7 @@ def draw_square(
 ) -> int:
     """Keys turned, scores, what is done to them, softmax, and the weighted sum; gives the next row."""
     if turn is not None:
-        nodes.append(
-            Node(
-                "turn_k",
-                "TRANSPOSE K^T",
-                row,
-                KEYS_TURNED,
-                steps_at(flow, *turn.nodes),
-                turn.record,
-            )
-        )
+        nodes.append(Node("turn_k", "TRANSPOSE K^T", row, KEYS_TURNED, steps_at(flow, *turn.nodes), turn.record))
         if "k" in tops:
             edges.append(Edge(tops["k"], "turn_k"))
         tops["k"] = "turn_k"
@@ -320,8 +312,8 @@ def score_node(
     steps = steps_at(flow, *reversed(part.nodes), *beside)
     extra = "broadcast" if record is not None and is_broadcast(record.shape, out.shape) else ""
     if part.kind == "changed":
-        changed = name_change(flow, site, part.nodes[0], record, "SCORES")
-        return Node(key, changed, row, SQUARE, steps, out, extra, beside=record)
+        label = name_change(flow, site, part.nodes[0], record, "SCORES")
+        return Node(key, label, row, SQUARE, steps, out, extra, beside=record)
     if part.kind in ("mask", "mixed_mask"):
         is_chosen = branch.chosen_keys and not branch.none_chosen
         label = "MASK OF CHOSEN KEYS" if is_chosen else ZEROED if key.startswith("zeroed") else "MASK"
@@ -330,9 +322,8 @@ def score_node(
         is_across = any(node > part.nodes[0] for node in list_turns(flow, site.scored))
         surface: Surface = "own" if is_across else "mask"  # queries are the columns of such a mask
         return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
-    named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
-    is_told = not key.startswith("kinds") and goes_by_places(flow, site, part)
-    label = named.get(branch.positions or "", "+ A BIAS") if is_told else "+ A BIAS"
+    places = "" if key.startswith("kinds") or not goes_by_places(flow, site, part) else branch.positions or ""
+    label = BIASES.get(places, "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None and is_of_other_parts(flow, site, part.operand.maker):
