@@ -1,4 +1,4 @@
-"""Padding that one query reads is told as padding where many queries read the very same mask."""
+"""Padding that one query reads is told as padding, be it that many queries read the very same mask or not."""
 
 import pytest
 import torch
@@ -62,10 +62,6 @@ def list_remarks(model):
 
 
 @pytest.mark.parametrize("hide", HIDING)
-def test_the_same_mask_hides_padding_from_one_query_too(hide):
-    assert list_remarks(Layers(hide)) == {"hides padding"}
-
-
-@pytest.mark.parametrize("hide", HIDING)
-def test_what_one_query_alone_does_not_see_is_not_said_to_be_padding(hide):
-    assert "hides padding" not in list_remarks(Layers(hide, is_same=False))
+@pytest.mark.parametrize("is_same", [True, False])
+def test_what_ids_are_held_to_hides_padding_from_one_query_too(hide, is_same):
+    assert list_remarks(Layers(hide, is_same=is_same)) == {"hides padding"}

@@ -249,7 +249,7 @@ def test_what_makes_weights_zero_behind_the_softmax_has_a_box():
     chart = column.frames[0].panels[0].chart
 
     box = chart.node("zeroed")
-    assert (box.label, box.surface, box.beside.shape) == ("0 WHERE HIDDEN", "mask", (2, 1, 1, 5))
+    assert (box.label, box.surface, box.beside.shape) == ("0 WHERE A MASK SAYS SO", "own", (2, 1, 1, 5))
     assert {("softmax", "zeroed"), ("zeroed", "values")} <= {(edge.source, edge.target) for edge in chart.edges}
 
 
@@ -258,7 +258,7 @@ def test_rows_of_which_some_are_made_zero_are_not_said_to_sum_to_one():
     trace = xray.trace(nn.Sequential(Silenced(), Silenced()).eval(), (torch.rand(2, 5, WIDTH), hidden))
     drawn = draw_poster(trace, "svg")
 
-    assert "0 where hidden )" in drawn
+    assert "0 where a mask says so )" in drawn
     assert "each row sums to 1" not in drawn
 
 
@@ -282,7 +282,7 @@ def test_a_product_with_a_mask_is_not_said_to_push_scores_down():
     chart = column.frames[0].panels[0].chart
 
     said = {node.label: node.remark for node in chart.nodes if node.surface == "mask"}
-    assert said == {"0 WHERE HIDDEN": "", "MASK": "what may not be seen is pushed far down"}
+    assert said == {"0 WHERE A MASK SAYS SO": "", "MASK": "what may not be seen is pushed far down"}
     assert ("zeroed0", "mask1") in {(edge.source, edge.target) for edge in chart.edges}
 
 

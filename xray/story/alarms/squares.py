@@ -250,11 +250,7 @@ def check_blind(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
         key = (rows, blind.shape, *(m for m in flow.makers[flow.places[step.id]] if m not in site.scored))
         if rows and key not in told:
             told.add(key)
-            what = (
-                "gives NaN"
-                if not is_safe(flow, site) and hides_by_infinity(flow, site)
-                else "shares out what is hidden"
-            )
+            what = "shares out what is hidden" if is_safe(flow, site) else "gives NaN"
             scores = flow.output(site.scores).shape
             counts = count_rows(blind, scores)
             text = f"{counts} of the scores {scores} see nothing: every key is hidden, and softmax {what}."
@@ -284,11 +280,11 @@ def is_safe(flow: Flow, site: Site) -> bool:
     return (
         bool(flow.steps[site.softmax].settings.get("derived"))
         or flow.op(site.softmax) == "safe_softmax"
-        or not hides_by_infinity(flow, site)
+        or not blinds_by_infinity(flow, site)
     )
 
 
-def hides_by_infinity(flow: Flow, site: Site) -> bool:
+def blinds_by_infinity(flow: Flow, site: Site) -> bool:
     """Whether -inf is what hides all keys of some row."""
     added = Bench(flow, given_values(flow)).add_to_scores(site)
     return added is not None and bool(np.isneginf(added).all(axis=-1).any())

@@ -46,6 +46,7 @@ OF_PAIRS = (
     "changed",
     "mixed_mask",
     "highest",
+    "named_mask",
     "bias",
     "kinds",
     "mix",

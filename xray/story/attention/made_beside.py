@@ -260,13 +260,14 @@ def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
 
 
 def is_gated(flow: Flow, made: Sequence[int]) -> bool:
-    """Whether what is added to scores is the same for all rows but for how much each query lets through (WavLM)."""
+    """Whether what is added to scores is the same for all rows but for how much a sigmoid of each lets through."""
     last = made[-1] if made else None
     if last is None or flow.op(last) not in SCALINGS:
         return False
     data = list_reading_data(flow)
-    shares = [record.shape[-1:] for record, maker in flow.given(last) if maker in data]
-    return shares == [(1,)] and len(flow.makers[last]) > 1
+    shares = [(record, maker) for record, maker in flow.given(last) if maker in data]
+    is_one = [record.shape[-1:] for record, _ in shares] == [(1,)] and len(flow.makers[last]) > 1
+    return is_one and any(flow.op(one) == "sigmoid" for one in (shares[0][1], *flow.behind(shares[0][1])) if one)
 
 
 def tell_other_rows(

@@ -31,14 +31,14 @@ from xray.story.attention.ways.lanes import Part
 from xray.story.attention.ways.shares import draw_mixed, mix_node, name_change
 from xray.story.attention.zeroed import ZEROED, find_zeroing, zeroing_node
 from xray.story.branches.attention import has_sinks_inside
-from xray.story.branches.scored.biases import is_of_other_parts
+from xray.story.branches.scored.biases import goes_by_places, is_of_other_parts
 from xray.story.branches.scored.caps import list_cap
 from xray.story.branches.scored.visible import find_choice
 from xray.story.branches.weighed import list_other_scores
 from xray.story.charts.chart import WHOLE, Edge, Node, Place, Surface, steps_at
 from xray.story.charts.counted_weights import MOVES, count_params, describe_params, weights_at
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, list_kernels
-from xray.story.recognition.addends import takes_one_of_two
+from xray.story.recognition.addends import is_only_named, takes_one_of_two
 from xray.story.recognition.score_operands import Scored
 from xray.story.recognition.scored_parts import read_scored
 from xray.story.sentences.of_parts import (
@@ -59,6 +59,7 @@ KEYS_TURNED: Place = (0.46, 0.5)
 CHOOSER: Place = (0.37, 0.72)
 ADDED = ("bias", "mask", "changed", "kept", "mix", "mixed_mask")
 HIGHEST_KEPT, REPLACED = "EACH ROW'S {many:,} HIGHEST, ELSE HIDDEN", "REPLACED WHERE SCORES SAY SO"
+BIASES = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
 OTHER_PARTS = "+ SCORES OF OTHER PARTS"
 OTHER_SCORES = {
     None: "+ SCORES OF ANOTHER ATTENTION",
@@ -81,16 +82,7 @@ def draw_square(
 ) -> int:
     """Keys turned, scores, what is done to them, softmax, and the weighted sum; gives the next row."""
     if turn is not None:
-        nodes.append(
-            Node(
-                "turn_k",
-                "TRANSPOSE K^T",
-                row,
-                KEYS_TURNED,
-                steps_at(flow, *turn.nodes),
-                turn.record,
-            )
-        )
+        nodes.append(Node("turn_k", "TRANSPOSE K^T", row, KEYS_TURNED, steps_at(flow, *turn.nodes), turn.record))
         if "k" in tops:
             edges.append(Edge(tops["k"], "turn_k"))
         tops["k"] = "turn_k"
@@ -249,6 +241,8 @@ def name_scored(flow: Flow, part: Scored, made: Sequence[int]) -> str:
         return "kinds"
     if part.kind == "mask" and flow.op(part.nodes[0]) in SCALINGS:
         return "zeroed"
+    if part.kind == "mask" and part.operand is not None and is_only_named(flow, part.operand):
+        return "named_mask"
     return {"scale": "factor", "kept": "highest"}.get(part.kind, part.kind)
 
 
@@ -327,8 +321,8 @@ def score_node(
         is_across = any(node > part.nodes[0] for node in list_turns(flow, site.scored))
         surface: Surface = "own" if is_across else "mask"  # queries are the columns of such a mask
         return Node(key, label, row, SQUARE, steps, out, extra, surface=surface, beside=record)
-    named = {"alibi": "+ SLOPES BY DISTANCE (ALiBi)", "relative": "+ BIAS OF RELATIVE PLACES"}
-    label = "+ A BIAS" if key.startswith("kinds") else named.get(branch.positions or "", "+ A BIAS")
+    places = "" if key.startswith("kinds") or not goes_by_places(flow, site, part) else branch.positions or ""
+    label = BIASES.get(places, "+ A BIAS")
     label = label.replace("BIAS", "GATED BIAS", 1) if is_gated(flow, made) else label
     label = OTHER_SCORES[branch.earlier_scores] if others else label
     if label == "+ A BIAS" and part.operand is not None and is_of_other_parts(flow, site, part.operand.maker):

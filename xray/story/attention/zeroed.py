@@ -1,4 +1,4 @@
-"""What hidden keys got of softmax is made 0, as in a row that may see nothing at all."""
+"""Weights behind softmax that are made 0 where a mask says so, as in a row that may see nothing at all."""
 
 from xray.ir.flow.attention_sites import LAYING, Site
 from xray.ir.flow.dataflow import Flow
@@ -8,11 +8,11 @@ from xray.story.charts.chart import Node, steps_at
 from xray.story.charts.dropouts import describe_dropout, list_dropouts
 from xray.story.recognition.addends import FILLS
 
-ZEROED = "0 WHERE HIDDEN"
+ZEROED = "0 WHERE A MASK SAYS SO"
 
 
 def find_zeroing(flow: Flow, site: Site) -> int | None:
-    """The step behind the softmax that makes what hidden keys got 0; None where none does (CPM-Ant)."""
+    """The step behind the softmax that makes weights 0 where a mask says so; None where none does (CPM-Ant)."""
     here = next(iter(flow.makers[site.weighted_sum]), None)
     while here is not None and here != site.softmax:
         if fills_zeros(flow, here):
@@ -31,9 +31,9 @@ def fills_zeros(flow: Flow, node: int) -> bool:
 
 
 def zeroing_node(flow: Flow, zeroing: int, row: int) -> Node:
-    """What hidden keys got is made 0, as in a row that may see nothing at all."""
+    """Some of the weights are made 0."""
     mask, out = flow.steps[zeroing].inputs[1], flow.output(zeroing)
     steps = (*steps_at(flow, zeroing), *list_dropouts(flow, zeroing))
     told = "broadcast" if mask.shape != out.shape else ""
     extra = ", ".join(filter(None, (told, describe_dropout(flow, steps[1:]))))
-    return Node("zeroed", ZEROED, row, SQUARE, steps, out, extra, surface="mask", beside=mask)
+    return Node("zeroed", ZEROED, row, SQUARE, steps, out, extra, beside=mask)

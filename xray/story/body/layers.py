@@ -28,6 +28,7 @@ from xray.story.body.widths import (
 )
 from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
+from xray.story.recognition.padding import read_proven
 from xray.story.recognition.scored_parts import are_masked, read_scored
 
 LONGEST_PATTERN = 12
@@ -273,7 +274,7 @@ def count_added(flow: Flow, layer: Layer) -> tuple[int, ...]:
 def find_mask(flow: Flow, site: Site) -> Mask:
     """What is recorded of the mask that joins the scores of an attention, or that nothing is, or that none does."""
     parts = [one for one in read_scored(flow, site.scored) if one.operand is not None and one.kind != "mixed_mask"]
-    known = (part.operand.record.mask for part in parts if part.operand is not None)
+    known = (read_proven(flow, part.operand.record) for part in parts if part.operand is not None)
     recorded = next((mask for mask in known if mask is not None), None)
     return recorded or ("unknown" if are_masked(flow, site.scored[-2:][0]) else "none")
 

@@ -161,12 +161,12 @@ def write_attention(branch: Attention, nodes: Sequence[Node]) -> Line:
     later = list_later(nodes)
     around = [term for term in reversed(later) if not isinstance(term, str)]
     factors = [term for term in around if term != MIXED]
-    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors or keys & {"scaled_weights", "changed"}:
+    if len(factors) > 1 or (UNKNOWN_FACTOR,) in factors or keys & {"scaled_weights", "changed_weights", "changed"}:
         return ()  # such as the two around a tanh (Gemma 4's ear)
     if "highest" in keys and not is_own_last(nodes):
         return ()
     q, k = (write_operand(letter, nodes) for letter in "QK")
-    begin, end = ("( softmax( ", ") , 0 where hidden )") if is_zeroed(nodes) else ("softmax( ", ")")
+    begin, end = ("( softmax( ", ") , 0 where a mask says so )") if is_zeroed(nodes) else ("softmax( ", ")")
     for node in sorted(
         (one for one in nodes if one.key[:5] in ("mixed", "norme") and "_weights" in one.key), key=lambda node: node.row
     ):
@@ -219,7 +219,8 @@ def list_later(nodes: Sequence[Node]) -> list[str | tuple[str]]:
     """
     found: list[str | tuple[str]] = []
     for node in sorted(nodes, key=lambda one: one.row):
-        kind = node.key.rstrip("0123456789").replace("kinds", "bias").replace("mixed_mask", "mask")
+        kind = node.key.rstrip("0123456789").replace("kinds", "bias")
+        kind = "mask" if kind.endswith("_mask") else kind
         if node.label in OTHER_SCORES.values():
             kind = "other scores" if node.label == OTHER_SCORES[None] else "earlier scores"
         kind = "scores of other parts" if node.label == OTHER_PARTS else kind

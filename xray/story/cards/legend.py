@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 
 from xray.story.canvas import Canvas, words
 from xray.story.cards.told import Told, draw_card, list_nodes
-from xray.story.facts.masks import read_cells
 from xray.story.layout import Cells, Line, Run, line_width
 from xray.story.sentences.of_masks import list_letters
 from xray.story.shapes import hue
@@ -109,7 +108,7 @@ def name_makers(names: Sequence[str], *, is_asked: bool = False) -> str:
 def list_seen(told: Told) -> list[tuple[str, str]]:
     """The cells of masks that occur, and what they mean."""
     masks = {record.mask for step in told.trace.steps for record in step.inputs if record.mask is not None}
-    return list_letters({letter for mask in masks for matrix in read_cells(mask) for row in matrix for letter in row})
+    return list_letters({letter for mask in masks for matrix in mask.cells or () for row in matrix for letter in row})
 
 
 def draw_letters(told: Told, canvas: Canvas, x: float, y: float, letters: Sequence[tuple[str, str]]) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from xray.ir.records import FUTURE, VISIBLE, MaskFacts
 from xray.story.canvas import Canvas, words
-from xray.story.facts.masks import draws_blocks, quarter_blocks, read_cells
+from xray.story.facts.masks import draws_blocks, quarter_blocks
 from xray.story.layout import Cells, Run
 from xray.story.sentences.of_masks import Shown, describe_hidden, describe_shown, list_letters
 from xray.story.shapes import ShapeText, digits
@@ -42,7 +42,7 @@ class MaskCard:
             return tuple(tuple(VISIBLE if key <= query else FUTURE for key in range(CORNER)) for query in range(CORNER))
         if not self.facts.cells:
             return ()
-        matrices = read_cells(self.facts)
+        matrices = self.facts.cells
         if all(len(matrix) == 1 for matrix in matrices):
             return tuple(tuple(matrix[0][self.start : self.start + MOST]) for matrix in matrices[:MOST])
         return tuple(tuple(row[:MOST]) for row in matrices[self.drawn][:MOST])

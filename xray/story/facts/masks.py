@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from xray.ir.records import HIDDEN, PADDING, PARTIAL, VISIBLE, MaskBlocks, MaskFacts, TensorRecord
+from xray.ir.records import HIDDEN, PARTIAL, VISIBLE, MaskBlocks, MaskFacts, TensorRecord
 from xray.ir.trace import Pass, Step
 from xray.story.walk.stations import station_of
 
@@ -106,23 +106,6 @@ def readers_of(maker: Step, one_pass: Pass) -> Iterator[Step]:
     for step in one_pass.leaves:
         if any(record.role == "mask" and record.source == maker.id for record in step.inputs):
             yield step
-
-
-def read_cells(facts: MaskFacts) -> tuple[tuple[str, ...], ...]:
-    """The cells of a mask, of which the last keys may be room of a cache that nothing fills yet (gpt-fast).
-
-    Where there are more keys than queries, and more is hidden than padding, they are called hidden, and not padding.
-    """
-    return tuple(
-        clear_room(rows) if facts.kind == "custom" and rows and len(rows) < len(rows[0]) else rows
-        for rows in facts.cells or ()
-    )
-
-
-def clear_room(rows: tuple[str, ...]) -> tuple[str, ...]:
-    """The rows of a matrix, of which the last columns that are called padding throughout are only called hidden."""
-    kept = max(len(row.rstrip(PADDING)) for row in rows)
-    return tuple(row[:kept] + HIDDEN * (len(row) - kept) for row in rows)
 
 
 def cut_squares(record: TensorRecord, one_pass: Pass) -> Iterator[MaskSquare]:

@@ -1,15 +1,19 @@
 """What is added to scores: which part of it is a bias for positions, and which hides."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from xray.ir.flow.attention_sites import NO_WEIGHT
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, FINDINGS, LOOKUPS, MASKINGS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product, is_projection
+from xray.ir.records import TensorRecord
 from xray.story.recognition.earlier_keys import find_other_scores, keep_scored
-from xray.story.recognition.score_operands import Kind, Operand, Scored
+from xray.story.recognition.score_operands import Operand, Scored
 from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import LOW, LOWEST
+from xray.story.recognition.values.value_shapes import number
 
 MOST_BEHIND = 40
 FILLINGS = frozenset(
@@ -33,62 +37,66 @@ FILLINGS = frozenset(
 FILLS = frozenset({"masked_fill", "masked_fill_"})
 TURNS = frozenset({"t", "transpose", "permute"})
 NEGATIONS = frozenset({"invert", "logical_not", "bitwise_not", "not"})
-MASK_MAKERS = frozenset(
-    [
-        "tril",
-        "triu",
-        "tril_",
-        "triu_",
-        "le",
-        "lt",
-        "ge",
-        "gt",
-        "eq",
-        "ne",
-        "logical_and",
-        "logical_or",
-        "logical_not",
-        "and",
-        "or",
-        "not",
-        "invert",
-        "full",
-    ]
-)
 
 
 def read_addend(flow: Flow, node: int, operand: Operand) -> list[Scored]:
     """What is added to the scores: a mask, a bias for positions, or both in one tensor.
 
     A bool that is added makes 1 of yes and 0 of no: it hides nothing, be it added to a bias first (Phi-4 multimodal).
-    Nor do numbers of which it is known that none is low.
-    Scores of another attention are no mask, be they masked.
+    Scores of another attention are no mask, be they masked. What is not proven to hide is called a bias.
     """
     operand = leave_off_bools(flow, operand)
     is_other = find_other_scores(flow, keep_scored(flow).get(node), operand.maker) is not None
-    if is_other or is_of_bools(flow, operand) or is_never_low(flow, node, operand.maker):
+    if is_other or is_of_bools(flow, operand):
         return [Scored("bias", (node,), operand)]
     behind = list_behind(flow, operand.maker)
     bias = find_bias(flow, operand, behind)
-    mask = find_mask(flow, operand, behind, has_bias=bias is not None)
-    parts = [] if bias is None else [Scored("bias", (node,), bias)]
-    if mask is not None or bias is None:
-        kind: Kind = "bias" if mask is None and is_held_number(operand) else "mask"
-        parts.append(Scored(kind, (node,), mask or operand))
-    return parts
+    if bias is None:
+        return [Scored("mask" if hides(flow, operand, behind) else "bias", (node,), operand)]
+    mask = find_mask(flow, operand, behind)
+    return [Scored("bias", (node,), bias), *([] if mask is None else [Scored("mask", (node,), mask)])]
 
 
-def is_held_number(operand: Operand) -> bool:
-    """Whether a model holds numbers of which it is not known that they hide anything (TinyViT's relative places)."""
-    record = operand.record
-    is_given = record.argument is not None or record.given is not None
-    return operand.maker is None and record.is_float and record.mask is None and not is_given
+def hides(flow: Flow, operand: Operand, behind: Sequence[int]) -> bool:
+    """Whether what is added to scores is proven to hide, be it nowhere here: by its cells, its numbers, or its steps.
+
+    A step fills in a number so low that what it meets has no weight, or multiplies by one. Many numbers of which none
+    is lower than scores may ever be are slopes (ALiBi). What is far above others hides these, as what is taken off.
+    """
+    facts, values = operand.record.mask, values_of(flow, operand.maker)
+    if find_named_mask(flow, operand) is not None:
+        return True
+    if facts is not None and (facts.hidden_share > 0 or facts.weighs):
+        return facts.hidden_share > 0
+    if values is not None and not np.isnan(values).any():
+        few = len(np.unique(values)) <= len(("seen", "hidden"))
+        return bool((-abs(values) <= (LOWEST if few else LOW)).any() or not values.any())
+    return any(fills_low(flow, here) or pushes_down(flow, here) for here in behind)
 
 
-def is_never_low(flow: Flow, node: int, maker: int | None) -> bool:
-    """Whether all numbers that a step adds are known, some are not 0, and none is low enough to hide."""
-    values = None if flow.op(node) in ("sub", "sub_") else values_of(flow, maker)
-    return values is not None and bool((values > LOWEST).all() and values.any())
+def find_named_mask(flow: Flow, operand: Operand) -> TensorRecord | None:
+    """The tensor that an operand is, but for moves, if no step made it and the code calls it a mask."""
+    record, maker = operand.record, operand.maker
+    while maker is not None and flow.op(maker) in CARRYING and len(flow.steps[maker].inputs) == 1:
+        record, maker = next(flow.given(maker))
+    return record if maker is None and record.role == "mask" else None
+
+
+def is_only_named(flow: Flow, operand: Operand) -> bool:
+    """Whether a tensor that is called a mask is added, of which it is not known that it hides anything."""
+    named = find_named_mask(flow, operand)
+    return named is not None and named.is_float and not (named.mask and named.mask.hidden_share)
+
+
+def fills_low(flow: Flow, place: int) -> bool:
+    """Whether a step fills in a number that is known to hide, as itself or as a tensor of it."""
+    if flow.op(place) not in MASKINGS | FILLINGS:
+        return False
+    told = [number(flow.steps[place], name) for name in ("input", "value", "other", "arg2", "fill_value")]
+    given = [*flow.given(place)][flow.op(place) in FILLS :]
+    known = [values_of(flow, maker) for record, maker in given if record.dtype != "bool"]
+    told += [float(np.nanmin(one)) for one in known if one is not None and not np.isnan(one).all()]
+    return min((one for one in told if one is not None), default=0.0) <= LOWEST
 
 
 def leave_off_bools(flow: Flow, operand: Operand) -> Operand:
@@ -153,12 +161,6 @@ def is_weighed(flow: Flow, place: int) -> bool:
     return is_projection(flow, place) or (flow.op(place) in FINDINGS and bool(flow.steps[place].params))
 
 
-def fills_in_nothing(flow: Flow, place: int) -> bool:
-    """Whether a step fills in a number that hides nothing, as a zero does where something may be seen (Swin)."""
-    value = flow.steps[place].settings.get("value")
-    return flow.op(place) in FILLS and isinstance(value, int | float) and value >= 0
-
-
 def takes_one_of_two(flow: Flow, place: int) -> bool:
     """Whether a step takes one of two worked out numbers everywhere, as for pairs of one sentence or two (Funnel)."""
     makers = [maker for record, maker in flow.given(place) if record.dtype != "bool"]
@@ -169,12 +171,6 @@ def is_worked_out(flow: Flow, maker: int | None) -> bool:
     """Whether a tensor is made of others, and not filled with one number."""
     made = flow.carried_from(maker)
     return made is not None and flow.op(made) not in FILLINGS and bool(flow.makers[made])
-
-
-def counts(flow: Flow, place: int) -> bool:
-    """Whether a step makes whole numbers: which row to look into, as distances say, and nothing that hides."""
-    made = flow.output(place)
-    return not made.is_float and made.dtype != "bool"
 
 
 def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None:
@@ -191,44 +187,20 @@ def find_bias(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None
             return operand  # other scores
         if flow.op(here) in LOOKUPS or is_weighed(flow, here) or reads_table(flow, here):
             return nearest_like_scores(flow, operand, here, behind)
-    facts = operand.record.mask
-    is_bare = facts is not None and facts.kind == "none" and is_worked_out(flow, operand.maker)  # slopes, say
-    is_mask = (facts is not None or operand.record.role == "mask") and not is_bare
-    hides = any(makes_mask(flow, here) or pushes_down(flow, here) for here in behind)
-    if not is_mask and not is_given(flow, operand.maker) and (not hides or adds_many(flow, operand.maker)):
+    if not hides(flow, operand, behind):
         return operand
     parts = () if filled is None else list_unhidden(flow, filled)
     return next((found for part in parts if (found := find_bias(flow, part, list_behind(flow, part.maker)))), None)
-
-
-def adds_many(flow: Flow, maker: int | None) -> bool:
-    """Whether numbers that are added are known, several, and none so low that it hides: slopes (ALiBi).
-
-    Or the ones of a mask that was to be made low before (a learner's).
-    """
-    values = values_of(flow, maker)
-    if values is None:
-        return False
-    few, is_small = len(np.unique(values)), bool((abs(values) < -LOWEST).all())
-    return (few > 1 and is_small) or (few > len(("seen", "hidden")) and bool((values > LOW).all()))
 
 
 def list_unhidden(flow: Flow, place: int) -> list[Operand]:
     """What is worked out, and not filled in, in which a step fills what hides, or to which it adds that (ALiBi)."""
     given = [Operand(record, maker) for record, maker in flow.given(place) if record.is_float]
     if flow.op(place) in FILLS:
-        given = given[:1] if not fills_in_nothing(flow, place) else []
+        given = given[:1] if fills_low(flow, place) else []
     elif flow.op(place) not in SUMS | {"where"}:
         return []
     return [one for one in given if is_worked_out(flow, one.maker)]
-
-
-def makes_mask(flow: Flow, place: int) -> bool:
-    """Whether a step may begin a mask, or applies one; what is full of a fraction, the base of slopes, is none."""
-    step = flow.steps[place]
-    fill = next((step.settings[name] for name in ("fill_value", "other", "arg2") if name in step.settings), None)
-    is_fraction = step.op == "full" and isinstance(fill, float) and fill > NO_WEIGHT and fill % 1 > 0
-    return step.op in MASK_MAKERS | MASKINGS and not is_fraction
 
 
 def pushes_down(flow: Flow, place: int) -> bool:
@@ -284,7 +256,7 @@ def reads_table(flow: Flow, place: int) -> bool:
 def nearest_like_scores(flow: Flow, operand: Operand, table: int, behind: list[int]) -> Operand:
     """The last step on the way from a learned table to the scores that nothing else has joined.
 
-    Where other numbers multiply what the table gave, all that is added is the bias (WavLM's gate for each place).
+    Where other numbers multiply what the table gave, or others of a table are added, all that is added is the bias.
     """
     here = table
     while True:
@@ -296,8 +268,17 @@ def nearest_like_scores(flow: Flow, operand: Operand, table: int, behind: list[i
             and flow.steps[reader].outputs
         ]
         if not onward or here == operand.maker:
-            return operand if is_gated(flow, here, behind) else Operand(flow.output(here), here)
+            is_whole = is_gated(flow, here, behind) or meets_tables(flow, here)
+            return operand if is_whole else Operand(flow.output(here), here)
         here = onward[0]
+
+
+def meets_tables(flow: Flow, place: int) -> bool:
+    """Whether what a step gives is added to something else that is learned, too."""
+    sums = (reader for reader in flow.readers.get(place, ()) if flow.op(reader) in SUMS)
+    others = {maker for one in sums for maker in flow.makers[one] if maker not in (None, place)}
+    ways = (here for maker in others for here in (maker, *list_behind(flow, maker)))
+    return any(flow.op(here) in LOOKUPS or reads_table(flow, here) for here in ways)
 
 
 def is_gated(flow: Flow, start: int, way: list[int]) -> bool:
@@ -311,19 +292,14 @@ def is_gated(flow: Flow, start: int, way: list[int]) -> bool:
     return False
 
 
-def find_mask(flow: Flow, operand: Operand, behind: list[int], *, has_bias: bool) -> Operand | None:
-    """The part of an addend that hides."""
-    facts = operand.record.mask
-    if not has_bias:
-        is_mask = facts is not None or operand.record.role == "mask"
-        return operand if is_mask or (is_given(flow, operand.maker) and not is_held_number(operand)) else None
+def find_mask(flow: Flow, operand: Operand, behind: list[int]) -> Operand | None:
+    """The part of an addend that hides, where another one is a bias."""
+    facts, made = operand.record.mask, flow.carried_from(operand.maker)
+    is_hiding = facts is not None and facts.hidden_share > 0
     for here in behind:
-        if flow.op(here) not in MASKINGS | SUMS or fills_in_nothing(flow, here) or counts(flow, here):
-            continue
-        if takes_one_of_two(flow, here):
-            continue
-        for record, maker in flow.given(here):
-            if record.mask is not None or record.dtype == "bool" or record.role == "mask":
-                return Operand(record, maker)
-    hides = facts is not None and facts.hidden_share > 0
-    return operand if hides else None
+        fills = flow.op(here) in MASKINGS and (fills_low(flow, here) or (is_hiding and here == made))
+        for given in [Operand(*given) for given in flow.given(here) if fills or flow.op(here) in SUMS]:
+            is_mask = given.record.mask is not None or given.record.role == "mask"
+            if (fills and given.record.dtype == "bool") or (is_mask and hides(flow, given, [])):
+                return given
+    return operand if is_hiding else None

@@ -9,10 +9,8 @@ from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.operation_kinds import CARRYING, DROPOUTS, MASKINGS, SCALINGS, SUMS, WRITES, ZEROS
 from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
-from xray.story.recognition.addends import NEGATIONS, list_behind, read_addend
+from xray.story.recognition.addends import NEGATIONS, fills_low, list_behind, read_addend
 from xray.story.recognition.score_operands import Kind, Operand, Scored
-from xray.story.recognition.values.value_rules import LOWEST
-from xray.story.recognition.values.value_shapes import number
 
 SETTLING = CARRYING | DROPOUTS | frozenset(["max", "maximum", "clamp", "clamp_", "min", "minimum", "nan_to_num"])
 """What goes with the part before it."""
@@ -56,7 +54,8 @@ def read_scored(flow: Flow, scored: tuple[int, ...]) -> list[Scored]:
                 parts += [] if is_of_rows else [Scored("kept", (node,))]
                 fixed += [node] if is_of_rows else []
             else:
-                parts.append(peel(flow, node, mask, "mask" if may_hide(flow, node) else "changed"))
+                is_hiding = step.op == "mask_scores" or fills_low(flow, node)
+                parts.append(peel(flow, node, mask, "mask" if is_hiding else "changed"))
         elif hides_places(flow, node):
             parts.append(Scored("mask", (node,)))
         elif step.op in WRITES and (hidden := find_hidden(flow, node, spine)) is not None:
@@ -183,12 +182,6 @@ def goes_with_mask(flow: Flow, part: Scored, parts: Collection[Scored]) -> bool:
 def multiplies_pairs(flow: Flow, part: Scored, spine: set[int]) -> bool:
     """Whether a part multiplies scores by other numbers than one for all, which are not made of them: a mask, say."""
     return part.kind == "scale" and part.operand is not None and not made_of_scores(flow, part.operand.maker, spine)
-
-
-def may_hide(flow: Flow, node: int) -> bool:
-    """Whether what a step puts where a mask says so is low enough to hide, or not known."""
-    known = (number(flow.steps[node], name) for name in ("input", "value", "other", "arg2"))
-    return min((one for one in known if one is not None), default=LOWEST) <= LOWEST
 
 
 def peel(flow: Flow, node: int, mask: Operand, kind: Kind) -> Scored:

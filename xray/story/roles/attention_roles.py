@@ -39,6 +39,7 @@ WEIGHED = {
     "mixed": "mix the weights of all heads",
     "normed": "norm of the weights that were mixed",
     "scaled": "scale the weights",
+    "changed": "put a number where a mask says so",
 }
 BIASES = {
     "alibi": "add slopes by distance to the scores",

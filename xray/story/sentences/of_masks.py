@@ -54,8 +54,8 @@ def list_letters(seen: Collection[str]) -> list[tuple[str, str]]:
 
 def describe_hidden(facts: MaskFacts) -> str:
     """What a mask hides, and how much of it."""
-    share = f": {spell_share(facts.hidden_share)} of its cells" * (name_mask(facts) != WEIGHING)
-    return f"{say_first(OF_MASKS, facts)}{share}"
+    share, told = f"{spell_share(facts.hidden_share)} of its cells", say_first(OF_MASKS, facts)
+    return told if name_mask(facts) == WEIGHING else f"{told}: {share}" if told else f"hides {share}"
 
 
 def describe_shown(shown: Shown) -> str:
@@ -96,7 +96,6 @@ OF_MASKS: tuple[Sentence[MaskFacts], ...] = (
     named(ITSELF, "hides from each place all but itself"),
     named(ALONG, "hides from each place all but a few that move along with it"),
     Sentence("mask: block by block", describe_own_blocks),
-    named("custom", "hides by a rule of its own"),
     named("none", "hides nothing"),
     named(WEIGHING, "adds numbers of its own"),
 )

@@ -9,12 +9,13 @@ from dataclasses import replace
 from xray.ir.flow.attention_sites import Site, list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.mixed_heads import ORDER, OVER_HEADS, follow_axes, read_mixing
-from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, SCALINGS, SHAPING, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, DIVISIONS, MASKINGS, SCALINGS, SHAPING, SUMS
 from xray.ir.flow.projections import is_projection
 from xray.ir.flow.weights import gather_weights
 from xray.ir.trace import Step
 from xray.story.anatomy.attentions import Attention
 from xray.story.attention.factors import MULTIPLIED, SQUARE
+from xray.story.attention.zeroed import find_zeroing
 from xray.story.branches.scored.caps import SCALE, label_scale
 from xray.story.charts.chart import Edge, Node, steps_at
 from xray.story.charts.counted_weights import describe_params
@@ -66,7 +67,8 @@ def draw_mixed(flow: Flow, site: Site, last: str, row: int, nodes: list[Node], e
         if kind == "mixed":
             nodes.append(mix_node(flow, steps, "WEIGHTS", key, row))
         else:
-            label = label_scaled(flow, site, steps) if kind == "scaled" else label_norm(flow, steps)
+            label = label_norm(flow, steps) if kind == "normed" else label_scaled(flow, site, steps)
+            label = CHANGED if kind == "changed" else label
             record, own = flow.output(steps[-1]), [*reversed(steps), *list_learned_beside(flow, site, steps)]
             nodes.append(Node(key, label, row, SQUARE, steps_at(flow, *own), record, describe_params(flow, *own)))
         edges.append(Edge(last, key))
@@ -105,11 +107,11 @@ def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
     """
     groups, opening = list[tuple[str, list[int]]](), list[int]()
     if site.mixed[-1:] < (site.softmax,):
-        return [("scaled", [node]) for node in site.weighed if flow.op(node) in SCALINGS]
+        kinds = [(name_weighed(flow, site, node), [node]) for node in site.weighed]
+        return [one for one in kinds if one[0] in ("scaled", "changed")]
     lies = follow_axes(flow, site.softmax, site.weighed, site.scores, is_weighed=True)
     for node in site.weighed:
-        kind = "mixed" if node in site.mixed or flow.op(node) in SUMS else ""
-        kind = "normed" if flow.op(node) in OVER_HEADS else "scaled" if flow.op(node) in SCALINGS else kind
+        kind = name_weighed(flow, site, node)
         is_open = bool(groups) and lies[groups[-1][1][-1]] != ORDER
         if kind and (not groups or groups[-1][0] != kind):
             groups.append((kind, [*opening, node]))
@@ -117,6 +119,14 @@ def group_weighed(flow: Flow, site: Site) -> list[tuple[str, list[int]]]:
             groups[-1][1].extend([*opening, node])
         opening = [*opening, node] * (not kind and not is_open and flow.op(node) in SHAPING)
     return groups
+
+
+def name_weighed(flow: Flow, site: Site, node: int) -> str:
+    """What a step does to weights: it mixes, norms or scales them, or changes some and is not what makes these 0."""
+    if flow.op(node) in MASKINGS:
+        return "" if node == find_zeroing(flow, site) else "changed"
+    kind = "mixed" if node in site.mixed or flow.op(node) in SUMS else ""
+    return "normed" if flow.op(node) in OVER_HEADS else "scaled" if flow.op(node) in SCALINGS else kind
 
 
 def label_norm(flow: Flow, steps: Sequence[int]) -> str:

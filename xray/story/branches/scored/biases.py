@@ -27,7 +27,8 @@ from xray.ir.records import TensorRecord
 from xray.story.anatomy.attentions import Positions
 from xray.story.recognition.addends import MOST_BEHIND, list_behind, reads_table
 from xray.story.recognition.between import is_linear
-from xray.story.recognition.score_operands import Operand
+from xray.story.recognition.score_operands import Operand, Scored
+from xray.story.recognition.scored_parts import read_scored
 from xray.story.recognition.values.known_values import values_of
 from xray.story.recognition.values.value_rules import LOW
 from xray.story.recognition.values.value_shapes import Values
@@ -167,12 +168,15 @@ def has_factor_of_places(flow: Flow, site: Site, maker: int) -> bool:
     It has to be picked by how far apart two are, or made of that, or what the product gives moves on from row to row.
     """
     product = product_behind(flow, maker)
-    factors = () if product is None else flow.makers[product]
+    if product is None:
+        return False
+    factors = flow.makers[product]
     others = [one for one in factors if one is None or not is_of_content(site, {one, *flow.behind(one)})]
     way = [*list_behind(flow, maker), *flow.behind(*others)]
-    return bool(others) and any(
-        is_apart(flow, one) or is_shifted(flow, one) or (is_picked(flow, one) and picks_by_distance(flow, site, one))
-        for one in way
+    is_moved = any(is_shifted(flow, one) for one in (maker, *list_behind(flow, maker)) if one > product)
+    return bool(others) and (
+        is_moved
+        or any(is_apart(flow, one) or (is_picked(flow, one) and picks_by_distance(flow, site, one)) for one in way)
     )
 
 
@@ -184,22 +188,30 @@ def is_shifted(flow: Flow, place: int) -> bool:
 
 
 def tells_places(flow: Flow, site: Site, bias: Operand) -> bool:
-    """Whether a learned addend differs with the places of a pair: a table of them, or what is worked out of no content.
+    """Whether a learned addend hangs on how far apart two places are, and on nothing else that is picked.
 
-    What linear layers make of the rows that ask, or of numbers for each pair that the model was given, proves none
-    (the factors of a non-stationary series; the pairs of an Evoformer), but for differences of what was given (BROS).
+    All rows of tables in it are picked by that, or it is a product with such, or it is made of differences (BROS).
     """
     if bias.maker is None or not may_tell_apart(flow, site, bias):
         return False
     onward = flow.ahead(bias.maker, within=lambda place: place < site.softmax)
     picking = [one for one in (*list_behind(flow, bias.maker), *onward) if is_picked(flow, one)]
     if picking:
-        return any(picks_by_distance(flow, site, one) for one in picking)
+        tables = [one for one in picking if flow.op(one) in LOOKUPS or reads_table(flow, one)]
+        return all(picks_by_distance(flow, site, one) for one in tables or picking)
     if product_behind(flow, bias.maker) is not None:
         return has_factor_of_places(flow, site, bias.maker)
     way = (bias.maker, *flow.behind(bias.maker))
-    is_given = any(record.is_float and record.argument is not None for one in way for record, _ in flow.given(one))
-    return not is_of_content(site, way) and (not is_given or any(is_apart(flow, one) for one in way))
+    return not is_of_content(site, way) and any(is_apart(flow, one) for one in way)
+
+
+def goes_by_places(flow: Flow, site: Site, part: Scored) -> bool:
+    """Whether one of several biases is itself what tells places, as the only one is where any does."""
+    biases = [one for one in read_scored(flow, site.scored) if one.kind == "bias" and one.operand is not None]
+    if len(biases) < 2 or part.operand is None or part.operand.maker is None:
+        return len(biases) < 2
+    maker = part.operand.maker
+    return is_sloped(flow, maker) or has_factor_of_places(flow, site, maker) or tells_places(flow, site, part.operand)
 
 
 def may_tell_apart(flow: Flow, site: Site, bias: Operand) -> bool:
@@ -228,11 +240,15 @@ def picks_by_distance(flow: Flow, site: Site, place: int) -> bool:
     """Whether ids by which a step picks were seen to hang on how far apart two places are, or two of one kind.
 
     Where a single place asks that is not to be seen: then places that were counted are believed. What no place was
-    counted for may take differences of what was given (BROS).
+    counted for may take differences of what was given (BROS); numbers that were given may go by that by chance.
     """
-    if flow.steps[place].settings.get("apart") or counts_within_a_kind(flow, place):
+    ids = [given for given in flow.given(place) if not given[0].is_float]
+    way = [*flow.behind(*(maker for _, maker in ids))]
+    is_given = any(
+        record.argument is not None for record, _ in (*ids, *(one for node in way for one in flow.given(node)))
+    )
+    if (flow.steps[place].settings.get("apart") and not is_given) or counts_within_a_kind(flow, place):
         return True
-    way = [*flow.behind(*(maker for record, maker in flow.given(place) if not record.is_float))]
     if any(flow.op(one) in COUNTED for one in way):
         return flow.output(site.scores).shape[-2:-1] == (1,)
     return any(is_apart(flow, one) for one in way)
