@@ -30,7 +30,6 @@ from xray import anatomy
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import Boxes
 from xray.story.body.ends import list_untold
-from xray.story.cards.boxless import find_unsaid
 from xray.story.poster import compose_poster
 from xray.story.regions.past_boxes import list_drawn
 from xray.story.sentences.of_links import describe_boxes
@@ -182,7 +181,7 @@ def test_a_sum_says_through_what_the_sines_go_that_it_adds(model, told):
 def test_linear_layers_that_a_sum_names_are_not_said_to_be_drawn_nowhere(is_whole):
     columns = read_columns(record(Waves(is_whole=is_whole)))
 
-    untold = list_unboxed(columns, find_unsaid(columns))
+    untold = list_unboxed(columns)
     assert ("places" in {one.path for one in untold}) is not is_whole
 
 

@@ -329,7 +329,8 @@ class Pairs(nn.Module):
 
     def forward(self, x):
         x = self.given(x)
-        for first, then in self.layers:
+        for layer in self.layers:
+            first, then = list(layer.children())
             x = then(first(x))
         return x
 

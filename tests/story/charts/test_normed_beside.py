@@ -7,7 +7,6 @@ from torch import nn
 
 import xray
 from xray.renderers.fonts import text_width
-from xray.story.cards.boxless import find_unsaid
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.compose import list_unboxed
@@ -59,7 +58,7 @@ def test_a_join_says_that_the_others_are_normed_before(normed, told):
 def test_neither_such_a_norm_nor_rows_that_have_a_box_are_listed_as_not_drawn():
     columns = read_columns(xray.trace(Resampler(normed=True).eval(), torch.rand(2, PLACES, 11)))
 
-    assert list_unboxed(columns, find_unsaid(columns)) == ()
+    assert list_unboxed(columns) == ()
 
 
 @pytest.mark.parametrize("normed", [True, False])
