@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
