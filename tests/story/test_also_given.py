@@ -74,11 +74,11 @@ class Shown(Layered):
         super().__init__()
         self.find = nn.Conv2d(3, WIDTH, 3, padding=1)
 
-    def forward(self, former, later):
-        return super().forward(former, later)
+    def forward(self, left, right):
+        return super().forward(left, right)
 
-    def enter(self, former, later):
-        pictures = torch.cat([(former / 255 - 0.5) / 0.25, (later / 255 - 0.5) / 0.25])
+    def enter(self, left, right):
+        pictures = torch.cat([(left / 255 - 0.5) / 0.25, (right / 255 - 0.5) / 0.25])
         return self.find(pictures).relu().flatten(2).mT
 
 
@@ -220,7 +220,7 @@ def test_pictures_that_are_changed_before_they_are_joined_have_a_box_each_and_no
     chart = read(Shown, *torch.rand(2, 1, 3, 8, 12)).entrance
 
     given = [(node.label, node.extra, node.record.shape) for node in chart.nodes if node.row == 0]
-    assert sorted(given) == [("IMAGE", "former", (1, 3, 8, 12)), ("INPUT", "later", (1, 3, 8, 12))]
+    assert sorted(given) == [("IMAGE", "left", (1, 3, 8, 12)), ("INPUT", "right", (1, 3, 8, 12))]
 
 
 GIVEN = torch.rand(2, 7, OTHER), torch.rand(2, 7, BOXES), torch.rand(2, 7, BOXES)

@@ -252,7 +252,7 @@ def test_what_halves_a_stream_stands_once_before_it_and_not_in_its_first_layer()
     chart = chart_entrance(reading.flow, reading.towers[0], has_words=False)
     drawn = chart_stage(reading.flow, reading.towers[0].stagings[0])
 
-    assert labels_of(chart)[-1] == "MEAN OF BOTH"
+    assert labels_of(chart)[-1] == "ADDED UP, ÷ 2"
     assert "÷ 2" not in labels_of(chart)
     assert not [node.label for node in drawn.nodes if node.label.startswith("SCALE")]
 

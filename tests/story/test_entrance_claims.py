@@ -91,8 +91,8 @@ class Entered(nn.Module):
         super().__init__()
         self.found, self.enter, self.layers = nn.ModuleList(found), enter, make_layers(WIDTH, 3)
 
-    def forward(self, came):
-        x = self.enter(self.found, came)
+    def forward(self, x):
+        x = self.enter(self.found, x)
         for layer in self.layers:
             x = layer(x)
         return x
@@ -137,6 +137,77 @@ def test_what_a_convolution_reads_is_named_by_what_is_known_of_it(shape, found, 
 
     assert describe_entrance(anatomy.towers[-1]) == told
     assert label in labels_of(chart)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "found", "told", "label"),
+    [
+        ("rgb_left", IMAGE, nn.Conv2d(3, WIDTH, 4, 4), "An image becomes vectors, one for each patch.", "IMAGE"),
+        ("flow", IMAGE, nn.Conv2d(3, WIDTH, 4, 4), "A map becomes vectors, one for each patch.", "MAP"),
+        ("image_mask", IMAGE, nn.Conv2d(3, WIDTH, 4, 4), "A map becomes vectors, one for each patch.", "MAP"),
+        ("img_latents", (2, 4, 8, 8), nn.Conv2d(4, WIDTH, 2, 2), "A map becomes vectors, one for each patch.", "MAP"),
+        ("x", IMAGE, nn.Conv2d(3, WIDTH, 1), "What goes in.", "INPUT"),
+        ("wave", (2, 1, 17), nn.Conv1d(1, WIDTH, 3), "A signal becomes vectors.", "SIGNAL"),
+        ("prices", (2, 1, 17), nn.Conv1d(1, WIDTH, 3), "What goes in.", "INPUT"),
+        ("feature_list", (2, OTHER, 17), nn.Conv1d(OTHER, WIDTH, 3), "Vectors come in.", "VECTORS"),
+    ],
+)
+def test_what_comes_in_is_called_so_by_its_name_and_by_how_it_is_read(name, shape, found, told, label):
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.own = Entered(found, enter=cut)
+
+        def forward(self, given):
+            return self.own(given[name])
+
+    anatomy, chart = read(Named, {name: torch.rand(shape)})
+
+    assert describe_entrance(anatomy.towers[-1]) == told
+    assert label in labels_of(chart)
+
+
+class Series(nn.Module):
+    """Each number of a series becomes a row, or each series is one vector."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.first, self.layers = nn.Linear(width, PLACES * WIDTH if width > 1 else WIDTH), make_layers(WIDTH, 3)
+
+    def forward(self, x):
+        x = self.first(x).view(2, PLACES, WIDTH) if self.first.in_features > 1 else self.first(x[..., None])
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+@pytest.mark.parametrize(("width", "told"), [(1, "What goes in."), (31, "Vectors come in.")])
+def test_vectors_are_what_a_linear_layer_reads_whole(width, told):
+    anatomy, _ = read(lambda: Series(width), torch.rand(2, 31))
+
+    assert describe_entrance(anatomy.towers[-1]) == told
+
+
+class Prompted(nn.Module):
+    """Rows of a table by ids that the model holds, before vectors."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.lead, self.layers = nn.Embedding(31, WIDTH), nn.Linear(OTHER, WIDTH), make_layers(WIDTH, 3)
+        self.register_buffer("prompt", torch.tensor([3, 4, 7, 9]))
+
+    def forward(self, x):
+        x = torch.cat([self.words(self.prompt).expand(len(x), -1, -1), self.lead(x)], dim=1)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_ids_that_a_model_holds_do_not_come_in():
+    anatomy, chart = read(Prompted, torch.rand(2, PLACES, OTHER))
+
+    assert describe_entrance(anatomy.towers[-1]) == "Vectors come in."
+    assert not {"TOKEN IDS", "IDS"} & {*labels_of(chart)}
 
 
 @pytest.mark.parametrize(

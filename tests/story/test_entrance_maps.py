@@ -61,9 +61,9 @@ class LinesOfRows(Lined):
 @pytest.mark.parametrize(
     ("learned", "first", "label"),
     [
-        (True, False, "A LEARNED ROW BEHIND EACH 3 ROWS"),
+        (True, False, "LEARNED ROWS BESIDE: 3 + 1"),
         (True, True, "A LEARNED ROW IN FRONT"),
-        (False, False, "ONE MORE ROW IN EACH OF 2"),
+        (False, False, "END TO END"),
     ],
 )
 def test_a_row_at_the_end_of_each_line_of_rows_is_told_for_each(learned, first, label):

@@ -29,11 +29,11 @@ class Shelved(nn.Module):
 
 
 @pytest.mark.parametrize("empty", [None, 0])
-@pytest.mark.parametrize(("apart", "label"), [(True, "LOOKUP OF SHIFTED IDS"), (False, "TABLE LOOKUP")])
-def test_ids_of_which_each_book_has_a_number_added_are_shifted(apart, label, empty):
+@pytest.mark.parametrize("apart", [True, False])
+def test_ids_to_which_numbers_are_added_are_looked_up(apart, empty):
     _, chart = read(lambda: Shelved(apart, empty), torch.arange(42).view(2, 7, 3) % 10)
 
-    assert {"LOOKUP OF SHIFTED IDS", "TABLE LOOKUP"} & set(labels_of(chart)) == {label}
+    assert "TABLE LOOKUP" in labels_of(chart)
 
 
 class Codes(nn.Module):

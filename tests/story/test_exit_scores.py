@@ -129,7 +129,7 @@ class TakenApart(Scored):
     [
         (lambda x: (x.flatten(0, 1),), ("handed out too",)),
         (lambda x: (x[:, 0], x[:, 1:]), ("handed out too",)),
-        (lambda x: (x[:, 1:],), ("some of its rows are handed out too",)),
+        (lambda x: (x[:, 1:],), ("a part of it is handed out too",)),
         (lambda x: (x + 1,), ()),
     ],
 )

@@ -48,4 +48,4 @@ def test_blocks_that_run_again_are_not_said_to_add_nothing(told):
 
 
 def test_frames_that_layers_read_come_in(told):
-    assert "Nothing comes in here" not in told
+    assert "It begins with the model's own numbers" not in told

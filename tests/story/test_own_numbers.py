@@ -13,7 +13,7 @@ from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
 TABLE = "THE MODEL'S OWN NUMBERS"
-OWN = "Nothing comes in here: it begins with the model's own numbers."
+OWN = "It begins with the model's own numbers."
 SIZE = (2, POINTS, 2)
 MAKERS = {
     "zeros": lambda: torch.zeros(SIZE),

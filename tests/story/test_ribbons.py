@@ -315,9 +315,9 @@ def test_an_input_leads_to_the_first_box_that_reads_it():
     chart = chart_entrance(reading.flow, reading.towers[0])
     ways = {(chart.node(edge.source).label, chart.node(edge.target).label) for edge in chart.edges}
 
-    assert {("IMAGE", "END TO END"), ("END TO END", "PATCHES 4×4")} <= ways
-    assert ("IMAGE", "PATCHES 4×4") not in ways
-    assert next(node.record.shape for node in chart.nodes if node.label == "IMAGE") == (2, 5, 3, 8, 8)
+    assert {("VIDEO", "END TO END"), ("END TO END", "PATCHES 4×4")} <= ways
+    assert ("VIDEO", "PATCHES 4×4") not in ways
+    assert next(node.record.shape for node in chart.nodes if node.label == "VIDEO") == (2, 5, 3, 8, 8)
 
 
 class FromBoxes(Detector):

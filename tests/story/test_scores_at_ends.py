@@ -235,3 +235,53 @@ def test_the_first_layer_is_a_block_of_its_own_be_words_multiplied_before_it(fac
 
     assert first.block is not None
     assert first.block.path == "layers.0"
+
+
+class Shown(nn.Module):
+    """Words, and their scores, which are handed out as they are, in part, or as what became of them."""
+
+    def __init__(self, end):
+        super().__init__()
+        self.words, self.layers, self.end = nn.Embedding(32, WIDTH), Ends().layers, end
+        self.head = nn.Linear(WIDTH, 32)
+
+    def forward(self, ids):
+        return self.end(self.head(self.layers(self.words(ids))))
+
+
+@pytest.mark.parametrize(
+    ("end", "is_told"),
+    [
+        (lambda scores: scores.log_softmax(-1), True),
+        (lambda scores: scores[..., :-1], False),
+        (lambda scores: scores.log_softmax(-1)[..., 3].sum(-1), False),
+        (lambda scores: scores[..., :16] * scores[..., 16:].sigmoid(), False),
+    ],
+)
+def test_a_score_for_every_word_is_told_where_all_of_them_come_out(end, is_told):
+    sheet = compose_poster(xray.trace(Shown(end).eval(), torch.arange(14).view(2, 7)), text_width)
+    told = {"".join(run.text for run in line) for box in sheet.boxes for line in box.lines}
+
+    assert ("A score for every word." in told) is is_told
+
+
+class Taught(nn.Module):
+    """What layers give, held to what comes in, or to what another linear layer makes of it."""
+
+    def __init__(self, is_taught):
+        super().__init__()
+        self.first, self.layers, self.head = nn.Linear(5, WIDTH), Ends().layers, nn.Linear(WIDTH, 5)
+        self.teacher = nn.Linear(5, 5) if is_taught else nn.Identity()
+
+    def forward(self, x):
+        return nn.functional.mse_loss(self.teacher(x), self.head(self.layers(self.first(x))))
+
+
+@pytest.mark.parametrize("is_taught", [False, True])
+def test_targets_are_what_no_learned_weights_make(is_taught):
+    sheet = compose_poster(xray.trace(Taught(is_taught).eval(), torch.rand(2, 7, 5)), text_width)
+    told = " ".join("".join(run.text for run in line) for box in sheet.boxes for line in box.lines)
+
+    assert ("TARGETS" in told) is not is_taught
+    assert ("Compared with the target." in told) is not is_taught
+    assert "come out" not in told

@@ -303,10 +303,10 @@ class Hashed(nn.Module):
         return self.layers(torch.cat([table(((ids + 1) * prime) % 11) for prime, table in primes], dim=-1))
 
 
-def test_ids_are_led_to_every_table_that_looks_them_up_by_a_hash():
+def test_ids_are_led_to_every_table_that_looks_up_what_a_division_leaves():
     chart = entrance_of(Hashed(), torch.arange(14).reshape(2, 7))
 
-    assert list_led(chart) == ["LOOKUP BY HASH"] * 3
+    assert list_led(chart) == ["TABLE LOOKUP"] * 3
 
 
 class Boxes(nn.Module):

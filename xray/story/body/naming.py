@@ -14,7 +14,7 @@ from xray.story.body.towers import Towering, list_results
 from xray.story.body.widths import find_lender
 from xray.story.branches.given_rows import read_towers
 from xray.story.entrance.given import find_input
-from xray.story.entrance.inputs import SOUND, SOUNDING, name_argument
+from xray.story.entrance.inputs import SOUND, is_named_sound, name_argument
 from xray.story.passages.conditions import name_source
 
 NAMES = {"ids": "tokens", "image": "vision", "video": "vision", "audio": "audio"}
@@ -22,8 +22,6 @@ NAMES = {"ids": "tokens", "image": "vision", "video": "vision", "audio": "audio"
 WRITTEN = ("input_ids", "text", "word", "caption", "prompt", "sentence", "question")
 """What the name of an argument holds whose ids are those of a text: others may be of notes, atoms or codes."""
 SAID = "input_modalities"
-HEARD = (*SOUNDING, "wav", "input_values")
-"""What the name of an argument holds that takes sound."""
 BOX = "box"
 """The name of an argument holds it that says where on a page each place stands: a tower of its ids is of the layout."""
 WHOSE_IDS = re.compile(r"([a-z]+)_input_ids")
@@ -226,7 +224,7 @@ def is_written(flow: Flow, one: Towering) -> bool:
 def is_heard(flow: Flow, one: Towering) -> bool:
     """Whether a signal that a tower reads is one of sound, by its axes or its name: a series may be of anything."""
     given = (record for node in one.entrance for record, maker in flow.given(node) if maker is None)
-    return any(SOUND & {*one.axes} or any(word in name_argument(flow, one) for word in HEARD) for one in given)
+    return any(SOUND & {*one.axes} or is_named_sound(name_argument(flow, one)) for one in given)
 
 
 def looks_beside(flow: Flow, one: Towering, other: Towering, name: str) -> bool:

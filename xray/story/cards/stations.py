@@ -5,7 +5,7 @@ from dataclasses import replace
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DROPOUTS, FINDINGS, SIDE_BY_SIDE, TRANSPOSED
+from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DROPOUTS, FINDINGS, LOSSES, SIDE_BY_SIDE, TRANSPOSED
 from xray.ir.trace import Step, Trace
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.tree import Anatomy, Stage
@@ -70,13 +70,19 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
     nodes = sorted(picking.nodes, key=lambda node: node.row) if picking is not None else []
     picked = None if picking is None else picking.node(picking.head).record
     head = anatomy.head if is_told else None
-    losses = [node.steps[0] for chart in charts for node in chart.nodes if node.key == "loss" and node.steps]
-    if head and head.size and head.size > 1 and any(head.size not in one.inputs[0].shape for one in losses):
-        head = None  # something else is compared with the target, made of its numbers
+    has_loss = any(node.key == "targets" for chart in charts for node in chart.nodes)
+    to_one = any(node.label == ONE_NUMBER for chart in charts for node in chart.nodes)
+    if (
+        head
+        and head.size
+        and not to_one
+        and not leaves_whole(column.reading.flow, column.towering.end, head.size, has_loss=has_loss)
+    ):
+        head = None  # something else comes out, or is compared with the target, that is made of its numbers
     return Leaving(
         tuple(node.steps[0].op for node in nodes),
         head,
-        any(node.key == "loss" for chart in charts for node in chart.nodes),
+        has_loss,
         column.towering.tower.vocab,
         any(node.key.startswith("wave") for chart in charts for node in chart.nodes),
         picked is not None and any(size > 1 for size in picked.shape[1:]),
@@ -87,8 +93,18 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
         bool(charts) and all(leads_nowhere(column.reading.flow, chart) for chart in charts),
         bool(charts) and all(changes_again(column, chart) for chart in charts),
         any(draws_by_chance(column, chart) for chart in charts),
-        any(node.label == ONE_NUMBER for chart in charts for node in chart.nodes),
+        to_one,
     )
+
+
+def leaves_whole(flow: Flow, end: int, size: int, *, has_loss: bool) -> bool:
+    """Whether so many numbers, made behind a stream's end, are handed out, held to a target or chosen of."""
+    results = flow.one_pass.results
+    ahead = [one for one in flow.ahead(end) if flow.is_leaf(one)]
+    handed = [flow.output(one).shape for one in ahead if flow.steps[one].id in results and flow.steps[one].outputs]
+    last = LOSSES | PICKS if has_loss else PICKS
+    handed += [record.shape for one in ahead if flow.op(one) in last for record in flow.steps[one].inputs[:2]]
+    return any(size in shape[1:] or shape == (size,) for shape in handed) or size == 1
 
 
 def chooses_one(step: Step) -> bool:

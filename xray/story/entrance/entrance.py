@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from math import prod
 
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
@@ -108,7 +107,6 @@ def read_entrance(flow: Flow, start: int | None, first: int, stops: Collection[i
     joining = list_tables_beside(flow, given, [*outer, *vectors], nodes)
     looking = joining if others else [] if beside else given
     led = any(maker in stops for node in nodes for maker in flow.makers[node])
-    looking = [node for node in looking if not led or not is_one_row(flow, node)]
     worded = [node for node in looking if looks_up_ids(flow, node) and not is_of_sequence(flow, node, first, tables)]
     word = max(worded, key=lambda node: table_rows(flow, node) or 0, default=None)
     parts: list[Part] = []
@@ -171,11 +169,6 @@ def is_of_sequence(flow: Flow, node: int, first: int, tables: Collection[int]) -
     found, rows = flow.output(node).shape, flow.output(first).shape
     is_one = sum(name_table(flow, one) == name_table(flow, node) for one in tables) == 1
     return is_one and len(found) == len(("batch", "width")) < len(rows) and found[0] == rows[0]
-
-
-def is_one_row(flow: Flow, node: int) -> bool:
-    """Whether a lookup finds one row, by no number that came in: that of a kind, added to a tower's (BridgeTower)."""
-    return prod(flow.output(node).shape[:-1]) == 1 and node not in list_reading_data(flow)
 
 
 def find_held_rows(flow: Flow, start: int, nodes: Collection[int]) -> TensorRecord | None:

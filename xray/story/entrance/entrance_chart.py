@@ -39,8 +39,6 @@ from xray.story.entrance.cut_rows import label_drawn, list_drawn
 from xray.story.entrance.entry_labels import (
     CLEARED,
     LOOKUP,
-    MEAN,
-    MEAN_OF_ROWS,
     count_copies,
     label_entry,
     list_merged,
@@ -152,7 +150,7 @@ def chart_entrance(flow: Flow, towering: Towering, *, has_words: bool = False) -
         copies = [node for node in nodes if count_copies(flow, node)]
         end = next((node for node in copies if flow.carried_from(flow.makers[node][0]) == start), start)
         chart = chart_operations(flow, nodes, end, labels, "in", is_entrance=True, folded=folded)
-        chart = None if chart is None else add_scale(flow, add_halves(flow, count_tables(flow, chart)), nodes)
+        chart = None if chart is None else add_scale(flow, count_tables(flow, chart), nodes)
         chart = None if chart is None else tell_residual(flow, name_columns(flow, chart, columns), residual)
         chart = None if chart is None else end_in_moves(flow, chart, end, nodes)
     if chart is None:
@@ -388,14 +386,3 @@ def is_root(flow: Flow, node: int) -> bool:
     factor, made = flow.steps[node].settings.get("factor", number(flow.steps[node])), flow.output(node)
     are_rows = len(made.shape) < MAP or made.axes[-1:] == ("d_model",)
     return are_rows and isinstance(factor, float) and isclose(factor, sqrt(made.shape[-1]), rel_tol=1e-4)
-
-
-def add_halves(flow: Flow, chart: Chart) -> Chart:
-    """The chart whose boxes of a mean stand for the step too that halves the sum."""
-    halves = {
-        node.key: [reader for reader in flow.readers[flow.places[node.steps[0].id]] if flow.is_leaf(reader)]
-        for node in chart.nodes
-        if node.label in (MEAN, MEAN_OF_ROWS)
-    }
-    nodes = (replace(one, steps=(*one.steps, *steps_at(flow, *halves.get(one.key, ())))) for one in chart.nodes)
-    return replace(chart, nodes=tuple(nodes))

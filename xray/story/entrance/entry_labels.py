@@ -5,7 +5,6 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
-    CARRYING,
     DIVISIONS,
     FINDINGS,
     GRIDS,
@@ -18,7 +17,6 @@ from xray.ir.flow.operation_kinds import (
 )
 from xray.ir.flow.remembering import once_each
 from xray.ir.records import TensorRecord
-from xray.story.branches.scored.caps import read_factor
 from xray.story.entrance.columns import label_channel, label_column, label_cut_map
 from xray.story.entrance.cut_rows import (
     clears_rows,
@@ -31,7 +29,7 @@ from xray.story.entrance.cut_rows import (
 )
 from xray.story.entrance.entrance import cuts_patches
 from xray.story.entrance.place_tables import list_added, list_fitting
-from xray.story.entrance.tables import looks_up_places, shares_rows
+from xray.story.entrance.tables import looks_up_places
 from xray.story.passages.added_places import (
     describe_sum,
     is_gated,
@@ -56,7 +54,6 @@ from xray.story.streams.shortcuts import find_any_norm
 from xray.story.wording import plural
 
 CLEARED = "ROWS OF A MASK SET TO 0"
-MEAN, MEAN_OF_ROWS = "MEAN OF BOTH", "MEAN OF EACH 2 ROWS"
 RESIZING = {"interpolate": "RESIZED", **dict.fromkeys(GRIDS, "SAMPLED")}
 WAYS = {"bicubic": "BICUBICALLY", "bilinear": "BILINEARLY"}
 FITTING = {**RESIZING, "tile": "REPEATED", "repeat": "REPEATED"}
@@ -87,8 +84,6 @@ def label_entry(flow: Flow, node: int) -> str:
         return f"+ {'GATED ' * is_gated(flow, node)}{name_places(part)}{tell_fitting(flow, node)}"
     if op in SUMS and find_any_norm(flow, node) is not None:
         return ""
-    if op in SUMS and is_halved(flow, node):
-        return MEAN_OF_ROWS if adds_taken_rows(flow, node) else MEAN
     held = {is_learned_row(flow, *one) for one in flow.given(node)} if op in SUMS else set()
     if held == {True, False} and not list_shift(flow, node):
         return f"+ {name_learned_addend(flow, node)}"
@@ -212,34 +207,10 @@ def counts_places(flow: Flow, node: int) -> bool:
 
 
 def label_lookup(flow: Flow, node: int) -> str:
-    """What looking rows up in a table is called: one of few rows, such as the kinds of words, by its size (BERT).
-
-    Where ids are first made what a division leaves over, as a hash makes them, it says so (CANINE), and where each of
-    several books has a number of its own added to its ids (Dia).
-    """
+    """What looking rows up in a table is called: one of few rows, such as the kinds of words, by its size (BERT)."""
     weights = (record for record in flow.steps[node].inputs if record.role == "parameter" and len(record.shape) == 2)
     held = next((record.shape[0] for record in weights), flow.steps[node].settings.get("num_embeddings"))
-    if isinstance(held, int) and held <= FEW_ROWS:
-        return f"LOOKUP IN {plural(held, 'row').upper()}"
-    if shares_rows(flow, node):
-        return "LOOKUP BY HASH"
-    return "LOOKUP OF SHIFTED IDS" if shifts_ids(flow, node) else LOOKUP
-
-
-def shifts_ids(flow: Flow, lookup: int) -> bool:
-    """Whether the ids of a lookup are such as came in, with one of several numbers added to each that were there.
-
-    Some ids may stay as they came (Kyutai's speech to text).
-    """
-    shift = flow.carried_from(next(iter(flow.makers[lookup]), None), CARRYING)
-    if shift is not None and flow.op(shift) == "where":
-        shift = next((one for one in flow.makers[shift] if one is not None and flow.op(one) in SUMS), None)
-    given = list(flow.given(shift)) if shift is not None and flow.op(shift) in SUMS else []
-    if len(given) != 2 or any(record.role != "ids" for record, _ in given):
-        return False
-    (ids, maker), (numbers, other) = given
-    is_one_a_book = len(numbers.shape) == 1 < len(ids.shape) and numbers.shape == ids.shape[-1:] != (1,)
-    return is_one_a_book and maker is None and (other is None or not {*flow.behind(other)} & list_reading_data(flow))
+    return f"LOOKUP IN {plural(held, 'row').upper()}" if isinstance(held, int) and held <= FEW_ROWS else LOOKUP
 
 
 def count_weighed(flow: Flow, node: int) -> int:
@@ -268,10 +239,8 @@ def label_rows(flow: Flow, node: int, rows: Sequence[int]) -> str:
     shape = flow.output(node).shape
     if len(rows) != 2 or list(rows).count(1) != 1 or len(shape) < OF_ROWS:
         return ""
-    if len(shape) == OF_ROWS or flow.steps[node].inputs[0].shape[1] != shape[1]:
-        return f"WITH ONE MORE ROW {'IN FRONT' if rows[0] == 1 else 'BEHIND'}"
-    is_behind = learned[-1] and rows[-1] == 1
-    return f"A LEARNED ROW BEHIND EACH {rows[0]:,} ROWS" if is_behind else f"ONE MORE ROW IN EACH OF {shape[1]:,}"
+    is_one_of_all = len(shape) == OF_ROWS or flow.steps[node].inputs[0].shape[1] != shape[1]
+    return f"WITH ONE MORE ROW {'IN FRONT' if rows[0] == 1 else 'BEHIND'}" if is_one_of_all else ""
 
 
 def label_pieces(flow: Flow, node: int) -> str:
@@ -353,21 +322,3 @@ def repeats_rows(flow: Flow, node: int) -> bool:
     before, made = record.shape, flow.output(node)
     is_rows = len(before) == len(made.shape) == OF_ROWS and before[::2] == made.shape[::2] and before[1] < made.shape[1]
     return is_rows and made.axes[0] == "batch" and record.is_float and not is_of_weights(flow, record, maker)
-
-
-def is_halved(flow: Flow, node: int) -> bool:
-    """Whether two tensors that are alike are added, and the sum goes on as half of it: their mean (Qwen2.5-Omni)."""
-    shapes = {record.shape for record in flow.steps[node].inputs}
-    readers = flow.leaf_readers(node)
-    return (
-        len(flow.steps[node].inputs) == 2 and len(shapes) == 1 and [read_factor(flow, one) for one in readers] == [0.5]
-    )
-
-
-def adds_taken_rows(flow: Flow, node: int) -> bool:
-    """Whether both tensors that a step adds are rows that were taken of one and the same."""
-    made = [maker for maker in flow.makers[node] if maker is not None]
-    sources = {flow.makers[maker][0] for maker in made if flow.op(maker) == "index"}
-    return (
-        len(made) == len(flow.steps[node].inputs) and len(sources) == 1 and all(flow.op(one) == "index" for one in made)
-    )

@@ -1,5 +1,6 @@
 """What a network reads where no words are looked up: an image, a film, sound, noise, or rows of numbers."""
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from math import prod
@@ -27,23 +28,27 @@ from xray.story.branches.scored.visible import FILLED
 from xray.story.entrance.tables import MOVING, are_ids, looks_up_counted
 from xray.story.passages.added_places import is_given
 from xray.story.passages.pools import is_deep, lays_neighbours
-from xray.story.recognition.between import is_linear
+from xray.story.recognition.between import is_linear, read_sizes
 from xray.story.recognition.chosen_rows import is_drawn
 from xray.story.recognition.scored_parts import is_nothing
 from xray.story.recognition.values.value_shapes import number
 
 SOUND = frozenset({"mels", "frames", "ticks", "samples"})
 PICTURED = frozenset({"height", "width"})
-SOUNDING = ("audio", "sound", "feature", "mel", "spec", "wave", "speech")
-PICTURING = ("pixel", "patch", "image", "img", "picture", "photo")
-"""What the name of an argument holds by which sound comes in, and by which pictures do."""
+SOUNDING = re.compile(r"audio|sound|(^|_)mels?(_|$)|spec(_|$)|spectr|wav|speech|input_(features|values)")
+"""What the name of an argument holds by which sound comes in."""
+PICTURES = "pixel_values.*|pixels?|images?|imgs?|pictures?|photos?|patches|rgbs?(_[a-z]+)?"
+PICTURED_LAST = re.compile(rf"(.*[_.])?({PICTURES})(_(left|right|center|front|rear))?_?\d*")
+"""The name of an argument by which pictures come in: they are what it says last."""
+UNTOLD = "[a-z]{0,2}|arg|inp|inputs?|input_tensor|tensor|data|samples?|source|target|template|search|left|right|given"
+SERIES = "signal|series|mix|mixture"
+NEUTRAL = re.compile(rf"(.*[_.])?({UNTOLD}|{SERIES})_?\d*")
+"""The name of an argument that says nothing of what comes in."""
 COLOURS = 3
 FILMING = ("video", "clip", "frames")
 """What the name of an argument holds by which films come in."""
-MADE = ("embed", "feat", "hidden")
-"""What the name of an argument holds that takes what another model has made of something."""
-CODED = ("latent", "hidden", "embed")
-"""What the name of an argument holds that takes what an encoder has made of a signal."""
+CODED = ("latent", "hidden", "embed", "feats", "mask")
+"""What the name of an argument holds that takes what a model has made of something, or what hides some of it."""
 OWN = "THE MODEL'S OWN NUMBERS"
 MOST_CHANNELS = 2
 """So many channels a signal has at most: left and right."""
@@ -89,11 +94,12 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
             return None  # maps of several channels, laid out of rows of numbers (Decision Transformer's frames)
         name = name_argument(flow, source)
         if axes >= MAP and not is_sound(source, name):
-            is_laid = len(read) >= MAP  # several sets of points, say, are no maps
-            are_given = len(source.shape) < MAP or COLOURS in source.shape[1:]  # and not put together by the model
-            is_image = is_named_picture(name) or (is_laid and read[1] == COLOURS and are_given)
-            return "image" if is_image else "map" if is_laid else None
-        return "audio" if axes >= MAP or may_be_sound(source, name) else "vectors"
+            # several sets of points, say, are no maps, nor what no neighbours are read of along both axes
+            is_map = len(read) >= MAP and min(read_sizes(flow, min(finders), "kernel_size")[-2:], default=1) > 1
+            return name_picture(source, name, read[1]) if is_map or is_named_picture(name) else None
+        if axes >= MAP or is_sound(source, name):
+            return "audio"
+        return "vectors" if source.shape[1] > MOST_CHANNELS and len(source.shape) > len(("batch", "row")) else None
     linear = [node for node in sorted(nodes) if is_linear(flow, node)]
     sources = [source for node in linear if (source := source_of(flow, node, stops)) is not None]
     if any(flow.op(node) == "one_hot" for node in flow.behind(*linear)):
@@ -111,7 +117,10 @@ def name_input(flow: Flow, finders: Collection[int], nodes: Collection[int], sto
     reads = any(reads_vectors(flow, node) for node in nodes)
     follows = any(maker in stops for node in nodes for maker in flow.makers[node])
     looks = any(flow.op(node) in LOOKUPS and not looks_up_counted(flow, node) for node in nodes)
-    return "vectors" if reads or (not follows and not looks and sources) else None
+    are_rows = any(len(one.shape) > len(("batch", "width")) for one in sources) or any(
+        flow.steps[node].inputs[0].shape[-1:] == one.shape[-1:] for node in linear for one in sources
+    )
+    return "vectors" if reads or (not follows and not looks and are_rows) else None
 
 
 def name_laid_out(flow: Flow, nodes: Collection[int], stops: Collection[int]) -> Reads | None:
@@ -127,7 +136,7 @@ def name_laid_out(flow: Flow, nodes: Collection[int], stops: Collection[int]) ->
         if source is None or is_sound(source, name):
             continue
         if len(source.shape) == MAP:
-            return "image" if is_named_picture(name) or COLOURS in source.shape[1:] else "map"
+            return name_picture(source, name, COLOURS)
         is_deep = cut is not None and len(cut.sizes) == len(source.shape[2:]) == len(("time", "height", "width"))
         if is_deep and any(word in name for word in FILMING):
             return "video"
@@ -175,8 +184,21 @@ def are_named(flow: Flow) -> bool:
 
 
 def is_named_picture(name: str) -> bool:
-    """Whether an argument is called after a picture, and not after what a model has made of one (`image_embeds`)."""
-    return any(word in name for word in PICTURING) and not any(word in name for word in MADE)
+    """Whether an argument is called a picture, and not something of one, or made of one (`image_embeds`)."""
+    return PICTURED_LAST.fullmatch(name) is not None
+
+
+def name_picture(source: TensorRecord, name: str, channels: int) -> Reads:
+    """Whether what comes in with a height and a width is an image, by its name, its axes, or its three colours.
+
+    The model does not put colours together itself, and no name says that they are something else. Several images of
+    each sequence may be a film, where they are called so.
+    """
+    are_colours = channels == COLOURS and (len(source.shape) < MAP or COLOURS in source.shape[1:])
+    if are_colours and len(source.shape) > MAP and any(word in name for word in FILMING):
+        return "video"
+    is_open = NEUTRAL.fullmatch(name) is not None or {*source.axes} >= PICTURED or "patches" in source.axes
+    return "image" if is_named_picture(name) or (are_colours and is_open) else "map"
 
 
 def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
@@ -194,8 +216,7 @@ def find_put_in(flow: Flow, nodes: Collection[int]) -> Reads | None:
     if len(names) != 1:
         return None
     (name,) = names
-    sounds = any(word in name for word in SOUNDING) and not any(word in name for word in MADE)
-    return "image" if is_named_picture(name) else "audio" if sounds else "vectors"
+    return "image" if is_named_picture(name) else "audio" if is_named_sound(name) else "vectors"
 
 
 def puts_over_rows(flow: Flow, node: int, nodes: Collection[int]) -> bool:
@@ -211,26 +232,31 @@ def is_made_of(flow: Flow, made: int | None, other: int | None) -> bool:
     return other is not None and made is not None and flow.carried_from(other) in {made, *flow.behind(made)}
 
 
-def may_be_sound(source: TensorRecord, name: str) -> bool:
-    """Whether what a convolution moves along has as few channels as a signal, or is called after sound by its maker.
-
-    A series of several columns is none, nor one that is called after what a model has made of something.
-    """
-    if len(source.shape) < len(("batch", "channels", "row")) or source.shape[1] <= MOST_CHANNELS:
-        return True
-    is_called = bool(SOUND & set(source.axes)) or any(word in name for word in SOUNDING)
-    return is_called and not any(word in name for word in CODED)
-
-
 def is_video(source: TensorRecord) -> bool:
     """Whether frames come in of which each is a picture, with a height and a width of its own."""
     return "frames" in source.axes and set(source.axes) >= PICTURED
 
 
 def is_sound(source: TensorRecord, name: str) -> bool:
-    """Whether a map is one of sound: by its axes, or its only channel and what it is called, as an argument too."""
-    called = any(word in one for word in SOUNDING for one in (source.name.lower(), name))
-    return bool(SOUND & set(source.axes)) or (source.shape[1] == 1 and called)
+    """Whether what comes in is sound by its axes, or a signal by its name, as an argument too.
+
+    One series that nothing is known of may be one too, and one of left and right, as it is convolved; of several
+    channels a map is none.
+    """
+    channels = source.shape[1] if len(source.shape) > len(("batch", "row")) else 1
+    if any(word in name for word in CODED):
+        return False
+    if SOUND & {*source.axes}:
+        return True
+    if len(source.shape) >= MAP:
+        return channels == 1 and (is_named_sound(name) or is_named_sound(source.name.lower()))
+    is_open = channels <= MOST_CHANNELS and NEUTRAL.fullmatch(name) is not None
+    return is_named_sound(name) or is_open
+
+
+def is_named_sound(name: str) -> bool:
+    """Whether an argument is called sound, or a signal, and not what a model has made of one."""
+    return SOUNDING.search(name) is not None and not any(word in name for word in CODED)
 
 
 def source_of(flow: Flow, node: int, stops: Collection[int]) -> TensorRecord | None:

@@ -12,11 +12,13 @@ from xray.ir.flow.operation_kinds import (
     COUNTING,
     DROPOUTS,
     LOOKUPS,
+    ONES,
     REPEATS,
     SCALINGS,
     SCORING,
     SIDE_BY_SIDE,
     SUMS,
+    ZEROS,
 )
 from xray.ir.flow.remembering import once
 from xray.ir.flow.weights import read_weights
@@ -270,8 +272,9 @@ def list_biases(flow: Flow) -> frozenset[int]:
 def looks_up_ids(flow: Flow, node: int) -> bool:
     """Whether ids of a lookup come in as they are: none is worked out of other numbers (Mimi), or picked (LiLT).
 
-    What is picked from rows of several ids each tells something of a place: one of the corners of its box. A table of
-    sines holds what no words are. How often something holds is counted, and is no id.
+    Ids that a model holds itself do not come in, nor such as are all 0 or 1, or counted. What is picked from
+    rows of several ids each tells something of a place: one of the corners of its box. A table of sines holds what no
+    words are.
     """
     if holds_sines(flow, node):
         return False
@@ -281,10 +284,10 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
     while todo and len(seen) < MOST_BESIDE:
         record, maker, is_picked = todo.pop()
         if maker is None:
-            if record.role != "parameter" and not (is_picked and len(record.shape) > 2):
+            if came_in(flow, record) and not (is_picked and len(record.shape) > 2):
                 return True
         elif not flow.steps[maker].inputs:
-            return True
+            return flow.op(maker) not in ZEROS | ONES | COUNTING
         elif maker not in seen:
             seen.add(maker)
             given = [one for one in flow.given(maker) if not one[0].is_float and one[0].dtype != "bool"]
@@ -292,6 +295,16 @@ def looks_up_ids(flow: Flow, node: int) -> bool:
             picks = is_picked or (is_part and flow.op(maker) in PICKING | {"select"})
             todo += [(one, before, picks) for one, before in given]
     return asked is None
+
+
+def came_in(flow: Flow, record: TensorRecord) -> bool:
+    """Whether what no step of this pass made is an argument of it, or may be by its shape: the model does not hold it.
+
+    Or an earlier pass made it.
+    """
+    like = (record.shape, record.dtype)
+    is_like = record.role != "parameter" and any((one.shape, one.dtype) == like for one in flow.one_pass.arguments)
+    return is_like or record.argument is not None or record.source is not None
 
 
 def looks_up_columns(flow: Flow, node: int) -> bool:

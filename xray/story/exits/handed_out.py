@@ -23,7 +23,7 @@ from xray.story.sentences.of_ways_past import describe_elsewhere
 from xray.story.streams.taps import Tap
 
 MOST_LEVELS, MOST_PARTS = 4, 3
-HANDED_TOO, SOME_HANDED_TOO = "handed out too", "some of its rows are handed out too"
+HANDED_TOO, SOME_HANDED_TOO = "handed out too", "a part of it is handed out too"
 READ_BY_NOTHING = "read by nothing"
 TAKING = frozenset({"index", "select", "narrow", "slice"})
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CHANCE, DIFFERENCES, LOSSES, SUMS
+from xray.ir.flow.weights import gather_weights
 from xray.ir.flow.written_softmaxes import read_axis_of
 from xray.ir.trace import Step
 from xray.story.charts.chart import (
@@ -18,6 +19,8 @@ from xray.story.sentences.of_runs import list_remarks_of_loss
 PICKS = frozenset({"argmax", "multinomial"})
 COMPARED = {"targets": (0.08, 0.36), "predictions": (0.64, 0.72)}
 """What a loss compares, and where each stands."""
+OF_TARGETS = frozenset({"cross_entropy", "cross_entropy_loss", "nll_loss", "ctc_loss"})
+"""What compares scores with ids: these are the targets, be they what they may."""
 ONE_NUMBER = "WORKED OUT TO ONE NUMBER"
 
 
@@ -30,21 +33,13 @@ def find_predicted(flow: Flow, loss: int, end: int) -> int:
 
 def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
     """What is compared, and the one number that comes out; `predicted` is which input the stream was worked out to."""
-    step = flow.steps[loss]
-    row = chart.rows
-    pair = []
-    given = list(flow.given(loss))[:2]
-    compared = given if predicted else given[::-1]
-    for (key, place), (record, maker) in zip(COMPARED.items(), compared, strict=True):
-        told = tell_difference(flow, maker)
-        is_own = maker is not None and (bool(told) or flow.op(maker) in CARRYING)
-        steps = steps_at(flow, maker) if is_own and maker is not None else (step,)
-        pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase", told=told))
+    step, row = flow.steps[loss], chart.rows
+    pair = list_compared(flow, loss, predicted, row)
     out = step.outputs[0] if step.outputs else None
     box = Node(
         "loss",
         name_loss(step),
-        row + 1,
+        row + bool(pair),
         (0.45, 1.1),
         (step,),
         out,
@@ -53,8 +48,30 @@ def add_loss(flow: Flow, chart: Chart, loss: int, predicted: int = 0) -> Chart:
         value="" if out is not None and out.shape else spell_value(step),
         told=list_remarks_of_loss(step, flow.one_pass.tokens.get("targets", ())),
     )
-    edges = (*chart.edges, Edge(chart.head, "predictions"), Edge("predictions", "loss"), Edge("targets", "loss"))
+    begun = "predictions" if pair else "loss"
+    edges = (*chart.edges, Edge(chart.head, begun), *(Edge(one.key, "loss") for one in reversed(pair)))
     return Chart((*chart.nodes, *pair, box), edges, chart.feet, "loss")
+
+
+def list_compared(flow: Flow, loss: int, predicted: int, row: int) -> list[Node]:
+    """The boxes of targets and predictions; none where learned weights make both, as it is not known which is which."""
+    given = list(flow.given(loss))[:2]
+    compared = given if predicted else given[::-1]
+    if flow.op(loss) not in OF_TARGETS and is_learned(flow, compared[0][1]):
+        return []
+    pair = []
+    for (key, place), (record, maker) in zip(COMPARED.items(), compared, strict=True):
+        told = tell_difference(flow, maker)
+        is_own = maker is not None and (bool(told) or flow.op(maker) in CARRYING)
+        steps = steps_at(flow, maker) if is_own and maker is not None else (flow.steps[loss],)
+        pair.append(Node(key, key.upper(), row, place, steps, record, surface="phase", told=told))
+    return pair
+
+
+def is_learned(flow: Flow, maker: int | None) -> bool:
+    """Whether parameters work on what a loss compares with: another network makes it, or this one (a teacher)."""
+    behind = () if maker is None else (maker, *flow.behind(maker))
+    return bool(gather_weights(flow, behind))
 
 
 def is_whole_loss(flow: Flow, loss: int) -> bool:

@@ -107,7 +107,7 @@ def describe_rows(tower: Tower) -> str:
 def describe_other(tower: Tower) -> str:
     if tower.reads is not None or describe_rows(tower) or describe_looked_up(tower):
         return ""
-    own = "Nothing comes in here: it begins with the model's own numbers."
+    own = "It begins with the model's own numbers."
     return own if tower.own_numbers else "What goes in."
 
 
