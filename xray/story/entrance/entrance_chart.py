@@ -45,8 +45,9 @@ from xray.story.entrance.entry_labels import (
     tell_fitting,
 )
 from xray.story.entrance.given import add_given, list_asked
-from xray.story.entrance.inputs import adds_given, label_noise
+from xray.story.entrance.inputs import adds_given
 from xray.story.entrance.led_in import end_in_moves
+from xray.story.entrance.noise import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows

@@ -34,7 +34,7 @@ from xray.story.charts.steps.written_out import (
     list_own_sum,
     list_rounding,
 )
-from xray.story.entrance.inputs import label_noise
+from xray.story.entrance.noise import label_noise
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import (
