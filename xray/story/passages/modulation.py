@@ -23,11 +23,19 @@ def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
         if len(onward) != 1 or not is_from_beside(flow, onward[0], here):
             break
         beside = next(maker for maker in flow.makers[onward[0]] if maker != here)
-        if norm.origin in {*flow.behind(beside, most=MOST_STEPS)} or not comes_from_data(flow, beside):
+        if is_of_its_rows(flow, norm, beside) or not comes_from_data(flow, beside):
             break
         here = onward[0]
         found.append(here)
     return tuple(found)
+
+
+def is_of_its_rows(flow: Flow, norm: Norm, maker: int | None) -> bool:
+    """Whether what a step makes is worked out of the rows that a norm reads, or of others from outside as large."""
+    behind = {*flow.behind(maker, most=MOST_STEPS)}
+    rows = flow.output(norm.end).shape
+    given = (record for node in behind for record, before in flow.given(node) if before is norm.origin is None)
+    return norm.origin in behind or any(record.shape == rows for record in given)
 
 
 def find_beside_gate(flow: Flow, end: int, stream: int | None) -> int | None:

@@ -9,6 +9,7 @@ from xray.ir.flow.operation_kinds import (
     CARRYING,
     CASTING,
     CLAMPS,
+    FINDINGS,
     LENGTHS,
     NORMS,
     RMS_NORMS,
@@ -17,6 +18,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     TIMES,
 )
+from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.attentions import NormKind
 from xray.story.recognition.statistics import (
@@ -144,7 +146,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         is_scaled = is_scaled or spreads
         for maker in beside.values():
             found = collect_statistics(flow, maker)
-            if maker in map(beside.get, telling) and not all(flow.op(one) in MEASURING for one in found):
+            is_bent = maker in map(beside.get, telling) and not all(flow.op(one) in MEASURING for one in found)
+            if is_bent or any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
                 return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
             weighing |= found
             if any(is_measure(flow, one) for one in found):
