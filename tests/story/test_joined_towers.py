@@ -153,7 +153,7 @@ def test_a_place_that_was_made_before_a_tower_leads_no_way_past_it():
     charts = [chart_entrance(reading.flow, one) for one in reading.towers]
 
     assert [[node.label for node in chart.nodes] for chart in charts] == [
-        ["IMAGE", "MEAN TAKEN OFF", "PATCHES 4×4"],
+        ["IMAGE", "SUBTRACTED", "PATCHES 4×4"],
         ["LINEAR"],
     ]
     assert len(charts[1].memory) == 1

@@ -67,6 +67,11 @@ TANH = math.sqrt(2 / math.pi)
         (lambda x: functional.relu(functional.silu(x)), None),
         (lambda x: functional.gelu(x) + x, None),
         (functional.hardswish, "hardswish"),
+        (lambda x: 2 * torch.sigmoid(x) - 1, None),
+        (lambda x: functional.relu(x) - 0.3, None),
+        (lambda x: functional.gelu(x).softmax(-1), None),
+        (lambda x: functional.gelu(x).sort(-1).values, None),
+        (lambda x: torch.zeros_like(x).scatter(-1, x.topk(3, -1).indices, x.topk(3, -1).values.relu()), None),
     ],
 )
 def test_a_curve_is_told_by_what_it_makes_of_numbers(bend, name):

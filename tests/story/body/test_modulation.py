@@ -347,6 +347,27 @@ def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():
     assert not describe_bare_norms(found)
 
 
+class Squeezed(nn.Module):
+    """Norms whose rows are multiplied by what a linear layer makes of the mean of the very rows that they read."""
+
+    def __init__(self):
+        super().__init__()
+        self.mix, self.work = Attention(12, 3), nn.Sequential(nn.Linear(12, 17), nn.GELU(), nn.Linear(17, 12))
+        self.norms, self.squeeze = nn.ModuleList(nn.LayerNorm(12) for _ in range(2)), nn.Linear(12, 12)
+
+    def forward(self, x):
+        rows = self.norms[0](x) * (1 + self.squeeze(x.mean(1, keepdim=True)))
+        x = x + self.mix(rows, rows)
+        return x + self.work(self.norms[1](x))
+
+
+def test_a_norm_that_its_own_rows_scale_is_not_adaptive():
+    model = nn.Sequential(*(Squeezed() for _ in range(2)))
+    found = anatomy(xray.trace(model, torch.rand(2, 7, 12)))
+
+    assert not describe_adaptive(found)
+
+
 class Gated(nn.Module):
     """Layers whose attention is let through by numbers made of the rows that it reads, or of a row that came in."""
 

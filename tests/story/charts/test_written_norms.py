@@ -40,11 +40,20 @@ def respond(x):
         (lambda x: x * (x.pow(2).mean(-1, keepdim=True) + EPSILON).rsqrt(), "RMS NORM"),
         (lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True), "LAYER NORM"),
         (lambda x: x / (x.mean(-1, keepdim=True) + EPSILON), "DIVIDED BY A MEAN"),
-        (lambda x: x - x.mean(-1, keepdim=True), "MEAN TAKEN OFF"),
+        (lambda x: x / x.std(-1, keepdim=True), "NORM"),
     ],
 )
 def test_what_is_divided_by_no_root_of_squares_is_no_norm_that_has_a_name(change, told):
     assert labels_of(Written(change), rows(8)) == ["LINEAR", told, "LINEAR"]
+
+
+@pytest.mark.parametrize(
+    "change", [lambda x: x - x.mean(-1, keepdim=True), lambda x: x * x.mean(-1, keepdim=True).sigmoid()]
+)
+def test_rows_that_no_spread_divides_are_not_normed(change):
+    labels = labels_of(Written(change), rows(8))
+
+    assert labels[1:3] in (["MEAN dim −1", "SUBTRACTED"], ["MEAN dim −1", "SIGMOID"])
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,6 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import data_input, is_product
-from xray.ir.flow.written_bends import list_snake
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
@@ -38,6 +37,8 @@ XIELU = frozenset({"gt", "where", "min", "expm1", "sub", "mul", "add"})
 """The operations of which that is written."""
 LEAST_OF_XIELU = 4
 """A square and a slope where numbers are above 0, a slope and a factor of an exponential below (Huang et al. 2024)."""
+PLAIN = CARRYING | CLAMPS | DROPOUTS | FINDINGS | SCALINGS | SUMS
+"""What may be done to wide rows besides, told by itself or in no box, and bends none of their numbers."""
 RELUS = frozenset({"relu", "relu_"})
 SPLITTERS = SPLITS | {"unbind"}
 
@@ -225,6 +226,11 @@ def shift_kernel(flow: Flow, nodes: Collection[int]) -> tuple[int, ...] | None:
     return (2,) if any(shifts_places(flow, node) for node in nodes) else None
 
 
+def is_norm_of_maps(flow: Flow, node: int) -> bool:
+    """Whether one step normalises channels over places, or over groups of these."""
+    return flow.op(node).startswith(("batch_norm", "group_norm", "instance_norm"))
+
+
 def is_bend(flow: Flow, node: int) -> bool:
     """Whether a step bends numbers: an activation that is known, or a power."""
     return flow.is_leaf(node) and (flow.op(node) in CURVES or flow.op(node) == "pow")
@@ -305,9 +311,8 @@ def list_bending(flow: Flow, nodes: Collection[int], activation: str | None) -> 
     if activation == "xielu":
         return [node for node in sorted(nodes) if flow.is_leaf(node) and flow.op(node).rstrip("_") in XIELU]
     curves, others = find_curves(flow, nodes)
-    written = (list_snake(flow, node) for node in nodes) if activation == "snake" else ()
     own = {node for one in curves if one.name == activation for node in one.nodes}
-    return sorted(own.union(*written) or (node for node in others if flow.op(node) in CURVES))
+    return sorted(own or (node for node in others if flow.op(node) in CURVES))
 
 
 def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -> str | None:
@@ -320,13 +325,16 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
     ops = [flow.op(node).rstrip("_") for node in sorted(reached) if flow.is_leaf(node)]
     if ops.count("mul") >= LEAST_OF_XIELU and {*ops} >= {"gt", "where", "expm1", "sub", "add"}:
         return "xielu"
-    if any(list_snake(flow, node) for node in reached):
-        return "snake"
     norms = (find_norm(flow, node) for node in reached)
     apart = {node for norm in norms if norm is not None for node in norm.nodes} | {*list_threshold(flow, inner, wide)}
     curves, others = find_curves(flow, reached - apart)
     known = frozenset[int]().union(apart, *(one.nodes for one in curves))
-    meet = [node for node in reached - known if sum(one in own for one in flow.makers[node]) > 1 and flow.is_leaf(node)]
+    rest = [node for node in reached - known if flow.is_leaf(node)]
+    if not all(
+        flow.op(node) in PLAIN | CURVES or is_linear(flow, node) or is_norm_of_maps(flow, node) for node in rest
+    ):
+        return None
+    meet = [node for node in rest if sum(one in own for one in flow.makers[node]) > 1]
     names = {one.name for one in curves}
     if not names and len(others) == 1 and flow.op(others[0]) in CURVES and not meet:
         return name_bend(flow.steps[others[0]])

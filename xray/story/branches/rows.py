@@ -321,14 +321,14 @@ def parts_all(flow: Flow, node: int) -> bool:
 
 
 def meets_places(flow: Flow, region: Region) -> bool:
-    """Whether a branch of rows moves them along their places, or works with what it made of several of them.
+    """Whether a branch moves rows along their places, or works with what it made of several of them.
 
-    Not told of maps that convolutions read, whose channels do not lie last.
+    Where convolutions read them, channels lie on the second axis.
     """
     steps = [node for node in region.inner if flow.is_leaf(node) and flow.steps[node].outputs]
-    convolves = any(flow.op(node) in FINDINGS for node in steps)
+    channels = 1 if any(flow.op(node) in FINDINGS for node in steps) else -1
     back = list_put_back(flow, steps, region)
-    return not convolves and any(node not in back and stirs_places(flow, node, region) for node in steps)
+    return any(node not in back and stirs_places(flow, node, region, channels) for node in steps)
 
 
 def list_put_back(flow: Flow, steps: Sequence[int], region: Region) -> set[int]:
@@ -353,24 +353,41 @@ def list_masks(flow: Flow, node: int) -> list[tuple[int | None, int | None, str 
     return [(maker, one.output, one.argument) for one, maker in told] if are_known else []
 
 
-def stirs_places(flow: Flow, node: int, region: Region) -> bool:
-    """Whether a step lays rows of several places together, or others where one was: told by all axes but the last."""
+def stirs_places(flow: Flow, node: int, region: Region, channels: int) -> bool:
+    """Whether a step lays rows of several places together, or others where one was: told by all axes but channels."""
     op, made, settings = flow.op(node), flow.output(node).shape, flow.steps[node].settings
-    if is_linear(flow, node):
-        return reads_places(flow, node)
+    if is_linear(flow, node) or op in FINDINGS:
+        return channels < 0 and reads_places(flow, node)
     if op in LAYING_OUT | TURNS | PLACING | WRITES:
         return False
     if op in PICKS and len(flow.steps[node].inputs) > 1:  # some rows alone, or all of them in another order
         return made == flow.steps[node].inputs[0].shape
     if op in PICKS:
-        return False
+        return takes_again(flow, node, region, channels)
     if op in SIDE_BY_SIDE:
         return lays_elsewhere(flow, node)
     if op in ORDERED:
         axes = [settings[name] for name in ("dims", "dim", "arg2", "other") if name in settings][:1]
-        return axes not in ([-1], [len(made) - 1])
+        return axes not in ([channels], [channels + len(made)], [channels - len(made)])
     own = [one.shape for one, maker in flow.given(node) if maker in region.inner or maker == region.start]
-    return shifts_places(flow, node) or any(len(one) == len(made) and one[:-1] != made[:-1] for one in own)
+    alike = [one for one in own if len(one) == len(made)]
+    return shifts_places(flow, node) or any(list_places(one, channels) != list_places(made, channels) for one in alike)
+
+
+def list_places(shape: tuple[int, ...], channels: int) -> tuple[int, ...]:
+    """How many places there are along each axis of rows, or of maps whose channels are the second one."""
+    return shape[:-1] if channels < 0 else shape[2:]
+
+
+def takes_again(flow: Flow, node: int, region: Region, channels: int) -> bool:
+    """Whether a step takes some places of rows of which others of a branch take these, too, or all."""
+    rows, made, maker = flow.steps[node].inputs[0].shape, flow.output(node).shape, flow.makers[node][0]
+    is_of_places = len(rows) > 2 and len(made) > 1 and rows[channels] == made[channels] and prod(made) < prod(rows)
+    if maker is None or not is_of_places:
+        return False
+    readers = region.inner.intersection(flow.leaf_readers(maker))
+    taken = [prod(flow.output(one).shape if flow.op(one) in PICKS else rows) for one in readers]
+    return sum(taken) > prod(rows)
 
 
 def lays_elsewhere(flow: Flow, node: int) -> bool:

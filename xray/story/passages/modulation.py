@@ -1,27 +1,41 @@
 """Adaptive norms: rows scaled, shifted and let through by what stands beside the stream, as time and class (DiT)."""
 
+from dataclasses import replace
+
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import CARRYING, CURVES, DIVISIONS, LOOKUPS, REPEATS, SCALINGS, SUMS
 from xray.story.recognition.addends import list_behind
 from xray.story.recognition.between import is_linear
 from xray.story.recognition.norms import Norm
 
-MOST, MOST_BEHIND, MOST_STEPS = 4, 60, 2000
+MOST, MOST_STEPS = 4, 2000
 
 
 def list_modulation(flow: Flow, norm: Norm) -> tuple[int, ...]:
-    """The steps right behind a norm that scale and shift each row by what is the same for all places; none if not."""
-    if not is_modulated(flow, norm):
-        return ()
+    """The steps right behind a norm that scale and shift each row by what is the same for all places; none if not.
+
+    That is worked out of data, and not of the rows that the norm reads.
+    """
     found: list[int] = []
     here = norm.end
     while len(found) < MOST:
-        onward = [one for one in flow.readers.get(here, ()) if is_from_beside(flow, one, here)]
-        if len(onward) != 1 or len(flow.readers.get(here, ())) != 1:
+        onward = flow.readers.get(here, ())
+        if len(onward) != 1 or not is_from_beside(flow, onward[0], here):
+            break
+        beside = next(maker for maker in flow.makers[onward[0]] if maker != here)
+        if is_of_its_rows(flow, norm, beside) or not comes_from_data(flow, beside):
             break
         here = onward[0]
         found.append(here)
     return tuple(found)
+
+
+def is_of_its_rows(flow: Flow, norm: Norm, maker: int | None) -> bool:
+    """Whether what a step makes is worked out of the rows that a norm reads, or of others from outside as large."""
+    behind = {*flow.behind(maker, most=MOST_STEPS)}
+    rows = flow.output(norm.end).shape
+    given = (record for node in behind for record, before in flow.given(node) if before is norm.origin is None)
+    return norm.origin in behind or any(record.shape == rows for record in given)
 
 
 def find_beside_gate(flow: Flow, end: int, stream: int | None) -> int | None:
@@ -66,26 +80,11 @@ def is_from_beside(flow: Flow, place: int, row: int) -> bool:
     return lengths == (1,) and shape[-2] > 1 and comes_from_learned(flow, maker)
 
 
-def is_modulated(flow: Flow, norm: Norm) -> bool:
-    """Whether what a norm makes is multiplied by something that the data around it makes (DiT), or only moved by it."""
-    end = past_factors(flow, norm.end)
-    for reader in flow.readers.get(end, ()):
-        step = flow.steps[reader]
-        if len(step.inputs) != 2 or (step.op not in SCALINGS and not is_from_beside(flow, reader, end)):
-            continue
-        for record, maker in flow.given(reader):
-            is_beside = maker not in (None, end) and len(record.shape) >= 2
-            if is_beside and comes_from_learned(flow, maker) and end not in flow.behind(maker, most=MOST_BEHIND):
-                # a gate that is worked out of what the norm makes scales nothing (A.X K2)
-                return comes_from_data(flow, maker)
-    return False
-
-
-def past_factors(flow: Flow, place: int) -> int:
-    """The last of the steps behind one that do nothing but multiply it by one number each; itself if there are none."""
-    readers = flow.leaf_readers(place)
+def past_factors(flow: Flow, norm: Norm) -> Norm:
+    """A norm, with the steps behind it that do nothing but multiply it by one number each."""
+    readers = flow.leaf_readers(norm.end)
     is_factor = len(readers) == 1 and flow.op(readers[0]) in SCALINGS and len(flow.steps[readers[0]].inputs) == 1
-    return past_factors(flow, readers[0]) if is_factor else place
+    return past_factors(flow, replace(norm, end=readers[0])) if is_factor else norm
 
 
 def comes_from_data(flow: Flow, maker: int | None) -> bool:

@@ -6,12 +6,15 @@ from math import prod
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
+    CARRYING,
     CASTING,
+    CLAMPS,
     FINDINGS,
     LENGTHS,
     NORMS,
     RMS_NORMS,
     SCALINGS,
+    STATISTICS,
     SUMS,
     TIMES,
 )
@@ -19,6 +22,7 @@ from xray.ir.flow.projections import is_projection
 from xray.ir.flow.remembering import once
 from xray.story.anatomy.attentions import NormKind
 from xray.story.recognition.statistics import (
+    BENT,
     LONGEST,
     RUNNING,
     collect_statistics,
@@ -34,6 +38,8 @@ from xray.story.recognition.values.known_norms import tell_kind
 STRIPPED = SUMS | SCALINGS | frozenset({"sub", "sub_", "rsub"})
 REGROUPING = frozenset({"view", "reshape", "flatten"})
 GATES = frozenset({"sigmoid", "tanh"})
+MEASURING = CARRYING | CLAMPS | STATISTICS | STRIPPED | RUNNING | BENT | {"sqrt", "rsqrt", "reciprocal", "sum"}
+"""By what alone a mean or a spread becomes what rows are divided by."""
 PUTTING = frozenset({"masked_scatter", "masked_scatter_"})
 PICKING = frozenset({"index", "masked_select"})
 INVERTING = frozenset({"invert", "bitwise_not", "logical_not"})
@@ -140,7 +146,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
         is_scaled = is_scaled or spreads
         for maker in beside.values():
             found = collect_statistics(flow, maker)
-            if any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
+            is_bent = maker in map(beside.get, telling) and not all(flow.op(one) in MEASURING for one in found)
+            if is_bent or any(is_projection(flow, one) or flow.op(one) in FINDINGS for one in found):
                 return None  # how much of a channel goes on is worked out of its mean (squeeze and excite)
             weighing |= found
             if any(is_measure(flow, one) for one in found):
@@ -157,8 +164,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
     entry = next(number for number, one in enumerate(flow.steps[first].inputs) if one.shape == flow.output(first).shape)
     centred = any(flow.op(node) in ("sub", "sub_") for node in nodes)
     origin = flow.makers[first][entry]
-    if not tells_of(flow, origin, statistics) or not (is_scaled or centred):
-        return None  # a mean that is added is no norm's
+    if not tells_of(flow, origin, statistics) or not is_scaled:
+        return None  # a mean that is added or taken off is no norm's
     spread = {
         maker
         for node in statistics

@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
     SCALINGS,
     SIDE_BY_SIDE,
     SOFTMAXES,
+    STATISTICS,
     SUMS,
 )
 from xray.ir.flow.projections import is_product, scales_alone
@@ -274,7 +275,7 @@ def tell_groups(flow: Flow, norm: Norm) -> str:
 
 
 def label_division(flow: Flow, norm: Norm) -> str:
-    """What a norm is called that is none of the known ones, by what it divides by, or takes off."""
+    """What a norm is called that is none of the known ones, by what it divides by."""
     if divides_by_length(flow, norm.end):
         return ITS_LENGTH
     if any(divides_by_length(flow, one) for one in norm.nodes):
@@ -283,7 +284,8 @@ def label_division(flow: Flow, norm: Norm) -> str:
         return "DIVIDED BY A NORM"
     if flow.op(norm.end) == "normalize":
         return f"EACH ROW {BY_SIZES}" if number(flow.steps[norm.end], "p") == 1 else "NORMALIZED"
-    return "MEAN TAKEN OFF" if norm.centred else "DIVIDED BY A MEAN"
+    measures = {flow.op(one) for one in norm.nodes} & STATISTICS
+    return "NORM" if norm.centred or measures != {"mean"} else "DIVIDED BY A MEAN"
 
 
 def label_table(flow: Flow, node: int) -> str:

@@ -84,7 +84,7 @@ class Curve:
 
 
 def find_curves(flow: Flow, inner: Collection[int]) -> tuple[list[Curve], list[int]]:
-    """The known curves among steps, be they scaled and shifted; and the steps that bend numbers and are of none."""
+    """The known curves among steps, be they times one number; and the steps that bend numbers and are of none."""
     made: dict[int, Bent] = {}
     for node in sorted(inner):
         if flow.is_leaf(node):
@@ -133,8 +133,14 @@ def read_operand(
 
 
 def name_curve(values: Values) -> str | None:
-    """The known curve that numbers lie on, be it scaled and shifted; None if on none."""
-    return next((name for name, curve in KNOWN.items() if is_scaled(values, curve(POINTS))), None)
+    """The known curve that numbers lie on, be it times one number; None if on none."""
+    return next((name for name, curve in KNOWN.items() if is_times(values, curve(POINTS))), None)
+
+
+def is_times(values: Values, known: Values) -> bool:
+    """Whether numbers are those that are known, times one number."""
+    factor = values @ known / (known @ known)
+    return bool(abs(factor) > CLOSE and np.allclose(values, factor * known, rtol=0, atol=CLOSE * abs(factor)))
 
 
 def is_scaled(values: Values, known: Values, close: float = CLOSE) -> bool:
