@@ -28,8 +28,8 @@ from xray.story.body.widths import (
 )
 from xray.story.branches.operands.sides import read_sides
 from xray.story.recognition.between import adds_learned_row
-from xray.story.recognition.padding import read_proven
 from xray.story.recognition.scored_parts import are_masked, read_scored
+from xray.story.recognition.values.padding import read_proven
 
 LONGEST_PATTERN = 12
 MIXING = ("mix", "cross", "unknown")

@@ -19,7 +19,7 @@ from xray.story.body.naming import MOST_BEHIND, list_branchings, looks_beside
 from xray.story.body.reading import Reading
 from xray.story.body.stages import Branching
 from xray.story.body.towers import Towering
-from xray.story.branches.given_rows import is_between, read_towers
+from xray.story.branches.operands.given_rows import is_between, read_towers
 from xray.story.branches.weighed import list_other_scores
 from xray.story.entrance.tables import PICKING
 from xray.story.passages.homes import read_leading

@@ -12,7 +12,7 @@ from xray.story.anatomy.tree import Group, Tower
 from xray.story.body.stages import Branching, Staging, change_branches
 from xray.story.body.towers import Towering, list_results
 from xray.story.body.widths import find_lender
-from xray.story.branches.given_rows import read_towers
+from xray.story.branches.operands.given_rows import read_towers
 from xray.story.entrance.given import find_input
 from xray.story.entrance.inputs import SOUND, is_named_sound, name_argument
 from xray.story.passages.conditions import name_source

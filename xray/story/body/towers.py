@@ -11,7 +11,6 @@ from xray.ir.flow.operation_kinds import LOOKUPS, SUMS
 from xray.story.anatomy.attentions import Attention
 from xray.story.anatomy.beside_layers import EntrancePart
 from xray.story.anatomy.tree import Group, Tower
-from xray.story.body.cut_blocks import cut_by_blocks, cut_by_lists
 from xray.story.body.last_norms import (
     ends_as_another,
     goes_past,
@@ -25,7 +24,7 @@ from xray.story.body.last_norms import (
     take_norm,
 )
 from xray.story.body.layers import Layer, cut_layers, group_layers, hold_together, join_cuts, leave_bends
-from xray.story.body.numbered import list_spans, read_numbered
+from xray.story.body.numbered import cut_by_blocks, cut_by_lists, list_spans, read_numbered
 from xray.story.body.stages import Staging, find_own_bend, read_stage
 from xray.story.body.told_layers import (
     count_mixed,

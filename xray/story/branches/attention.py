@@ -16,7 +16,6 @@ from xray.story.branches.convolutions import (
     count_mixed_before,
     list_mixed_back,
 )
-from xray.story.branches.given_rows import read_given
 from xray.story.branches.heads import (
     KEY_HEADS,
     QUERY_HEADS,
@@ -43,6 +42,7 @@ from xray.story.branches.lengths import (
     read_chunk_size,
     read_set_window,
 )
+from xray.story.branches.operands.given_rows import read_given
 from xray.story.branches.operands.sides import (
     Side,
     find_norm_of,

@@ -11,7 +11,7 @@ from xray.story.cards.mask_pictures import MaskCard, draw_masks
 from xray.story.cards.told import Told
 from xray.story.charts.chart import Node
 from xray.story.charts.stage_names import name_branch
-from xray.story.recognition.padding import read_proven
+from xray.story.recognition.values.padding import read_proven
 from xray.story.shapes import read_shape
 from xray.story.sheet.canvas.look import Look
 from xray.story.sheet.canvas.tooltip import describe

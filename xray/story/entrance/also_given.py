@@ -23,13 +23,13 @@ from xray.ir.flow.projections import data_input
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
 from xray.story.charts.chart import Chart, Edge, Node, name_learned
+from xray.story.charts.steps.noise import find_made, find_noise_sum
 from xray.story.entrance.inputs import (
     count_arguments,
     is_named_picture,
     may_be_same,
     name_argument,
 )
-from xray.story.entrance.noise import find_made, find_noise_sum
 from xray.story.entrance.shared_ids import are_made_whole, asks_for_sums, find_given_rows
 from xray.story.entrance.tables import holds_sines
 from xray.story.passages.channels import widens_rows

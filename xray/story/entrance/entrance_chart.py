@@ -33,6 +33,7 @@ from xray.story.charts.chart import (
 from xray.story.charts.counted_weights import describe_params
 from xray.story.charts.dropouts import describe_dropout, list_dropouts, tell_dropped
 from xray.story.charts.steps.drawn_steps import is_substance
+from xray.story.charts.steps.noise import label_noise
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.charts.steps.operations_chart import chart_operations
 from xray.story.entrance.cut_rows import label_drawn, list_drawn
@@ -47,7 +48,6 @@ from xray.story.entrance.entry_labels import (
 from xray.story.entrance.given import add_given, list_asked
 from xray.story.entrance.inputs import adds_given
 from xray.story.entrance.led_in import end_in_moves
-from xray.story.entrance.noise import label_noise
 from xray.story.entrance.place_tables import count_tables, list_put_together, tell_counting
 from xray.story.entrance.shared_ids import IdColumns, find_id_columns, label_columns
 from xray.story.entrance.tables import find_lone_rows, looks_up_places, table_rows

@@ -27,6 +27,7 @@ from xray.story.anatomy.branch_words import label_activation
 from xray.story.branches.scored.caps import name_bend, name_times, read_factor
 from xray.story.charts.chart import Node
 from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.steps.noise import label_noise
 from xray.story.charts.steps.written_out import (
     label_flags,
     label_forced,
@@ -35,7 +36,6 @@ from xray.story.charts.steps.written_out import (
     list_own_sum,
     list_rounding,
 )
-from xray.story.entrance.noise import label_noise
 from xray.story.passages.added_places import ADDED_UP
 from xray.story.passages.bridges import label_convolution
 from xray.story.passages.channels import (

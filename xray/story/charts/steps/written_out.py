@@ -12,7 +12,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
     ZEROS,
 )
-from xray.story.entrance.noise import list_noise_sum
+from xray.story.charts.steps.noise import list_noise_sum
 from xray.story.passages.ordered_rows import ROUNDING
 from xray.story.passages.pools import (
     list_means,
