@@ -8,7 +8,7 @@ from xray.ir.flow.attention_sites import STRETCHES, Site, count_pairs, lies_in_c
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.index_spans import read_span
 from xray.ir.flow.operand_ways import Way, carrying_tail
-from xray.ir.flow.operation_kinds import CARRYING, JOINS, SIDE_BY_SIDE, TURNS
+from xray.ir.flow.operation_kinds import CARRYING, JOINS, REPEATS, SIDE_BY_SIDE, TURNS
 from xray.ir.flow.projections import data_input, is_projection
 from xray.ir.flow.regrouping import MAP, MOVES, run_along_axes
 from xray.ir.flow.softmax_axis import read_equation
@@ -334,7 +334,7 @@ def find_stretch(flow: Flow, way: Way, region: Region) -> tuple[int | None, int,
     """The tensor of rows of which a way takes a stretch, its first place, the one behind its last, and how many are."""
     for node in reversed(way.nodes):
         step, read = flow.steps[node], way.end
-        if flow.op(node) not in CARRYING:
+        if flow.op(node) not in CARRYING | REPEATS:
             return None
         if flow.op(node) not in STRETCHES or not step.inputs:
             continue
