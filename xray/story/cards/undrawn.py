@@ -40,12 +40,13 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
     boxed = {one.partition(" ")[0] for flow, _ in told for one in list_boxed(flow, drawn[id(flow)])}
     known, lending = {*boxed}, {id(flow): list_lending(flow, nodes) for flow, nodes in told}
     ends = {name_end(one) for one in boxed}
-    for phase in (phase for column in columns for phase in column.phases):
+    phases = [phase for column in columns for phase in column.phases]
+    for phase in phases:
         flow = phase.reading.flow
         for nodes, others in list_pairs(phase):
             held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
             known |= list_stood_for(held, boxed.intersection((*like, *map(name_table, like))))
-        opened, closed, left_out = list_closed(phase)
+        opened, closed, left_out = list_closed(phase, [one for one in phases if one.towering is phase.towering])
         shown, shut = (weights_of(flow, some, lending[id(flow)]) for some in (opened, closed))
         apart = {name_member(one) for one in shown.keys() - known if name_table(one) not in known}
         known |= {one for one in shut if name_end(one) in ends and name_member(one) not in apart}
@@ -83,13 +84,16 @@ def list_pairs(phase: Column) -> Iterator[tuple[Collection[int], Collection[int]
     yield from ((own, set[int]().union(*alike)) for alike in kinds for own in alike)
 
 
-def list_closed(phase: Column) -> tuple[set[int], set[int], set[int]]:
+def list_closed(phase: Column, whole: Sequence[Column]) -> tuple[set[int], set[int], set[int]]:
     """The steps of the open stages of a tower, those of closed ones, and of layers that are told to be left out.
 
-    Of a closed stage is told at which station boxes are like its own, be they in another tower.
+    Those are in no column of the `whole` tower. Of a closed stage is told at which station boxes are like its own, be they in another tower.
     """
     panels = [(frame, place, panel) for frame in phase.frames for place, panel in enumerate(frame.panels)]
-    layers, framed = phase.towering.layers, {number for one in phase.frames for number in one.group.layers}
+    layers, framed = (
+        phase.towering.layers,
+        {number for column in whole for one in column.frames for number in one.group.layers},
+    )
     opened = set[int]().union(*(panel.staging.nodes for _, _, panel in panels if panel.is_open))
     shut = [(number, place) for frame, place, panel in panels if not panel.is_open for number in frame.group.layers]
     closed = set[int]().union(*(layers[number][place].nodes for number, place in shut if place < len(layers[number])))
