@@ -3,12 +3,15 @@
 from dataclasses import replace
 
 
-def scramble(trace):
-    """The same trace with meaningless paths, module names and tensor names; what the steps do is left."""
+def scramble(trace, kept=lambda name: False):
+    """The same trace with meaningless paths, module names and tensor names; what the steps do is left.
+
+    So are names that are to be `kept`.
+    """
     words = {}
 
     def hide(name):
-        return words.setdefault(name, f"n{len(words)}")
+        return name if kept(name) else words.setdefault(name, f"n{len(words)}")
 
     def hide_id(identity):
         turn, colon, own = (identity or "").rpartition(":")

@@ -99,7 +99,7 @@ class Bent(nn.Module):
         (lambda by: softplus(by).mul(0.7), True, "Q × SOFTPLUS OF LEARNED NUMBERS · 0.7"),
         (lambda by: softplus(by.mul(0.7)), True, "Q × WHAT IS MADE OF LEARNED NUMBERS"),
         (lambda by: softplus(by, beta=2), True, "Q × WHAT IS MADE OF LEARNED NUMBERS"),
-        (softplus, False, "SCALE Q"),
+        (softplus, False, "MULTIPLIED Q"),
     ],
 )
 def test_queries_times_learned_numbers_say_so_and_what_is_made_of_these(bend, learned, told):
@@ -169,7 +169,7 @@ class Rooted(nn.Module):
 
 @pytest.mark.parametrize(
     ("held", "box", "formula"),
-    [(False, "K ÷ √d_k", "softmax( Q·KT / √dk ) · V"), (True, "SCALE K", "softmax( Q·KT · scaled ) · V")],
+    [(False, "K ÷ √d_k", "softmax( Q·KT / √dk ) · V"), (True, "DIVIDED K", "softmax( Q·KT · scaled ) · V")],
 )
 def test_a_root_that_is_a_tensor_is_told_where_it_follows_from_the_steps(held, box, formula):
     tower, branch, nodes = read_panel(lambda: Rooted(held=held))

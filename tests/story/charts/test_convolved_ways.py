@@ -55,8 +55,8 @@ def chart_of():
 def test_keys_that_a_convolution_is_added_to_say_so():
     labels = [node.label for node in chart_of().nodes]
 
-    assert "+ CONVOLUTION 3 K" in labels
-    assert not [label for label in labels if "COMBINE" in label]
+    assert "CONVOLUTION OF THE LAST 3 BY CHANNEL, ADDED UP K" in labels
+    assert not [label for label in labels if "OPERATIONS" in label]
 
 
 def test_a_sum_with_what_went_past_a_convolution_is_led_there_and_holds_no_convolution():

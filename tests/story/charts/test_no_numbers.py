@@ -40,6 +40,7 @@ def test_keys_come_from_what_is_cut_only_where_a_part_of_it_has_numbers(beside):
     (column,) = read_columns(xray.trace(model, torch.tensor([[1, 2, 3, 4, 5]])))
 
     chart = column.frames[0].panels[0].chart
-    from_waist = {edge.target for edge in chart.edges if edge.source == "linear0_kv"}
+    (waist,) = (node.key for node in chart.nodes if node.label == "DOWN TO A WAIST FOR K, V")
+    from_waist = {edge.target for edge in chart.edges if edge.source == waist}
     assert any(key.endswith("_k") for key in from_waist) == (beside > 0)
     assert not any(node.label.startswith("CACHE") for node in chart.nodes)  # parts are written, and none is kept

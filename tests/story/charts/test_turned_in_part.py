@@ -62,7 +62,7 @@ def test_numbers_that_are_not_turned_go_the_same_way_where_all_are_cut_behind_a_
     torch.manual_seed(0)
 
     labels = [node.label for node in draw(Reader(TurnedInPart(0), FeedForwardPart()), rows())]
-    assert [label for label in labels if label.endswith(" Q")] == ["NORM Q", "COMBINE Q"]
+    assert [label for label in labels if label.endswith(" Q")] == ["NORM Q", "OPERATIONS Q"]
 
 
 class TurnedAside(Turning):

@@ -152,4 +152,4 @@ def test_a_mask_block_by_block_says_which_blocks_a_place_sees(rows, told):
     facts = MaskFacts("custom", 0.4, cells=(rows,))
 
     assert (name_mask(facts) == "block by block") is bool(told)
-    assert describe_hidden(facts).startswith(f"hides from each place all but {told}: " if told else "hides by a rule")
+    assert describe_hidden(facts).startswith(f"hides from each place all but {told}: " if told else "hides 40%")

@@ -64,6 +64,7 @@ ROOMS = ("attention", "cards", "charts", "regions", "sheet", "states")
 CAPTIONS = (
     "legend.py",
     "width of one head, d_k",
+    ") , 0 where a mask says so )",
     "split into heads: no number changes",
     "cut behind layer ",
     " (gate above a threshold)",

@@ -82,7 +82,7 @@ class PlacesOfItsOwn(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.row, self.more = nn.Parameter(torch.rand(1, 1, WIDTH)), nn.Parameter(torch.rand(1, 8, WIDTH - 3))
+        self.row, self.places = nn.Parameter(torch.rand(1, 1, WIDTH)), nn.Parameter(torch.rand(1, 8, WIDTH - 3))
         self.start, self.narrow = nn.Linear(3, WIDTH), nn.Linear(WIDTH, WIDTH - 3)
         self.first, self.second = (
             nn.ModuleList(Layer(width, Attention(width, 3), norm="before") for _ in range(3))
@@ -94,7 +94,7 @@ class PlacesOfItsOwn(nn.Module):
         x = torch.cat([first.expand(2, -1, -1), self.start(x)], dim=1)
         for layer in self.first:
             x = layer(x)
-        y = self.narrow(x) + self.more
+        y = self.narrow(x) + self.places
         for layer in self.second:
             y = layer(y)
         return y

@@ -120,11 +120,8 @@ def moves_rows(flow: Flow, node: int, start: int) -> bool:
         return False
     axes = list_swapped(flow, node) if step.op in SWAPS else list_picked(before, flow.output(node).shape)
     row = prod(stream[1:])
-    return (
-        bool(axes)
-        and all(before[axis] > 1 and prod(before[axis + 1 :]) % row == 0 for axis in axes)
-        and lies_as(flow, node, start)
-    )
+    are_whole = all(before[axis] > 1 and prod(before[axis + 1 :]) % row == 0 for axis in axes)
+    return bool(axes) and are_whole and lies_as(flow, node, start)
 
 
 def list_swapped(flow: Flow, node: int) -> list[int]:

@@ -109,12 +109,12 @@ def find_biased(flow: Flow, node: int) -> int | None:
     """
     if flow.op(node) not in SUMS or not holds_learned(flow, node):
         return None
-    held = {maker: record for record, maker in flow.given(node) if is_of_weights(flow, record, maker)}
-    layer = next(flow.carried_from(maker) for record, maker in flow.given(node) if maker not in held)
+    ((held, _), (_, maker)) = sorted(flow.given(node), key=lambda one: not is_of_weights(flow, *one))
+    layer = flow.carried_from(maker)
     if layer is None or not is_linear(flow, layer):
         return None
     made = flow.output(layer).shape
-    is_row = all(is_one_row(record.shape, made[1 if flow.op(layer) in FINDINGS else -1]) for record in held.values())
+    is_row = is_one_row(held.shape, made[1 if flow.op(layer) in FINDINGS else -1])
     return layer if is_row and prod(made) == prod(flow.output(node).shape) else None
 
 
