@@ -87,7 +87,8 @@ def list_pairs(phase: Column) -> Iterator[tuple[Collection[int], Collection[int]
 def list_closed(phase: Column, whole: Sequence[Column]) -> tuple[set[int], set[int], set[int]]:
     """The steps of the open stages of a tower, those of closed ones, and of layers that are told to be left out.
 
-    Those are in no column of the `whole` tower. Of a closed stage is told at which station boxes are like its own, be they in another tower.
+    Those are in no column of the `whole` tower. Of a closed stage is told at which station boxes are like its own, be
+    they in another tower.
     """
     panels = [(frame, place, panel) for frame in phase.frames for place, panel in enumerate(frame.panels)]
     layers, framed = (
