@@ -158,7 +158,7 @@ def test_weights_that_become_0_below_a_bound_are_told_and_have_no_formula():
     assert not any(line.startswith("softmax(") for line in lines)
 
 
-def test_weights_that_a_number_for_each_key_multiplies_are_told_so():
+def test_weights_that_a_number_for_each_key_multiplies_are_only_multiplied():
     labels, _ = read(change=lambda weights, given: weights * given[:, None, None], given=torch.rand(BATCH, PLACES))
 
-    assert "WEIGHTS · ONE NUMBER FOR EACH KEY" in labels
+    assert "WEIGHTS MULTIPLIED" in labels

@@ -257,7 +257,7 @@ def test_a_mask_of_rolled_windows_is_no_bias_of_places():
     reading = read_pass(kept("swin_tiny_patch4_window7_224")[0].passes[0])
     rolled = chart_stage(reading.flow, reading.towers[0].layers[1][0])
 
-    assert [node.label for node in rolled.nodes if node.key.startswith(("bias", "mask"))] == [
+    assert [node.label for node in rolled.nodes if node.key.startswith(("bias", "mask", "named_mask"))] == [
         "+ BIAS OF RELATIVE PLACES",
         "MASK",
     ]

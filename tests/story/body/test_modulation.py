@@ -337,7 +337,7 @@ def test_what_is_scaled_and_shifted_before_the_projection_bears_no_letters_of_wh
     trace = xray.trace(Voiced(), torch.rand(2, 7, 12), torch.rand(2, 5))
     labels = [node.label for node in read_columns(trace)[0].frames[0].panels[0].chart.nodes]
 
-    assert labels[:4] == ["NORM", "× 3.464", "SCALE AND SHIFT", "ONE LINEAR FOR Q, K, V"]
+    assert labels[:4] == ["NORM", "× 3.464", "MULTIPLIED, ADDED UP", "ONE LINEAR FOR Q, K, V"]
 
 
 def test_a_norm_that_a_condition_scales_behind_a_number_is_adaptive():

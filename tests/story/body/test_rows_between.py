@@ -239,13 +239,13 @@ class Asking(nn.Module):
         return self.norms[2](x + self.think(x))
 
 
-def test_what_looks_at_rows_behind_others_that_were_added_reads_one_tower_alone():
+def test_what_looks_at_rows_behind_others_that_were_added_is_led_from_the_tower_that_adds_them():
     ids = torch.ones(BATCH, PLACES, dtype=torch.long)
     with torch.no_grad():
         found = anatomy(xray.trace(Looks(), rows(), ids, torch.zeros(BATCH, 3, dtype=torch.long)))
     ways = {(one.source, one.behind) for one in found.links if one.kind == "memory"}
 
-    assert ways == {("encoder", (0, 1))}
+    assert ways == {("encoder 2", (0, 1))}
 
 
 def test_what_looks_at_them_is_led_from_the_box_that_adds_them():

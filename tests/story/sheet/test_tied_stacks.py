@@ -160,9 +160,9 @@ class Refined(nn.Module):
         return found
 
 
-def test_layers_that_look_at_what_they_gave_before_are_decoders_each_time():
+def test_layers_that_look_at_what_they_gave_before_are_a_stack_each_time():
     torch.manual_seed(0)
     towers = anatomy(xray.trace(Refined(), torch.arange(7)[None])).towers
 
-    assert [one.name for one in towers] == ["encoder", "decoder", "decoder 2", "decoder 3"]
+    assert [one.name for one in towers] == ["encoder", "decoder", "stack", "stack 2"]
     assert {one.weights_of for one in towers[2:]} == {"decoder"}

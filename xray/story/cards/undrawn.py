@@ -68,18 +68,18 @@ def list_pairs(phase: Column) -> Iterator[tuple[Collection[int], Collection[int]
 
     So does what is drawn once beside the layers for all that is of its kind there.
     """
-    towering = phase.towering
+    towering, condition = phase.towering, phase.towering.condition
+    untold = frozenset[int]() if condition is None else condition.untold
     for frame in phase.frames:
         for place, panel in enumerate(frame.panels):
             others = (towering.layers[number] for number in frame.group.layers)
             own = panel.staging.nodes if panel.is_open else ()
-            yield from ((one[place].nodes, own) for one in others if place < len(one))
-    condition = towering.condition
+            yield from ((one[place].nodes - untold, own) for one in others if place < len(one))
     kinds: list[list[Collection[int]]] = [
         [tap.nodes for tap in towering.taps],
         [{*rows.nodes, rows.add, rows.end} for rows in towering.added],
         [(one.steps - one.first) | one.places for one in towering.corrections],
-        [] if condition is None else [condition.nodes - condition.untold],
+        [] if condition is None else [condition.nodes - untold],
     ]
     yield from ((own, set[int]().union(*alike)) for alike in kinds for own in alike)
 

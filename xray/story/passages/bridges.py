@@ -130,7 +130,7 @@ def leave_between(flow: Flow, layers: Sequence[Layer], sites: Sequence[Site]) ->
     shared = frozenset[int]() if not holders else frozenset.intersection(*holders.values())
     apart = [one for layer in layers for one in layer if holders[id(one)] == shared]
     worked_in = {id(one) for one in apart if is_worked_in(layers[0][0].joints[0].stream, one.joints[0])}
-    if worked_in:
+    if len(worked_in) > 1:
         return leave_between(flow, cut_without(layers, worked_in), sites)
     left = cut_without(layers, {id(one) for one in apart})
     if not 0 < FEWEST_LAYERS * len(apart) <= len(left) or any(

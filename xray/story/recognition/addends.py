@@ -66,12 +66,13 @@ def hides(flow: Flow, operand: Operand, behind: Sequence[int]) -> bool:
     facts, values = operand.record.mask, values_of(flow, operand.maker)
     if find_named_mask(flow, operand) is not None:
         return True
-    if facts is not None and (facts.hidden_share > 0 or facts.weighs):
-        return facts.hidden_share > 0
-    if values is not None and not np.isnan(values).any():
+    if facts is not None and facts.hidden_share > 0:
+        return True
+    if values is not None and values.any() and not np.isnan(values).any():
         few = len(np.unique(values)) <= len(("seen", "hidden"))
-        return bool((-abs(values) <= (LOWEST if few else LOW)).any() or not values.any())
-    return any(fills_low(flow, here) or pushes_down(flow, here) for here in behind)
+        return bool((-abs(values) <= (LOWEST if few else LOW)).any())
+    is_weighing = facts is not None and facts.weighs
+    return not is_weighing and any(fills_low(flow, here) or pushes_down(flow, here) for here in behind)
 
 
 def find_named_mask(flow: Flow, operand: Operand) -> TensorRecord | None:

@@ -223,7 +223,7 @@ def end_behind(flow: Flow, following: Chain, ends: dict[int, list[Chain]]) -> in
     Where several are put together there, all of one tower, it is the last of them: the others are ways past it. Tables
     do not count if the chain before began with one of them too: a wider stream goes past both (Gemma 3n). Nor where one
     row alone is taken, by no data: that of a layer's turn, which is added (Universal Transformers). Nor where blocks of
-    one list stand on both sides: what is looked up is no more than a condition there.
+    one list stand on both sides, in its order: what is looked up is no more than a condition there.
     """
     start = following.start
     looked_up = {node for node, step in enumerate(flow.steps) if step.op in LOOKUPS} - list_biases(flow)
@@ -243,15 +243,16 @@ def end_behind(flow: Flow, following: Chain, ends: dict[int, list[Chain]]) -> in
     if start is not None and leaves_one_row(flow, last, start):
         return None  # it begins anew (X-CLIP)
     looked_up = {here for here in behind if here not in ends and here in tables}
-    if list_names(flow, last) & list_names(flow, following.joints[0].add):
+    if any(here < there for here, there in list_numbers(flow, last, following.joints[0].add)):
         return last
     return last if not looked_up or not looked_up.isdisjoint(flow.behind(ends[last][-1].start)) else None
 
 
-def list_names(flow: Flow, node: int) -> set[str]:
-    """The names of the lists in whose blocks a step stands."""
-    paths = (flow.steps[block].path.rpartition(".") for block in flow.parents(node))
-    return {name for name, _, number in paths if number.isdecimal()}
+def list_numbers(flow: Flow, *nodes: int) -> list[tuple[int, ...]]:
+    """The numbers of the blocks in which steps stand, in each list that has blocks of all of them."""
+    paths = ([flow.steps[block].path.rpartition(".") for block in flow.parents(node)] for node in nodes)
+    found = [{name: int(number) for name, _, number in own if number.isdecimal()} for own in paths]
+    return [tuple(own[name] for own in found) for name in found[0] if all(name in own for own in found)]
 
 
 def find_straight_ends(flow: Flow, start: int | None, ends: Collection[int]) -> list[int]:

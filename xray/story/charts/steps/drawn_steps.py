@@ -352,7 +352,10 @@ def is_joint(
 
 
 def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
-    """Whether rows of a part meet as many rows that layers made outside of the `whole` part, number by number."""
+    """Whether rows of a part meet as many rows that layers made outside of the `whole` part, number by number.
+
+    Those are read there alone: what the part began with is added back to it.
+    """
     given = list(flow.given(node)) if flow.op(node) in SUMS | DIFFERENCES | SCALINGS | DIVISIONS else []
     makers = [maker for _, maker in given if maker is not None]
     others = [maker for maker in makers if maker not in whole]
@@ -362,6 +365,7 @@ def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Colle
         and prod(flow.output(node).shape) > 0
         and any(maker in inside for maker in makers)
         and set(makers) <= set(list_fed(flow))
+        and all(reader == node or reader not in whole for reader in flow.leaf_readers(others[0]))
         and any(flow.steps[one].params for one in (*others, *flow.behind(*others)))
     )
 
