@@ -111,8 +111,9 @@ def find_missing(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> li
         own = [step for step in steps[key] if times[step] == 1]
         taken = reach_back(flow, own, times.keys() | others)
         worked = ((step, output) for step, output in taken if flow.op(step) not in CARRYING)
-        read = (owners.get(step) for step, output in worked if not leaves_out(flow, own, step, output))
-        for lower in sorted({one for one in read if one is not None and one != key} - below[key]):
+        going_on = list_read(flow, own)
+        made = (owners.get(step) for step, output in worked if not leaves_out(going_on, step, output))
+        for lower in sorted({one for one in made if one is not None and one != key} - below[key]):
             if rows[lower] < rows[key]:
                 found.append(Edge(lower, key))
                 below[key] |= {lower, *below[lower]}
@@ -143,7 +144,8 @@ def leads(flow: Flow, lower: Collection[int], upper: Collection[int], held: Coll
         return True
     taken = reach_back(flow, upper, held)
     behind = {step for step, _ in taken}
-    given = {step for step, output in taken if not leaves_out(flow, lower, step, output)}
+    read = list_read(flow, lower)
+    given = {step for step, output in taken if not leaves_out(read, step, output)}
     return not given.isdisjoint(lower) or moves_part(flow, lower, behind.union(upper))
 
 
@@ -171,10 +173,18 @@ def is_like(one: TensorRecord, other: TensorRecord) -> bool:
     return one.argument == other.argument if one.argument and other.argument else one.role == other.role
 
 
-def leaves_out(flow: Flow, box: Iterable[int], cut: int, output: int | None) -> bool:
-    """Whether of the parts of a cut the steps of a box go on with others alone."""
-    read = {record.output for step in box for record, maker in flow.given(step) if maker == cut}
-    return output is not None and bool(read) and output not in read
+def list_read(flow: Flow, box: Iterable[int]) -> dict[int, set[int | None]]:
+    """Which of the things that its makers give the steps of a box go on with."""
+    found: dict[int, set[int | None]] = {}
+    for record, maker in (one for step in box for one in flow.given(step)):
+        if maker is not None:
+            found.setdefault(maker, set()).add(record.output)
+    return found
+
+
+def leaves_out(read: Mapping[int, Collection[int | None]], cut: int, output: int | None) -> bool:
+    """Whether of the parts of a cut a box goes on with others alone."""
+    return output is not None and cut in read and output not in read[cut]
 
 
 def moves_part(flow: Flow, moves: Collection[int], others: Collection[int]) -> bool:
@@ -193,7 +203,7 @@ def reach_back(flow: Flow, steps: Collection[int], held: Collection[int]) -> set
 
     With each, which of the things that it gives was read.
     """
-    found = set[Taken]()
+    found, own = set[Taken](), frozenset(steps)
     todo = [taken for step in steps for taken in list_taken(flow, step)]
     while todo:
         taken = todo.pop()
@@ -201,7 +211,7 @@ def reach_back(flow: Flow, steps: Collection[int], held: Collection[int]) -> set
             continue
         found.add(taken)
         here = taken[0]
-        if here in steps or here not in held or flow.op(here) in CARRYING:
+        if here in own or here not in held or flow.op(here) in CARRYING:
             todo += list_taken(flow, here)
     return found
 

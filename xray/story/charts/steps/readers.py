@@ -23,13 +23,14 @@ def find_owners(flow: Flow, notable: Mapping[int, tuple[int, ...]]) -> dict[int,
     reads these does not read what the box gives (TiTok).
     """
     kinds = {node: flow.output(node).is_float for node in notable if flow.steps[node].outputs}
+    groups = {node: frozenset(group) for node, group in notable.items()}
     held = ((node, inner) for node, group in notable.items() for inner in group)
     return {
         inner: node
         for node, inner in held
         if inner == node
         or (
-            flow.carried_from(inner) in notable[node]
+            flow.carried_from(inner) in groups[node]
             and (kinds.get(node, True) or not flow.steps[inner].outputs or not flow.output(inner).is_float)
         )
     }
