@@ -88,3 +88,26 @@ def test_layers_of_one_list_are_one_tower_where_a_condition_stands_between_them(
     (tower,) = xray.anatomy(xray.trace(Conditioned(), torch.rand(2, 7, 5), torch.tensor([1, 3]))).towers
 
     assert sum(group.count for group in tower.groups) == 3
+
+
+class Preconditioned(nn.Module):
+    """A picture that is multiplied by what is worked out of how much noise is in it (EDM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.layers = nn.Conv2d(3, WIDTH, 4, 4), make_layers()
+
+    def forward(self, image, noise):
+        x = self.patches(image * (0.25 + noise[:, None, None, None] ** 2).rsqrt())
+        x = x.flatten(2).transpose(1, 2)
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_what_scales_a_picture_that_comes_in_has_a_box():
+    torch.manual_seed(0)
+    trace = xray.trace(Preconditioned().eval(), torch.rand(2, 3, 8, 8), torch.rand(2))
+    arrows = list_arrows(read_columns(trace)[0].entrance)
+
+    assert ("MULTIPLIED", "PATCHES 4×4") in arrows

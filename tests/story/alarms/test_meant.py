@@ -150,3 +150,19 @@ def test_attention_over_all_series_of_a_time_raises_nothing():
     trace = xray.trace(Series().eval(), torch.rand(2, 3, LENGTH, 5))
 
     assert [alarm.kind for alarm in audit(trace).alarms] == []
+
+
+class Nobody(nn.Module):
+    """An attention that no sequence came to (an expert without samples, Pathformer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lines = nn.ModuleList(nn.Linear(WIDTH, WIDTH) for _ in range(3))
+
+    def forward(self, x):
+        q, k, v = (line(x) for line in self.lines)
+        return (q @ k.transpose(-2, -1)).softmax(-1) @ v
+
+
+def test_an_attention_of_no_sequence_raises_no_alarm():
+    assert not audit(xray.trace(Nobody(), torch.rand(0, LENGTH, WIDTH)))

@@ -3,10 +3,14 @@
 from dataclasses import replace
 
 import torch
+from recorded import recorded
 from torch import nn
 from torch.nn.functional import conv1d, linear
 
 import xray
+from xray.renderers.fonts import text_width
+from xray.story.poster import compose_poster
+from xray.story.sheet.canvas import look
 from xray.story.sheet.canvas.tooltip import describe
 
 
@@ -67,3 +71,12 @@ def test_of_many_inputs_the_first_few_are_told(training_trace):
 
     assert text.count("input 8×10×32") == 8
     assert " and 3 more → out 8×10×32" in text
+
+
+def test_a_tooltip_of_very_many_steps_tells_of_the_first_ones_and_how_many_more_there_are(monkeypatch):
+    monkeypatch.setattr(look, "MOST_TOLD", 2)
+    boxes = compose_poster(recorded("GPT-2, inference"), text_width).boxes
+    long = [box for box in boxes if len(box.steps) > 2]
+
+    assert long
+    assert all((box.tooltip or "").endswith(f"and {len(box.steps) - 2} more steps") for box in long)

@@ -44,7 +44,7 @@ def check_aligned(flow: Flow, squares: Sequence[Square]) -> Iterator[Alarm]:
     """Masks that count queries from the first key, where keys that were kept stand before them."""
     for square in squares:
         cells, site = square.cells, square.site
-        if cells is None or not cells.size or cells.shape[-2] >= cells.shape[-1]:
+        if cells is None or not 0 < cells.shape[-2] < cells.shape[-1]:
             continue
         queries, keys = cells.shape[-2:]
         own = np.diagonal(cells, keys - queries, -2, -1)

@@ -42,7 +42,7 @@ class Square:
 
 
 def read_squares(flow: Flow, sites: Sequence[Site]) -> tuple[Square, ...]:
-    """The squares of all attentions of a pass."""
+    """The squares of all attentions of a pass in which any place looks at any."""
     real = Bench(flow, given_values(flow))
     keeps: dict[str, tuple[int, ...]] = {}
     puts: dict[int, Values] = {}
@@ -62,7 +62,7 @@ def read_squares(flow: Flow, sites: Sequence[Site]) -> tuple[Square, ...]:
         for value in (1.0, 0.0)
     ]
     found = []
-    for site in sites:
+    for site in (one for one in sites if prod(flow.output(one.scores).shape)):
         cells = real.add_to_scores(site)
         frees = [bench.add_to_scores(site) for bench in (benches if keeps else benches[:1])]
         hidden = [mark_hidden(one) for one in frees if one is not None]

@@ -30,7 +30,7 @@ SOUND = frozenset({"mels", "frames", "ticks", "samples"})
 PICTURED = frozenset({"height", "width"})
 SOUNDING = re.compile(r"audio|sound|(^|_)mels?(_|$)|spec(_|$)|spectr|wav|speech|input_(features|values)")
 """What the name of an argument holds by which sound comes in."""
-PICTURES = "pixel_values.*|pixels?|images?|imgs?|pictures?|photos?|patches|rgbs?(_[a-z]+)?"
+PICTURES = "pixel_values.*|pixels?|images?|imgs?|pictures?|photos?|patches|rgbs?"
 PICTURED_LAST = re.compile(rf"(.*[_.])?({PICTURES})(_(left|right|center|front|rear))?_?\d*")
 """The name of an argument by which pictures come in: they are what it says last."""
 UNTOLD = "[a-z]{0,2}|arg|inp|inputs?|input_tensor|tensor|data|samples?|source|target|template|search|left|right|given"

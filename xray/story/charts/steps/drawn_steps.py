@@ -276,14 +276,16 @@ def changes_each(flow: Flow, node: int, inside: Collection[int]) -> bool:
 def brings_to_scale(flow: Flow, node: int) -> bool:
     """Whether a step takes off rows, or divides them by, fewer numbers that were worked out of data too: a mean, say.
 
-    So series are brought to one scale before they are read (PatchTST).
+    So series are brought to one scale before they are read (PatchTST), and pictures by how noisy they are (EDM).
     """
-    is_either = flow.op(node) in DIFFERENCES or flow.op(node) in DIVISIONS
-    given, reading = (list(flow.given(node)) if is_either else []), list_reading_data(flow)
+    is_either = flow.op(node) in DIFFERENCES | DIVISIONS
+    given, reading = list(flow.given(node)), list_reading_data(flow)
     if len(given) != 2 or any(record.role != "activation" or not record.is_float for record, _ in given):
         return False
-    (rows, maker), (few, scale) = given
-    return prod(few.shape) < prod(rows.shape) and scale in reading and (maker is None or maker in reading)
+    (rows, maker), (few, scale) = given if is_either else sorted(given, key=lambda one: -prod(one[0].shape))
+    is_scaled = flow.op(node) in SCALINGS and maker is None and rows.argument is not None
+    is_read = is_scaled or (is_either and (maker is None or maker in reading))
+    return is_read and prod(few.shape) < prod(rows.shape) and scale in reading
 
 
 def takes_given_off(flow: Flow, node: int) -> bool:
@@ -352,10 +354,7 @@ def is_joint(
 
 
 def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Collection[int]) -> bool:
-    """Whether rows of a part meet as many rows that layers made outside of the `whole` part, number by number.
-
-    Those are read there alone: what the part began with is added back to it.
-    """
+    """Whether rows of a part meet as many that layers made outside of the `whole` part; none that it began with."""
     given = list(flow.given(node)) if flow.op(node) in SUMS | DIFFERENCES | SCALINGS | DIVISIONS else []
     makers = [maker for _, maker in given if maker is not None]
     others = [maker for maker in makers if maker not in whole]
@@ -365,7 +364,7 @@ def meets_elsewhere(flow: Flow, node: int, inside: Collection[int], whole: Colle
         and prod(flow.output(node).shape) > 0
         and any(maker in inside for maker in makers)
         and set(makers) <= set(list_fed(flow))
-        and all(reader == node or reader not in whole for reader in flow.leaf_readers(others[0]))
+        and not (flow.op(node) in SUMS and any(one in whole and one != node for one in flow.leaf_readers(others[0])))
         and any(flow.steps[one].params for one in (*others, *flow.behind(*others)))
     )
 

@@ -13,6 +13,10 @@ CONDITION = "op_normalisation"
 """The colour of what scales, shifts and gates from beside a stream."""
 
 
+MOST_TOLD = 200
+"""A tooltip tells of no more steps one by one."""
+
+
 @dataclass(frozen=True)
 class Look:
     """In what a tower is painted, and of which passes it tells: the steps of the first that has them, sizes as in all.
@@ -71,10 +75,12 @@ class Look:
         return shapes[0] is not None and shapes[1] is not None and shapes[0].sizes == shapes[1].sizes
 
     def tell(self, steps: Sequence[Step]) -> str:
-        """A tooltip for some steps, each with its turns."""
-        return "\n".join(
-            describe([(one, one.by_id[step.id]) for one in self.passes if step.id in one.by_id]) for step in steps
-        )
+        """A tooltip for some steps, each with its turns; of very many the first ones, and how many more there are."""
+        told = [
+            describe([(one, one.by_id[step.id]) for one in self.passes if step.id in one.by_id])
+            for step in steps[:MOST_TOLD]
+        ]
+        return "\n".join([*told, *[f"and {len(steps) - MOST_TOLD:,} more steps"] * (len(steps) > MOST_TOLD)])
 
     def identity(self, step: Step) -> str:
         """The id that a step has on the sheet: that of the first pass which takes it."""
