@@ -33,7 +33,7 @@ class Bodies(Cut):
 
 
 class Neighbours(Cut):
-    """Images whose neighbours are laid side by side, some more than once (PiT)."""
+    """Maps whose neighbours are laid side by side, some more than once (PiT)."""
 
     def __init__(self):
         super().__init__()
@@ -45,9 +45,9 @@ class Neighbours(Cut):
 
 @pytest.mark.parametrize(
     ("model", "shape", "reads"),
-    [(Cut, FILM, "video"), (Bodies, FILM, "vectors"), (Neighbours, IMAGE, "image")],
+    [(Cut, FILM, "video"), (Bodies, FILM, "vectors"), (Neighbours, IMAGE, "map")],
 )
-def test_what_moves_lay_out_is_an_image_by_its_axes_and_a_film_by_its_name_too(model, shape, reads):
+def test_what_moves_lay_out_is_a_map_by_its_axes_and_a_film_by_its_name_too(model, shape, reads):
     (tower,) = xray.anatomy(xray.trace(model().eval(), torch.rand(shape))).towers
 
     assert tower.reads == reads

@@ -195,10 +195,10 @@ class Pooled(nn.Module):
         return x
 
 
-def test_the_mean_of_two_rows_is_called_that():
+def test_the_mean_of_two_rows_is_a_sum_and_half_of_it():
     flow, towering = open_first(Pooled(), torch.randn(2, 6, 7))
 
-    assert "MEAN OF EACH 2 ROWS" in {node.label for node in chart_entrance(flow, towering).nodes}
+    assert "ADDED UP, ÷ 2" in {node.label for node in chart_entrance(flow, towering).nodes}
 
 
 class Resized(nn.Module):

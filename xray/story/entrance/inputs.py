@@ -166,7 +166,7 @@ def are_named(flow: Flow) -> bool:
 
 def is_named_picture(name: str) -> bool:
     """Whether an argument is called a picture, and not something of one, or made of one (`image_embeds`)."""
-    return PICTURED_LAST.fullmatch(name) is not None
+    return PICTURED_LAST.fullmatch(name) is not None and not any(word in name for word in CODED)
 
 
 def name_picture(source: TensorRecord, name: str, channels: int) -> Reads:
