@@ -40,6 +40,7 @@ ACTIVATIONS = {
     "gelu tanh": "GELU (tanh)",
     "quick gelu": "QuickGELU",
     "silu": "SiLU",
+    "snake": "snake",
     "xielu": "xIELU",
     "sigmoid": "sigmoid",
     "tanh": "tanh",

@@ -19,6 +19,7 @@ from xray.ir.flow.operation_kinds import (
     SUMS,
 )
 from xray.ir.flow.projections import data_input, is_product
+from xray.ir.flow.written_bends import list_snake
 from xray.ir.records import TensorRecord
 from xray.story.anatomy.branches import FeedForward
 from xray.story.branches.before_last import name_inner_norm
@@ -311,8 +312,9 @@ def list_bending(flow: Flow, nodes: Collection[int], activation: str | None) -> 
     if activation == "xielu":
         return [node for node in sorted(nodes) if flow.is_leaf(node) and flow.op(node).rstrip("_") in XIELU]
     curves, others = find_curves(flow, nodes)
+    written = (list_snake(flow, node) for node in nodes) if activation == "snake" else ()
     own = {node for one in curves if one.name == activation for node in one.nodes}
-    return sorted(own or (node for node in others if flow.op(node) in CURVES))
+    return sorted(own.union(*written) or (node for node in others if flow.op(node) in CURVES))
 
 
 def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -> str | None:
@@ -325,6 +327,8 @@ def name_activation(flow: Flow, inner: Collection[int], wide: Collection[int]) -
     ops = [flow.op(node).rstrip("_") for node in sorted(reached) if flow.is_leaf(node)]
     if ops.count("mul") >= LEAST_OF_XIELU and {*ops} >= {"gt", "where", "expm1", "sub", "add"}:
         return "xielu"
+    if any(list_snake(flow, node) for node in reached):
+        return "snake"
     norms = (find_norm(flow, node) for node in reached)
     apart = {node for norm in norms if norm is not None for node in norm.nodes} | {*list_threshold(flow, inner, wide)}
     curves, others = find_curves(flow, reached - apart)
