@@ -110,18 +110,23 @@ def read_entry(flow: Flow, found: Branching) -> int | None:
 def list_own(flow: Flow, region: Region, site: Site) -> frozenset[int]:
     """The steps of a branch itself; what was worked out before it begins may be there for other layers too.
 
+    So is what is made of the stream before the branch's block, and read outside of the branch too (Genie's pairs).
+
     Not so in a block that begins behind the stream, and holds no other attention: what the first layer alone looks up
     belongs to that, be it for all (WavLM).
     """
     others = [one.softmax for one in list_sites(flow) if one.weighted_sum != site.weighted_sum]
-    blocks = (
+    blocks = [
         block
         for block in flow.parents(site.softmax)
         if region.start is not None and block > region.start
         if not any(block < one < flow.ends[block] for one in others)
-    )
+    ]
     first = min([min(region.inner), *blocks])
-    return region.inner | {node for node in region.beside if node > first}
+    before = {node for node in region.inner if node < min(blocks, default=0)}
+    lent = (node for node in before if not (region.inner | region.beside).issuperset(flow.leaf_readers(node)))
+    given = {*flow.behind(*lent, within=before.__contains__)}
+    return (region.inner - given) | {node for node in region.beside if node > first}
 
 
 def list_made(flow: Flow, part: Scored, site: Site, inside: Collection[int]) -> list[int]:
@@ -250,13 +255,22 @@ def list_asking(flow: Flow, site: Site) -> list[int]:
 
 
 def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
-    """Whether what is added to scores is made of sines and cosines of what was counted out (Transformer-XL)."""
+    """Whether what is added to scores is made of sines and cosines of what was counted out (Transformer-XL).
+
+    Data meet that first in a product, as queries do, and go through no linear layer then: nothing else goes in.
+    """
     own = {*site.scored, *site.query.nodes, *site.key.nodes, *site.value.nodes}
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
-    waves = [node for node in flow.behind(*starts, ends=own.__contains__) if flow.op(node) in WAVES]
-    behind = list(flow.behind(*waves))
+    way = set(flow.behind(*starts, ends=own.__contains__))
+    waves = [node for node in way if flow.op(node) in WAVES]
+    behind, data = set(flow.behind(*waves)), list_reading_data(flow)
+    if {flow.op(node) for node in waves} != WAVES or not behind.isdisjoint(data):
+        return False
     is_counted = any(flow.op(node) in COUNTING for node in behind) and not any(is_linear(flow, one) for one in behind)
-    return is_counted and {flow.op(node) for node in waves} == WAVES
+    made = set(flow.ahead(*waves, within=way.__contains__))
+    met = made & data
+    first = [node for node in met if not made.isdisjoint({*flow.makers[node]} - data)]
+    return is_counted and all(is_product(flow, one) for one in first) and not any(is_linear(flow, one) for one in met)
 
 
 def is_gated(flow: Flow, made: Sequence[int]) -> bool:

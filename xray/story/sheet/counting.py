@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.weights import by_module, gather_weights, list_above, list_worked
 from xray.story.anatomy.tree import Untold
+from xray.story.body.numbered import find_own_block, find_work
 from xray.story.body.reading import Reading
 from xray.story.body.towers import Towering
 from xray.story.recognition.between import weights_of
-from xray.story.sheet.layer_blocks import Layer, holds, list_around_layers, list_modules
+from xray.story.sheet.layer_blocks import Layer, holds, list_around_layers, list_inner, list_modules
 from xray.story.sheet.parts import list_learned_for_many
 from xray.story.sheet.planning import Frame, Panel
 
@@ -73,6 +74,7 @@ def count_frames(
     lodgers, parts = Lodgers.among({**idle, **own}, drawn), Lodgers.among(idle, worked)
 
     modules = list_modules(flow, towering, towers)
+    theirs = list_theirs(flow, towering, towers)
     lent = {name for name in list_held_for_several(flow, towering) if not any(holds(one, name) for one in modules)}
     elsewhere = gather_weights(flow, apart - list_around_layers(flow, towering)).keys()
     within = {name: n for name, n in {**worked, **idle}.items() if name not in elsewhere}
@@ -85,7 +87,7 @@ def count_frames(
     for frame, places in zip(frames, held_layers, strict=True):
         homes = ["" if frame.whole else modules[layer] for layer in frame.group.layers]
         layers = [
-            {name: n for name, n in leave_others(weigh(nodes), home).items() if not holds(home, name)}
+            {name: n for name, n in leave_others(weigh(nodes), home, theirs).items() if not holds(home, name)}
             | {name: n for name, n in within.items() if holds(home, name)}
             for nodes, home in zip(places, homes, strict=True)
         ]
@@ -94,7 +96,7 @@ def count_frames(
         first = [weigh(one.nodes - beside - apart, parts) for one in towering.layers[frame.group.layers[0]]]
         boxed = [weigh_boxes(flow, one) for one in frame.panels]
         first = [
-            {**leave_others(own, homes[0]), **{name: n for name, n in shown.items() if holds(homes[0], name)}}
+            {**leave_others(own, homes[0], theirs), **{name: n for name, n in shown.items() if holds(homes[0], name)}}
             for own, shown in zip(first, boxed, strict=True)
         ]
         held = [sum(weights.values()) for weights in list_own(first, left)]
@@ -149,13 +151,23 @@ def weigh_boxes(flow: Flow, panel: Panel) -> dict[str, int]:
     return gather_weights(flow, (flow.places[one] for one in steps if one in flow.places))
 
 
-def leave_others(weights: Mapping[str, int], module: str) -> Mapping[str, int]:
-    """The parameters of a layer that is a module of a list: those that this holds, or lists of others beside it."""
+def leave_others(weights: Mapping[str, int], module: str, theirs: Collection[str] = ()) -> Mapping[str, int]:
+    """The parameters of a layer that is a module of a list: those that this holds, or lists of others beside it.
+
+    What is `theirs`, as layers of another tower work with it, is none of this one's (HDiT's noise).
+    """
     if not module:
         return weights
     alike = NUMBER.sub("", module)
     beside = (name for name in weights if NUMBER.search(name) and not holds(alike, NUMBER.sub("", name)))
-    return {name: weights[name] for name in (*beside, *(name for name in weights if holds(module, name)))}
+    own = (name for name in weights if holds(module, name))
+    return {name: weights[name] for name in (*(name for name in beside if name not in theirs), *own)}
+
+
+def list_theirs(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> Collection[str]:
+    """The parameters that the layers of other towers work with."""
+    layers = [layer for one in towers if one is not towering for layer in one.layers]
+    return weights_of(flow, frozenset[int]().union(*map(list_inner, layers))).keys()
 
 
 def list_layers(towering: Towering, frame: Frame, apart: Collection[int]) -> list[set[int]]:
@@ -168,7 +180,7 @@ def list_apart(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> fr
     """The steps that are no layer's own: what serves several of them, or stands around all."""
     beside = list_condition(towering)
     found = list_around_layers(flow, towering) | list_serving_several(flow, towering.layers, beside)
-    found |= list_before_layers(flow, towering.layers)
+    found |= list_before_layers(flow, towering.layers) | list_before_blocks(flow, towering.layers)
     found |= frozenset[int]().union(*(list_learned_for_many(flow, one) for one in (towering, *towers)))
     found |= frozenset[int]().union(*map(list_condition, towers)) - beside
     if towering.condition is not None and towering.tower.looked_at:  # no layer's own
@@ -194,3 +206,19 @@ def list_before_layers(flow: Flow, layers: Sequence[Layer]) -> frozenset[int]:
     inner = frozenset[int]().union(*(region.inner for region in regions))
     beside = frozenset[int]().union(*(region.beside for region in regions)) - inner
     return frozenset(node for node in list_serving_several(flow, layers, beside) if node < min(inner))
+
+
+def list_before_blocks(flow: Flow, layers: Sequence[Layer]) -> frozenset[int]:
+    """The steps that ran before the block of a list which a layer is, and that others read too: they are no layer's.
+
+    With what led to them alone: so pairs are made of a stream once, and all layers look at these (Genie).
+    """
+    works = [find_work(flow, (*layer,)) for layer in layers]
+    blocks = [find_own_block(flow, work, works) for work in works]
+    nodes = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in layers]
+    found = set[int]()
+    for block, some in zip(blocks, nodes, strict=True):
+        before = {node for node in some if block is not None and node < block}
+        lent = (node for node in before if not some.issuperset(flow.leaf_readers(node)))
+        found.update(flow.behind(*lent, within=before.__contains__))
+    return frozenset(found)
