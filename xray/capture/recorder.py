@@ -137,13 +137,7 @@ class Recorder:
         # torch's own remove leaves the entry of with_kwargs behind
         hooks.callback(torch_module._global_forward_hooks_with_kwargs.pop, after.id, None)
         hooks.callback(after.remove)
-        if self._root is not None and has_own_call(type(self._root)):
-            self._apart = self._root
-            kind = replace(
-                self._look_at_class(self._root), arguments=input_names(type(self._root)), most_arguments=MANY
-            )
-            self._classes[type(self._root)] = kind
-            hooks.enter_context(hear_own_call(self._root, self._before, self._after))
+        self._hear_own_call()
         if self._sees_operations and self._root is not None:
             hooks.enter_context(watch_optimizers(self, self._root, self._journal, self._lane))
             hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
@@ -193,6 +187,13 @@ class Recorder:
         if self._root is None:  # the recording is over
             self._trace = trace
         return trace
+
+    def _hear_own_call(self) -> None:
+        """Hear the whole model where its class's own `__call__` begins and ends, if it has one."""
+        if self._root is not None and has_own_call(kind := type(self._root)):
+            names, known = input_names(kind), self._look_at_class(self._root)
+            self._apart, self._classes[kind] = self._root, replace(known, arguments=names, most_arguments=MANY)
+            self._hooks.enter_context(hear_own_call(self._root, self._before, self._after))
 
     def _find_unused(self) -> Mapping[str, int] | None:
         """What took no part so far; nothing did where all modules ran, else None where no operation is seen."""
