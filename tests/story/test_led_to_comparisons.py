@@ -11,8 +11,8 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
-from xray.story.charts.chart import Chart, Node, chart_alone
-from xray.story.exits.meeting_chart import list_leading
+from xray.story.charts.chart import Chart, Edge, Node, chart_alone
+from xray.story.exits.meeting_chart import add_comparisons, list_leading
 from xray.story.poster import compose_poster
 from xray.story.regions.ribbons.links import leads_to
 from xray.story.sheet.columns import read_columns
@@ -199,6 +199,28 @@ def test_a_row_that_is_cut_off_before_a_comparison_does_not_lead_to_it(drawn, le
     chart = Chart(tuple(Node(key, "", 0, (0.5, 1), (step,)) for key, step in boxes.items()), (), (), "")
 
     assert list_leading(flow, chart, meeting) == led
+
+
+class ComparesProducts(nn.Module):
+    """Rows are compared with others, and what comes of that with a third kind (BasisFormer's scores of two turns)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(5, 5)
+
+    def forward(self, own, seen, third):
+        return self.lead(own) @ seen.mT @ third
+
+
+def test_what_is_made_of_a_comparison_is_no_comparison_beside_it():
+    flow = read_flow(xray.trace(ComparesProducts(), *(torch.rand(2, size, 5) for size in (3, 7, 7))).passes[0])
+    first, second = (place for place, step in enumerate(flow.steps) if step.op == "matmul")
+    lead = next(step for step in flow.steps if step.path == "lead")
+    chart = Chart((Node("lead", "", 0, (0.5, 1), (lead,), lead.outputs[0]),), (), (), "lead")
+    led = add_comparisons(flow, chart, "own", {("seen", "own"): first, ("third", "own"): second})
+
+    assert [node.label for node in led.nodes] == ["", "COMPARED WITH THE SEEN TOWER"]
+    assert led.edges == (Edge("lead", "meeting_seen"),)
 
 
 class LooksOnceMore(Compares):

@@ -4,6 +4,7 @@ import sys
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,6 +25,7 @@ from xray.capture.kernels.fast_path import may_take_fast_path, step_aside
 from xray.capture.lanes import Lanes
 from xray.capture.masks.turned import drop_turned_masks
 from xray.capture.modules import (
+    MANY,
     NO_KEYWORDS,
     ModuleClass,
     Survey,
@@ -36,10 +38,11 @@ from xray.capture.naming import describe_settings
 from xray.capture.operations import OperationMode
 from xray.capture.operator import Operator, describe_picking
 from xray.capture.optimizers import watch_optimizers
+from xray.capture.own_calls import has_own_call, hear_own_call
 from xray.capture.parts import is_distributed, name_groups
 from xray.capture.scripts import run_scripts_as_written
 from xray.capture.sight import Sight, see_named
-from xray.capture.tensors import name_arguments
+from xray.capture.tensors import input_names, name_arguments
 from xray.capture.unused import list_unused
 from xray.capture.values import PreviewRule
 from xray.capture.way_back import WayBack
@@ -103,6 +106,7 @@ class Recorder:
                 raise TraceError(f"{name}={type(other).__name__} cannot be recorded. Give a torch.nn.Module.")
         self._title = class_of(model).__name__
         self._root: nn.Module | None = model
+        self._apart: nn.Module | None = None  # a root that is not heard by torch's hooks, but where it is called
         with Unheard():
             survey = Survey(model, others or {})
         self._known = survey.known
@@ -133,6 +137,7 @@ class Recorder:
         # torch's own remove leaves the entry of with_kwargs behind
         hooks.callback(torch_module._global_forward_hooks_with_kwargs.pop, after.id, None)
         hooks.callback(after.remove)
+        self._hear_own_call()
         if self._sees_operations and self._root is not None:
             hooks.enter_context(watch_optimizers(self, self._root, self._journal, self._lane))
             hooks.enter_context(run_eagerly(compiled=self._survey.is_compiled))
@@ -160,7 +165,7 @@ class Recorder:
         self._classes.clear()
         self._sight.forget()
         self._operator.forget()
-        self._root = None
+        self._root = self._apart = None
         if isinstance(error, Exception) and not hasattr(error, "xray_trace"):
             with suppress(AttributeError, TypeError):  # an exception may refuse to carry anything
                 error.xray_trace = self.trace  # type: ignore[attr-defined]  # for whoever has no recorder to ask
@@ -182,6 +187,13 @@ class Recorder:
         if self._root is None:  # the recording is over
             self._trace = trace
         return trace
+
+    def _hear_own_call(self) -> None:
+        """Hear the whole model where its class's own `__call__` begins and ends, if it has one."""
+        if self._root is not None and has_own_call(kind := type(self._root)):
+            names, known = input_names(kind), self._look_at_class(self._root)
+            self._apart, self._classes[kind] = self._root, replace(known, arguments=names, most_arguments=MANY)
+            self._hooks.enter_context(hear_own_call(self._root, self._before, self._after))
 
     def _find_unused(self) -> Mapping[str, int] | None:
         """What took no part so far; nothing did where all modules ran, else None where no operation is seen."""
@@ -232,7 +244,9 @@ class Recorder:
 
     # What torch calls
 
-    def _before(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+    def _before(self, module: nn.Module, args: tuple[Any, ...], is_own: bool = False) -> None:
+        if module is self._apart and not is_own:
+            return
         thread = get_ident()
         lane = self._lane if thread == self._thread else self._lanes.enter(thread, module, args)
         if lane is None or task_id() != -1:
@@ -280,8 +294,10 @@ class Recorder:
         if kind.has_fast_path and self._sees_operations and not lane.asides and may_take_fast_path(module):
             lane.asides.append((module, step_aside(self._lanes.operator_of(lane))))
 
-    def _after(self, module: nn.Module, args: tuple[Any, ...], *rest: Any) -> None:
+    def _after(self, module: nn.Module, args: tuple[Any, ...], *rest: Any, is_own: bool = False) -> None:
         """Called with (kwargs, result) after a forward that returned, with one value less after one that raised."""
+        if module is self._apart and not is_own:
+            return
         thread = get_ident()
         lane = self._lane if thread == self._thread else self._lanes.find(thread, module)
         if lane is None or task_id() != -1:

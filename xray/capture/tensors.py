@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from xray.capture.own_calls import has_own_call
+
 Named = list[tuple[str, Tensor]]
 PLAIN = (int, float, str, type(None), torch.dtype, torch.device)
 """What is no tensor, and holds none."""
@@ -66,10 +68,22 @@ def positional_names(kind: type[nn.Module]) -> tuple[str, ...]:
     return name_positional(getattr(kind, "forward", None))[1:]  # scripted modules do not even let one ask
 
 
+def input_names(kind: type[nn.Module]) -> tuple[str, ...]:
+    """The names that the whole model gives to its positional arguments: those of a call of its own, else `forward`."""
+    return name_positional(find_called(kind))[1:]
+
+
+def find_called(kind: type[nn.Module]) -> Any:
+    """What names the inputs of a model: a `__call__` of its own, unless that hands on whatever it is given."""
+    code = getattr(inspect.unwrap(kind.__call__), "__code__", None) if has_own_call(kind) else None
+    is_named = code is not None and not code.co_flags & inspect.CO_VARARGS
+    return kind.__call__ if is_named else getattr(kind, "forward", None)
+
+
 def reads_argument(kind: type[nn.Module], name: str) -> bool:
-    """Whether a module's `forward` has a parameter of that name."""
+    """Whether a model has an input of that name."""
     try:
-        return name in inspect.signature(kind.forward).parameters
+        return name in inspect.signature(find_called(kind)).parameters
     except (AttributeError, TypeError, ValueError):
         return False
 

@@ -50,6 +50,34 @@ def test_a_step_of_a_transformer_says_its_part(roles, identity, words):
     assert roles[identity] == words
 
 
+class Led(nn.Module):
+    """Layers over rows, and a last linear layer, of whose numbers a loss may be made."""
+
+    def __init__(self, name, loss):
+        super().__init__()
+        self.layers = nn.Sequential(*(Layer(12, Attention(12, 3), norm="before") for _ in range(2)))
+        self.name, self.loss = name, loss
+        self.add_module(name, nn.Linear(12, 5))
+
+    def forward(self, x):
+        out = getattr(self, self.name)(self.layers(x))
+        return out if self.loss is None else self.loss(out)
+
+
+@pytest.mark.parametrize(
+    ("name", "loss", "made"),
+    [
+        ("last", None, "numbers"),
+        ("classifier", None, "logits"),
+        ("last", lambda out: nn.functional.mse_loss(out, torch.rand(2, 7, 5)), "numbers"),
+        ("last", lambda out: nn.functional.cross_entropy(out.flatten(0, 1), torch.arange(14) % 5), "logits"),
+        ("last", lambda out: out.argmax(-1), "logits"),
+    ],
+)
+def test_a_head_makes_logits_where_steps_or_a_name_say_so(name, loss, made):
+    assert roles_of(Led(name, loss).eval(), torch.rand(2, 7, 12))[f"{name}#0"] == f"head: vectors to {made}"
+
+
 @pytest.mark.parametrize("spelt", [False, True])
 def test_a_norm_of_a_layer_that_norms_afterwards_says_so(spelt):
     roles = roles_of(make_writer(norm="after", spelt=spelt), IDS)

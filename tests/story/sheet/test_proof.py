@@ -114,3 +114,47 @@ def test_what_a_box_only_moves_on_leads_no_arrow_from_it():
 
     assert [len(held) for held in steps.values()] == [1, 2, 1]
     assert found == []
+
+
+class Scaled(nn.Module):
+    """What comes in is multiplied by a share that is worked out beside it (EDM)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lead = nn.Linear(5, 7)
+
+    def forward(self, x, noise):
+        return self.lead(x * (noise**2).sqrt()).relu()
+
+
+def chart_scaled(head):
+    """The boxes of the powers, the root, the product and linear layer, and what bends this; the arrow of one is false.
+
+    The root leads into the product, which stands in a box below that of the layer.
+    """
+    flow = read_flow(xray.trace(Scaled(), torch.rand(2, 3, 5), torch.rand(2, 3, 1)).passes[0])
+    steps = {step.op: step for step in flow.steps}
+    rows = {"mul": 0, "pow": 1, "sqrt": 2, "linear": 3, "relu": 4}
+    nodes = tuple(Node(name, name, row, MIDDLE, (steps[name],)) for name, row in rows.items())
+    pairs = [("mul", "linear"), ("pow", "sqrt"), ("sqrt", "linear"), ("linear", "relu")]
+    return flow, Chart(nodes, tuple(Edge(*pair) for pair in pairs), ("mul", "pow"), head)
+
+
+def test_a_box_that_would_lead_to_nothing_is_left_out_with_those_that_led_to_it():
+    kept = prove_arrows(*chart_scaled("relu"))
+
+    assert [(node.key, node.row) for node in kept.nodes] == [("mul", 0), ("linear", 1), ("relu", 2)]
+    assert [(edge.source, edge.target) for edge in kept.edges] == [("mul", "linear"), ("linear", "relu")]
+    assert kept.feet == ("mul",)
+
+
+def test_a_box_whose_result_goes_on_is_not_left_out():
+    flow, chart = chart_scaled("relu sqrt")
+
+    assert [node.key for node in prove_arrows(flow, chart).nodes] == [node.key for node in chart.nodes]
+
+
+def test_a_chart_of_which_all_that_goes_in_would_be_left_out_is_none():
+    flow, chart = chart_scaled("relu")
+
+    assert prove_arrows(flow, replace(chart, feet=("pow",))) is None

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import nn
 
-from xray.capture.tensors import name_arguments, positional_names, reads_argument
+from xray.capture.tensors import input_names, name_arguments, reads_argument
 from xray.errors import TraceError
 from xray.ir.trace import Trace
 
@@ -14,12 +14,12 @@ Hints = Mapping[str, Sequence[str]]
 
 
 def read_hints(model: nn.Module, axes: Axes) -> Hints:
-    """The words by the names that `forward` gives to its inputs; a number stands for a positional input.
+    """The words by the names that the model gives to its inputs; a number stands for a positional input.
 
     Raises:
         TraceError: the words of an input are no sequence of texts, or there is no input at that place.
     """
-    names = positional_names(type(model))
+    names = input_names(type(model))
     hints: dict[str, Sequence[str]] = {}
     for key, words in axes.items():
         if isinstance(words, str) or not all(isinstance(word, str) for word in words):
@@ -33,7 +33,7 @@ def read_hints(model: nn.Module, axes: Axes) -> Hints:
 
 
 def take_hints(model: nn.Module, axes: object) -> bool:
-    """Whether a keyword called `axes` is meant for X-Ray: it is, unless the model's own forward has one."""
+    """Whether a keyword called `axes` is meant for X-Ray: it is, unless the model itself has one."""
     return isinstance(axes, Mapping) and not reads_argument(type(model), "axes")
 
 
@@ -43,7 +43,7 @@ def check_call(model: nn.Module, hints: Hints, args: Sequence[Any], kwargs: Mapp
     Raises:
         TraceError: there is no such input, or it has another number of axes.
     """
-    shapes = {name: tensor.shape for name, tensor in name_arguments(positional_names(type(model)), args, kwargs)}
+    shapes = {name: tensor.shape for name, tensor in name_arguments(input_names(type(model)), args, kwargs)}
     check_shapes(hints, shapes)
 
 

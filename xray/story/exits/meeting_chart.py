@@ -27,6 +27,7 @@ def add_comparisons(flow: Flow, chart: Chart, own: str, meetings: Meetings) -> C
     for (first, second), place in reversed(meetings.items()):
         if second == own:
             met.setdefault(place, []).insert(0, first)
+    met = {place: names for place, names in met.items() if met.keys().isdisjoint(flow.behind(*flow.makers[place]))}
     later = {
         meeting: [second for (first, second), one in meetings.items() if (first, one) == (own, meeting)]
         for meeting in met

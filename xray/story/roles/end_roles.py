@@ -20,6 +20,8 @@ from xray.story.roles.giving import Given
 from xray.story.roles.layer_roles import list_opening
 
 MOST_STEPS = 64
+SCORES = ("logit", "classif", "lm_head")
+"""Names of what makes scores hold one of these."""
 
 
 def give_entrance(given: Given, towering: Towering, side: str) -> None:
@@ -89,15 +91,28 @@ def give_exit(given: Given, towering: Towering, head: Head | None, side: str, ot
     if chart is None:
         return []
     places = [flow.places[node.steps[0].id] for node in chart.nodes]
-    for place in places:
-        if is_loss(flow, place):
-            give_loss(given, place)
+    losses = [place for place in places if is_loss(flow, place)]
+    for place in losses:
+        give_loss(given, place)
     linears = [place for place in places if is_linear(flow, place)]
     if linears and head is not None and head.kind != "none":
-        given.linear(linears[-1], "head: vectors to logits")
+        made = "logits" if makes_logits(flow, linears[-1], head, losses) else "numbers"
+        given.linear(linears[-1], f"head: vectors to {made}")
         give_choice(given, linears[-1])
         return linears[-1:]
     return []
+
+
+def makes_logits(flow: Flow, linear: int, head: Head, losses: Collection[int]) -> bool:
+    """Whether a head makes scores: of words, for a loss over classes, for a choice, or by a name that says so."""
+    step = flow.steps[linear]
+    named = (
+        step.path.rpartition(".")[2],
+        *(record.name for record in flow.steps[0].outputs if record.source == step.id),
+    )
+    is_named = any(word in name.lower() for name in named for word in SCORES)
+    is_compared = any(flow.op(loss).startswith("cross_entropy") for loss in losses)
+    return head.kind == "vocabulary" or is_named or is_compared or find_choice(flow, linear) is not None
 
 
 def give_loss(given: Given, loss: int) -> None:

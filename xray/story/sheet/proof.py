@@ -10,6 +10,7 @@ from xray.ir.flow.operation_kinds import CARRYING, SIDE_BY_SIDE
 from xray.ir.records import TensorRecord
 from xray.story.charts.between_chart import list_places
 from xray.story.charts.chart import Chart, Edge
+from xray.story.charts.narrow import renumber
 from xray.story.sheet.columns import Column
 
 Taken = tuple[int, int | None]
@@ -19,7 +20,8 @@ Taken = tuple[int, int | None]
 def keep_proven(columns: Sequence[Column]) -> list[Column] | None:
     """The columns without arrows that no recorded step proves, and with those that are missing.
 
-    None where a box would be left without any: it says that something is made otherwise than it is.
+    None where nothing would lead to a box any more: it says that something is made otherwise than it is. A box that
+    would lead to nothing is left out.
     """
     drawn = [list_worked_out(column) for column in columns]
     found = [
@@ -78,7 +80,7 @@ def list_charts(column: Column) -> Iterator[Chart]:
 
 
 def prove_arrows(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> Chart | None:
-    """The chart without unproven arrows, and with all others; None where a box would be left without any.
+    """The chart without unproven arrows, and with all others; None where nothing would lead to a box any more.
 
     No arrow leads over the steps of `others`, which stand in boxes elsewhere.
     """
@@ -87,10 +89,26 @@ def prove_arrows(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> Ch
     edges = tuple(edge for edge in chart.edges if edge not in false)
     edges = (*edges, *find_missing(flow, replace(chart, edges=edges), others))
     edges = tuple(edge for edge in edges if edge not in over)
-    leading = {edge.source for edge in edges}.union(chart.heads)
     led = {edge.target for edge in edges}.union(chart.feet, chart.memory)
-    is_whole = all(edge.source in leading and edge.target in led for edge in false)
-    return replace(chart, edges=edges) if is_whole else None
+    is_led = all(edge.target in led for edge in false)
+    return leave_out(replace(chart, edges=edges), {edge.source for edge in false}) if is_led else None
+
+
+def leave_out(chart: Chart, keys: Set[str]) -> Chart | None:
+    """The chart without those of some boxes that lead to nothing, nor what led to these alone; None without any foot.
+
+    What they are worked out for stands in no box (EDM: the noise's share by which the entrance is multiplied).
+    """
+    idle = keys - {edge.source for edge in chart.edges}.union(chart.heads)
+    if not idle:
+        return chart
+    nodes = [node for node in chart.nodes if node.key not in idle]
+    places = {row: place for place, row in enumerate(sorted({node.row for node in nodes}))}
+    feet, memory = (tuple(key for key in one if key not in idle) for one in (chart.feet, chart.memory))
+    edges = tuple(edge for edge in chart.edges if edge.target not in idle)
+    below = {edge.source for edge in chart.edges if edge.target in idle}
+    left = renumber(replace(chart, nodes=tuple(nodes), edges=edges, feet=feet, memory=memory), places)
+    return leave_out(left, below) if feet else None
 
 
 def find_missing(flow: Flow, chart: Chart, others: Set[int] = frozenset()) -> list[Edge]:
