@@ -180,10 +180,7 @@ def test_a_condition_made_of_what_the_model_holds_is_named_by_no_argument():
 
 
 class Timed(torch.nn.Module):
-    """Norms are scaled by waves of two numbers, each with linear layers of its own (Flux's time and guidance).
-
-    What is made of `pooled`, which has a shape of its own, may be added to the first.
-    """
+    """Norms are scaled by waves of two numbers, each with linear layers of its own (Flux's time and guidance)."""
 
     def __init__(self):
         super().__init__()
@@ -387,17 +384,17 @@ class Gated(nn.Module):
         return x if self.of_rows else x * self.last(beside)[:, None]
 
 
+GIVEN = torch.rand(2, 7, 4), torch.rand(2, 15)
+
+
 @pytest.mark.parametrize("of_rows", [True, False])
 def test_what_is_made_of_the_rows_themselves_gates_from_no_place_beside_them(of_rows):
-    trace = xray.trace(Gated(of_rows).eval(), torch.rand(2, 7, 4), torch.rand(2, 15))
-
-    words = words_of(compose_poster(trace, text_width))
+    words = words_of(compose_poster(xray.trace(Gated(of_rows).eval(), *GIVEN), text_width))
     assert ("how much goes on, what stands beside the stream says" in words) is not of_rows
     assert ("Not drawn, with parameters: last (240)." in words) is not of_rows
 
 
 def test_a_direction_that_stands_beside_the_stream_gates_nothing():
     model = Gated(of_rows=False, bend=lambda gate: nn.functional.normalize(gate, dim=-1)).eval()
-    words = words_of(compose_poster(xray.trace(model, torch.rand(2, 7, 4), torch.rand(2, 15)), text_width))
-
+    words = words_of(compose_poster(xray.trace(model, *GIVEN), text_width))
     assert "how much goes on, what stands beside the stream says" not in words
