@@ -230,3 +230,27 @@ def test_layers_between_which_batch_and_places_are_swapped_are_on_one_stream():
     (group,) = tower.groups
     assert group.layers == (0, 1, 2)
     assert [one.part for stage in group.stages for one in stage.branches] == ["attention", "feed_forward"]
+
+
+class InTurn(nn.Module):
+    """Layers within a frame and across frames, in turn; the stream has an axis of them in between (SpaceTimeFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches, self.places = nn.Conv2d(3, WIDTH, 4, stride=4), nn.Parameter(torch.randn(1, 1, PATCHES, WIDTH))
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 3), norm="before") for _ in range(4))
+
+    def forward(self, film):
+        x = self.patches(film.flatten(0, 1)).flatten(2).mT.unflatten(0, (BATCH, FRAMES)) + self.places
+        for layer in self.layers:
+            x = layer(x.flatten(0, 1)).unflatten(0, x.shape[:2]).transpose(1, 2)
+        return x.mean((1, 2))
+
+
+def test_it_is_said_of_the_first_layer_too_how_many_places_look_at_each_other():
+    torch.manual_seed(0)
+    (tower,) = xray.anatomy(xray.trace(InTurn().eval(), torch.rand(BATCH, FRAMES, 3, 4, 4 * PATCHES))).towers
+
+    told = [(group.layers, describe_station(tower, group.stages[0].branches[0])) for group in tower.groups]
+    each = "Every place looks at every other of the {} in its sequence."
+    assert told == [((0, 2), each.format(PATCHES)), ((1, 3), each.format(FRAMES))]

@@ -278,3 +278,42 @@ def test_a_box_between_layers_that_reads_the_stream_past_others_is_led_from_it()
 
     labels = {node.key: node.label.partition(":")[0] for node in chart.nodes}
     assert [labels[key] for key in chart.feet] == ["CONVOLUTION 2, STEP 2", "THE STREAM'S FIRST ROW IN FRONT"]
+
+
+class Pyramid(nn.Module):
+    """Layers, and four rows laid into one behind the second, to which is added what layers beside gave (HiFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.project, self.see, self.lead = nn.Linear(7, WIDTH), make_layers(), nn.Linear(7, WIDTH)
+        self.read, self.adapt, self.fewer = make_layers(), nn.Linear(WIDTH, WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+
+    def forward(self, rows):
+        seen, x = self.project(rows), self.lead(rows.flip(1))
+        for number, (see, read) in enumerate(zip(self.see, self.read, strict=True)):
+            if number == 2:
+                x = self.fewer((x + self.adapt(seen)).reshape(BATCH, -1, 4 * WIDTH))
+            x, seen = read(x), see(seen)
+        return x
+
+
+@pytest.fixture(scope="module")
+def pyramid():
+    with torch.no_grad():
+        return xray.trace(Pyramid(), torch.randn(BATCH, 4 * PLACES, 7))
+
+
+def test_layers_of_another_tower_do_not_stand_between_those_to_which_they_give_rows(pyramid):
+    charts = [frame.bridge for column in read_columns(pyramid) for frame in column.frames if frame.bridge is not None]
+    paths = [step.path for chart in charts for node in chart.nodes for step in node.steps]
+
+    assert {"adapt", "fewer"} <= {*paths}
+    assert not any(path.startswith("see.") for path in paths)
+
+
+def test_a_box_between_layers_that_reads_another_tower_alone_is_led_to_from_it(pyramid):
+    layout = compose_poster(pyramid, text_width)
+    (box,) = (box for box in layout.boxes if "forward/adapt#0" in box.steps)
+
+    ends = {curve.points[-1][1] for curve in layout.curves if curve.role == curve.kind == "ribbon"}
+    assert box.y in ends

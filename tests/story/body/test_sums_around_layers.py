@@ -2,7 +2,9 @@
 
 import pytest
 import torch
+from handwritten import Attention, Layer
 from torch import nn
+from torch.nn import functional
 
 import xray
 from xray.story.body.whole import anatomy
@@ -60,3 +62,43 @@ def test_a_row_of_each_moment_is_no_word(frames):
 
 def test_numbers_of_moments_are_not_said_to_come_out_for_each_place(frames):
     assert anatomy(frames).head is None
+
+
+class Convolving(nn.Module):
+    """A map, and two convolutions of it."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = (nn.Conv2d(WIDTH, WIDTH, 3, padding=1) for _ in range(2))
+
+    def forward(self, x):
+        return (x + self.second(self.first(x).relu())).relu()
+
+
+class Fusing(nn.Module):
+    """Two maps whose places look at each other as one row; to each is added what became of its own (TransFuser)."""
+
+    def __init__(self):
+        super().__init__()
+        blocks = (nn.ModuleList(Convolving() for _ in range(4)) for _ in range(2))
+        self.begin, self.ends = nn.ModuleList(nn.Conv2d(3, WIDTH, 1) for _ in range(2)), nn.ModuleList(blocks)
+        self.layers = nn.ModuleList(Layer(WIDTH, Attention(WIDTH, 2), norm="before") for _ in range(3))
+
+    def forward(self, pictures, depths):
+        maps = [begin(one) for begin, one in zip(self.begin, (pictures, depths), strict=True)]
+        maps = [blocks[1](blocks[0](one)) for blocks, one in zip(self.ends, maps, strict=True)]
+        rows = torch.cat([functional.avg_pool2d(one, 2).flatten(2) for one in maps], 2).mT
+        for layer in self.layers:
+            rows = layer(rows)
+        found = [one.mT.unflatten(2, (2, 2)) for one in rows.chunk(2, 1)]
+        maps = [one + functional.interpolate(more, scale_factor=2) for one, more in zip(maps, found, strict=True)]
+        return [blocks[3](blocks[2](one)) for blocks, one in zip(self.ends, maps, strict=True)]
+
+
+def test_no_map_to_which_layers_of_rows_give_something_goes_on_as_their_stream():
+    with torch.no_grad():
+        found = anatomy(xray.trace(Fusing().eval(), torch.rand(2, 3, 4, 4), torch.rand(2, 3, 4, 4)))
+
+    parts = [{branch.part for branch in tower.branches} for tower in found.towers]
+    assert [tower.layers for tower, own in zip(found.towers, parts, strict=True) if "attention" in own] == [3]
+    assert all(own in ({"convolution"}, {"attention", "feed_forward"}) for own in parts)

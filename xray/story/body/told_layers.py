@@ -133,6 +133,8 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
     if cut is not None:
         batch, window = flow.output(start).shape[0] // cut.blocks, (cut.places,) if cut.are_whole else ()
     batch = batch or count_merged(flow, stagings)
+    joints = [joint for staging in stagings for joint in staging.joints]
+    ended = {joint.region.end: flow.output(joint.add).shape[0] for joint in joints}
 
     def tell(one: Branching) -> Branch:
         size, _ = read_square(flow, one) or (0, ())
@@ -143,9 +145,8 @@ def tell_cut_stream(flow: Flow, reads: str | None, stagings: Sequence[Staging], 
             return one.branch
         if (size,) == window:
             return replace(one.branch, window=size, rolled=False)
-        ends = (() if node is None else flow.output(node).shape for node in (one.region.start, one.region.end))
-        began, ended = (shape[0] if len(shape) >= MAP else None for shape in ends)
-        is_map = began is not None and sequences != began and sequences != ended
+        began = () if one.region.start is None else flow.output(one.region.start).shape
+        is_map = len(began) >= MAP and sequences not in (began[0], ended.get(one.region.end))
         is_cut = is_map or one.branch.partial or joins_mask(flow, one.site)
         return replace(one.branch, partial=True, together=None if is_cut else size)
 

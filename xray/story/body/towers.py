@@ -199,7 +199,7 @@ def read_tower(
             nodes |= one.nodes
         nodes |= walk_on(flow, opening[-1].joints[-1].add, layers[0][0].joints[0].stream, {*names, *shared})
     turns = read_turns(flow, layers)
-    bridges = find_bridges(flow, layers, sites, turns)
+    bridges = find_bridges(flow, layers, sites, turns, {*names, *beside}.difference(sums))
     groups = group_layers(flow, layers, sorted({*list_breaks(flow, bridges, layers), *turns}))
     groups = tell_again(flow, layers, groups) if turns else groups
     layers = leave_bends(flow, layers, groups)

@@ -64,14 +64,18 @@ class Bridging:
 
 
 def find_bridges(
-    flow: Flow, layers: Sequence[Layer], sites: Sequence[Site], turns: Collection[int] = ()
+    flow: Flow,
+    layers: Sequence[Layer],
+    sites: Sequence[Site],
+    turns: Collection[int] = (),
+    others: Collection[int] = (),
 ) -> tuple[Bridging, ...]:
     """What stands between layers that follow one another and makes rows fewer, is learned, adds rows up or repeats any.
 
     Factors and norms alone are none, nor is what holds several attentions or one with a way past it, or more than can
     be drawn. Rows that are left out change nothing, but where the next layer begins with the others as they are, nor do
     rows that are put beside them, but where any of those is learned, came before the layers, or had been left out.
-    Before the first layers of `turns`, in which stacks run again, all is one.
+    Before the first layers of `turns`, in which stacks run again, all is one. None goes beyond what `others` gave.
     """
     found: list[Bridging] = []
     sums = {joint.add for layer in layers for one in layer for joint in one.joints}
@@ -86,8 +90,9 @@ def find_bridges(
         joined = count_joined(goes_on.shape, flow.output(start).shape, d_in, d_out)
         is_learnt = any(flow.steps[node].is_learned and does_mix(flow, [node]) for node in leaves)
         is_other = adds_rows_up(flow, before, start, leaves) or repeats_rows(flow, before, start, leaves)
-        is_other = is_other or pools_rows(flow, before, start, leaves) or number in turns
-        is_other = is_other or takes_rows_alone(flow, start)
+        is_other = (
+            is_other or pools_rows(flow, before, start, leaves) or number in turns or takes_rows_alone(flow, start)
+        )
         ends = [end_of(layer) for layer in layers[:number]]
         rows = find_rows_beside(flow, before, start, sums, layers[0][0].joints[0].stream, ends[:-1])
         if rows is not None:
@@ -96,18 +101,16 @@ def find_bridges(
         elif joined or is_learnt or is_other:
             site = next(iter(looking), None)
             heads = None if site is None else count_heads_at(flow, site)
-            nodes |= region.beside  # what is added to the scores (LeViT), or to the stream
+            nodes |= {*flow.behind(start, within=(nodes | region.beside).difference(others).__contains__)}
             is_added = find_residual(flow, before, start) is not None
             counts = find_counts(flow, ends, leaves)
             counted = None if counts is None else counts.layer
             told = None if mixes_all(flow, before, leaves, looking) or chooses_rows(flow, leaves) else joined
             bridge = Bridge(number, told, d_in, d_out, heads=heads, added=is_added, counted=counted)
             cut = find_cut(flow, before, leaves)
-            aside = (
-                frozenset[int]()
-                if cut is None
-                else list_left_behind(flow, before, start, nodes, list_beside(layers[number]))
-            )
+            aside = frozenset[int]()
+            if cut is not None:
+                aside = list_left_behind(flow, before, start, nodes, list_beside(layers[number]))
             nodes |= aside if counts is None else aside | counts.nodes
             found.append(Bridging(bridge, nodes, before, start, site, aside=aside, counts=counts))
     return tuple(found)
@@ -235,9 +238,8 @@ def width_at(flow: Flow, place: int, layer: Layer) -> int:
     shape, axis = flow.output(place).shape, find_channels(flow, place)
     own = flow.output(layer[0].joints[0].add).shape
     if (axis is None and len(own) != len(shape)) or (axis is not None and shape[axis] == 1):
-        return own[
-            find_width(flow, layer)
-        ]  # it is laid out anew (MobileViTV2), or pooled as a map of one channel (Funnel)
+        # it is laid out anew (MobileViTV2), or pooled as a map of one channel (Funnel)
+        return own[find_width(flow, layer)]
     return shape[find_width(flow, layer) if axis is None else axis]
 
 

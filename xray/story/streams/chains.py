@@ -76,7 +76,7 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
             for other in inside
             if before[other] == before[add] and (before[add] is not None or roots[other] == roots[add])
         ]
-        begun = begun or (list_begun_anew(inside, joints, before) if attends(joint, sites) else [])
+        begun = begun or (list_begun_anew(flow, add, inside, joints, before) if attends(joint, sites) else [])
         last = follow(begun[0], set(inside), before) if begun else None
         sums = set() if last is None else chain_behind(last, before) & set(inside)
         looks_inside = any(attends(joints[one], sites) for one in inside)
@@ -114,14 +114,20 @@ def find_chains(flow: Flow, sites: Sequence[Site] = ()) -> list[Chain]:
     return [leave_projected_end(flow, chain) for chain in chains]
 
 
-def list_begun_anew(inside: Sequence[int], joints: Mapping[int, Joint], before: Mapping[int, int | None]) -> list[int]:
+def list_begun_anew(
+    flow: Flow, add: int, inside: Sequence[int], joints: Mapping[int, Joint], before: Mapping[int, int | None]
+) -> list[int]:
     """The sums within a branch, in order, where they are one stream of more than a branch has; else none of them.
 
-    The stream was made shorter before, say, and is made as long again behind them (Squeezeformer).
+    The stream was made shorter before, say, and is made as long again behind them (Squeezeformer). Where several came
+    together in it, it is none of them (TransFuser).
     """
     outer = [one for one in inside if not any(one in joints[other].region.inner for other in inside)]
     sums = sorted(chain_behind(max(outer), before).intersection(inside))
-    return sums if len(sums) > 2 * MOST_SUMS_OF_A_BRANCH and set(outer).issubset(sums) else []
+    if len(sums) <= 2 * MOST_SUMS_OF_A_BRANCH or not set(outer).issubset(sums):
+        return []
+    met = joints.keys() & flow.behind(joints[sums[0]].stream, ends=joints.__contains__)
+    return sums if met <= {before[add]} else []
 
 
 def leave_projected_end(flow: Flow, chain: Chain) -> Chain:

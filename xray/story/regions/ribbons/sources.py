@@ -262,3 +262,15 @@ def list_led_out(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
     if column.exit is None or leaving is None:
         return []
     return [(column.exit.node(key), leaving.boxes[key]) for key in column.exit.memory if key in leaving.boxes]
+
+
+def list_led_between(column: Column, standing: Standing) -> list[tuple[Node, Box]]:
+    """The boxes between layers that read nothing of the stream, nor of each other."""
+    places, found = column.reading.flow.places, list[tuple[Node, Box]]()
+    nodes = frozenset[int]().union(*(one.nodes for one in column.towering.bridges))
+    for chart, placed in standing.drawn.bridges:
+        led = {edge.target for edge in chart.edges}.union(chart.feet)
+        apart = (node for node in chart.nodes if node.key not in led and node.key in placed.boxes)
+        own = (node for node in apart if any(places.get(step.id) in nodes for step in node.steps))
+        found += [(node, placed.boxes[node.key]) for node in own]
+    return found

@@ -13,6 +13,7 @@ from xray.story.regions.ribbons.sources import (
     list_drawn,
     list_entered,
     list_joined,
+    list_led_between,
     list_led_out,
     list_multiplied,
     list_pointed,
@@ -60,6 +61,7 @@ def list_ways(columns: Sequence[Column], standing: Sequence[Standing], links: Se
         rows = [(row, True, False) for row in list_fed(column, standing[target], own)]
         rows += [([one], False, False) for one in list_taken(column, standing[target], own)]
         rows += [([one], True, True) for one in list_led_out(column, standing[target])]
+        rows += [([one], False, False) for one in list_led_between(column, standing[target])]
         for kind, find in (("multiplied", list_multiplied), ("scored", list_scored)):
             is_any = any(link.kind == kind for link in own)
             rows += [(row, True, True) for row in (find(column, standing[target]) if is_any else [])]
