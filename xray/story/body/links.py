@@ -291,15 +291,16 @@ def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collecti
     `inside` are the steps of all towers: what meets there meets in an attention. So does what meets in one that stands
     behind all layers (SAM 3: the words that the masks are of). Products added up along the batch meet no rows: each
     number meets each (Barlow Twins). Nor is anything compared where more rows are multiplied with what is made: the
-    keys and values of an attention without scores (DAEFormer).
+    keys and values of an attention without scores (DAEFormer), or where products made what meets.
     """
     inside = {*inside, *(site.scores for site in list_sites(flow))}
     for place in sorted((first & second).difference(inside)):
         makers = flow.makers[place]
         if is_product(flow, place) and len(makers) >= 2 and "batch" not in list_added_along(flow.steps[place]):
             sides = [(one in first, one in second) for one in makers[-2:]]
-            readers = follow(flow, place, CARRYING | SCALINGS)[1]
-            if sorted(sides) == [(False, True), (True, False)] and not any(is_product(flow, one) for one in readers):
+            made = (flow.carried_from(one, CARRYING | SCALINGS) for one in makers[-2:])
+            beside = {one for one in made if one is not None} | follow(flow, place, CARRYING | SCALINGS)[1]
+            if sorted(sides) == [(False, True), (True, False)] and not any(is_product(flow, one) for one in beside):
                 return place
     return None
 
