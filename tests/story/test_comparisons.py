@@ -225,6 +225,42 @@ class Correlates(Compares):
         return self.read(read[:, 0]).t() @ self.seen(seen[:, 0])
 
 
+class Contexts(Compares):
+    """The keys of one by the values of the other, added up over places: queries take these up (DAEFormer)."""
+
+    def __init__(self, *, is_taken):
+        super().__init__(None)
+        self.is_taken = is_taken
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        made = self.read(read[:, :4]).softmax(1).mT @ self.seen(seen[:, :4])
+        return self.read(read).softmax(-1) @ made if self.is_taken else made
+
+
+class ComparesScores(Compares):
+    """What one scores of itself by what the other does: products meet, and no rows (BasisFormer)."""
+
+    def forward(self, ids, image):
+        seen, read = self.work(ids, image)
+        own, other = self.read(read[:, :4]), self.seen(seen[:, :4])
+        return (own @ own.mT) @ (other @ other.mT)
+
+
+def test_scores_that_meet_are_no_rows_that_are_compared():
+    trace = xray.trace(ComparesScores(None), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    assert not [box for box in compose_poster(trace, text_width).boxes if "COMPARED" in text_of(box)]
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+def test_what_meets_is_not_compared_where_more_rows_take_it_up(is_taken):
+    trace = xray.trace(Contexts(is_taken=is_taken), torch.arange(14).view(2, 7), torch.rand(2, 3, 8, 8))
+
+    told = [text_of(box) for box in compose_poster(trace, text_width).boxes]
+    assert any("COMPARED" in one or "compared" in one for one in told) is not is_taken
+
+
 class Matches(Compares):
     """Each row of one against each of the other by letters, and more worked out of what comes of it (SuperGlue)."""
 

@@ -126,12 +126,12 @@ class Conditioned(nn.Module):
         return x
 
 
-@pytest.mark.parametrize(("fixed", "told"), [(True, ("of fixed numbers",)), (False, ())])
+@pytest.mark.parametrize(("fixed", "told"), [(True, ("of fixed ids",)), (False, ())])
 def test_a_row_that_is_looked_up_with_a_fixed_number_says_so(fixed, told):
     _, chart = read(lambda: Conditioned(fixed=fixed), torch.randint(31, (2, 5)), torch.tensor(3))
 
     assert [node.told for node in chart.nodes if node.label == "LOOKUP IN 5 ROWS"] == [told]
-    assert sum(node.told == ("of fixed numbers",) for node in chart.nodes) == fixed
+    assert sum(node.told == ("of fixed ids",) for node in chart.nodes) == fixed
 
 
 class OfZeros(nn.Module):

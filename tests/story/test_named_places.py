@@ -70,6 +70,12 @@ NO_PLACES = {
         NUMBERS,
     ),
     "ranks": ("table", lambda: make_sines(40), lambda table, given: table[given[..., 0].argsort(1)], NUMBERS),
+    "months from the one that came in": (
+        "table",
+        lambda: make_sines(40),
+        lambda table, given: table[torch.arange(*(given[0, 0, 0].long() + end for end in (0, PLACES)))],
+        NUMBERS,
+    ),
     "sines of every other place": (
         "table",
         lambda: make_sines(40),

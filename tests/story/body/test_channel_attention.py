@@ -1,5 +1,7 @@
 """Channels that look at each other: told where they are scored by what they are at all places, and nowhere else."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from story.body.test_context import PLACES, WIDTH, Thinks
@@ -9,6 +11,7 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.anatomy.branches import ChannelAttention
 from xray.story.poster import compose_poster
+from xray.story.sentences.stations.of_stages import describe_stage
 
 GROUPS = 3
 
@@ -49,6 +52,18 @@ def test_channels_that_look_at_each_other_are_told_so():
     assert any(
         "Channels look at each other, by what they are at all places, in 3 groups of 5." in text for text in texts
     )
+
+
+@pytest.mark.parametrize(("groups", "told"), [((3, 3), ", in 3 groups of 5."), ((3, 5), ".")])
+def test_groups_are_told_where_those_of_all_layers_are_alike(groups, told):
+    (tower,) = xray.anatomy(record(of_channels=True)).towers
+    (group,) = tower.groups
+    stages = [replace(group.stages[0], branches=(ChannelAttention(one, 5),)) for one in groups]
+    parts = [replace(group, stages=(one,)) for one in stages]
+    whole = replace(tower, groups=tuple(parts))
+
+    text = describe_stage(whole, stages[0])
+    assert text == f"Channels look at each other, by what they are at all places{told}"
 
 
 def test_places_that_look_at_each_other_are_no_channels():

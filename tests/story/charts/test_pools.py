@@ -114,6 +114,18 @@ def test_a_mean_of_rows_is_drawn_with_their_number():
     assert labels_of(Mean(), rows(11)) == ["LINEAR", "MEAN OF 5", "LINEAR"]
 
 
+def test_a_mean_over_the_views_of_each_place_is_not_of_all_places():
+    class Weighed(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.last = nn.Linear(11, 1), nn.Linear(1, 5)
+
+        def forward(self, x):
+            return self.last(self.first(x).mean(2))
+
+    assert labels_of(Weighed(), torch.ones(2, 5, 3, 11)) == ["LINEAR", "MEAN OF 3", "LINEAR"]
+
+
 def test_channels_that_are_gated_by_what_their_mean_says_are_drawn_so():
     labels = labels_of(Squeezed(), MAP)
 

@@ -34,6 +34,23 @@ def test_a_number_is_said_where_all_layers_have_it(factors, told):
     assert {label for label in labels if label.startswith(("× A", "× 0", "× 1"))} == told
 
 
+class Divided(Scaled):
+    """Branches that are divided by a number at first, and multiplied by the same one, or another, at last (LoFTR)."""
+
+    def attend(self, x):
+        return super().attend(x / 7)
+
+
+@pytest.mark.parametrize(("factor", "scale"), [(7, None), (0.7, "number")])
+def test_a_number_that_takes_a_division_back_scales_no_branch(factor, scale):
+    model = nn.Sequential(
+        nn.Linear(7, WIDTH), *(part for _ in range(2) for part in (Divided(factor), FeedForwardPart()))
+    )
+    (tower,) = xray.anatomy(xray.trace(model, torch.ones(2, 5, 7))).towers
+
+    assert tower.groups[0].stages[0].scale == scale
+
+
 class Hiding(nn.Module):
     """Attention that hides later places by a mask with so many axes (litgpt's Gemma 2)."""
 

@@ -13,6 +13,7 @@ from xray.story.sentences.of_norms import (
     describe_from_one,
     describe_left_norms,
     describe_norm,
+    describe_scale,
     describe_tanh,
     describe_weighed_sums,
 )
@@ -208,7 +209,7 @@ def test_what_norms_are_moved_by_is_told_only_where_all_that_it_is_made_of_is_kn
     assert told in describe_adaptive(replace(make_anatomy(FALSE), towers=(first, second)))
 
 
-@pytest.mark.parametrize(("parallel", "told"), [(True, "before each sublayer"), (False, "before some sublayers")])
+@pytest.mark.parametrize(("parallel", "told"), [(True, "before each sublayer."), (False, "norm before sublayers.")])
 def test_of_sublayers_that_follow_one_another_before_one_sum_the_first_alone_has_the_norm(parallel, told):
     (tower,) = make_anatomy(FALSE, PLAIN).towers
     (group,) = tower.groups
@@ -216,3 +217,13 @@ def test_of_sublayers_that_follow_one_another_before_one_sum_the_first_alone_has
     anatomy = replace(make_anatomy(FALSE), towers=(replace(tower, groups=(replace(group, stages=(stage,)),)),))
 
     assert told in describe_norm(anatomy)
+
+
+@pytest.mark.parametrize(("others", "told"), [((), "What is added"), ((PLAIN,), "Some of what is added")])
+def test_a_number_is_said_of_what_is_added_which_may_hold_sums_of_its_own(others, told):
+    whole = make_anatomy(FALSE, *others)
+    stage = replace(whole.towers[0].groups[0].stages[0], branches=(FALSE, PLAIN), scale="number")
+    (group,) = whole.towers[0].groups
+    tower = replace(whole.towers[0], groups=(replace(group, stages=(stage, *group.stages[1:])),))
+
+    assert describe_scale(replace(whole, towers=(tower,))).partition(" to the stream")[0] == told

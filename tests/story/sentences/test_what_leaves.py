@@ -193,6 +193,27 @@ def test_a_place_that_is_chosen_is_no_word():
     assert "a word" not in " ".join(lines_of(layout))
 
 
+class Coloured(Reader):
+    """One number of each place beside three that are worked out of another linear layer, or alone (IBRNet)."""
+
+    def __init__(self, is_alone: bool):
+        super().__init__(1)
+        self.is_alone = is_alone
+        self.colour = nn.Linear(5, 3)
+
+    def leave(self, x):
+        density = self.head(x)
+        beside = self.colour(torch.ones(2, 7, 5)).sigmoid()
+        return density[..., 0] if self.is_alone else torch.cat((beside, density), -1)
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_one_number_comes_out_for_each_place_where_no_others_stand_beside_it(is_alone):
+    trace = xray.trace(Coloured(is_alone).eval(), torch.arange(14).view(2, 7))
+
+    assert ("1 number comes out for each place." in " ".join(lines_of(compose_poster(trace, text_width)))) is is_alone
+
+
 class Boxing(Reader):
     """A box of each place beside its kinds, by a head of its own."""
 

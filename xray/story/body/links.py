@@ -9,7 +9,7 @@ from typing import Literal
 from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.cut_rows import find_cut_part
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import LOOKUPS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, LOOKUPS, SCALINGS, SUMS
 from xray.ir.flow.projections import is_product
 from xray.ir.flow.remembering import once
 from xray.ir.flow.softmax_axis import list_added_along
@@ -22,6 +22,7 @@ from xray.story.body.towers import Towering
 from xray.story.branches.operands.given_rows import is_between, read_towers
 from xray.story.branches.weighed import list_other_scores
 from xray.story.entrance.tables import PICKING
+from xray.story.facts.unsaid import follow
 from xray.story.passages.homes import read_leading
 from xray.story.recognition.between import list_reading_data
 from xray.story.streams.shortcuts import find_any_norm
@@ -289,16 +290,17 @@ def find_meeting(flow: Flow, first: set[int], second: set[int], inside: Collecti
 
     `inside` are the steps of all towers: what meets there meets in an attention. So does what meets in one that stands
     behind all layers (SAM 3: the words that the masks are of). Products added up along the batch meet no rows: each
-    number meets each (Barlow Twins).
+    number meets each (Barlow Twins). Nor is anything compared where more rows are multiplied with what is made: the
+    keys and values of an attention without scores (DAEFormer), or where products made what meets.
     """
     inside = {*inside, *(site.scores for site in list_sites(flow))}
     for place in sorted((first & second).difference(inside)):
         makers = flow.makers[place]
         if is_product(flow, place) and len(makers) >= 2 and "batch" not in list_added_along(flow.steps[place]):
-            left, right = makers[-2:]
-            if (left in first - second and right in second - first) or (
-                left in second - first and right in first - second
-            ):
+            sides = [(one in first, one in second) for one in makers[-2:]]
+            made = (flow.carried_from(one, CARRYING | SCALINGS) for one in makers[-2:])
+            beside = {one for one in made if one is not None} | follow(flow, place, CARRYING | SCALINGS)[1]
+            if sorted(sides) == [(False, True), (True, False)] and not any(is_product(flow, one) for one in beside):
                 return place
     return None
 

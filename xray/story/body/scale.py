@@ -25,7 +25,16 @@ def name_scale(flow: Flow, end: int, nodes: Collection[int]) -> Scale | None:
     found = find_scale(flow, end, nodes)
     if found is None:
         return None
-    return "learned" if multiplies_learned(flow, found) else "number"
+    if multiplies_learned(flow, found):
+        return "learned"
+    return None if takes_back(flow, found, nodes) else "number"
+
+
+def takes_back(flow: Flow, scale: int, nodes: Collection[int]) -> bool:
+    """Whether a step multiplies by a number by which another step of the branch divided (the keys of LoFTR)."""
+    own = read_factor(flow, scale)
+    others = (read_factor(flow, node) for node in nodes if node != scale)
+    return own is not None and any(one is not None and isclose(own * one, 1, rel_tol=1e-6) for one in others)
 
 
 def find_scale(flow: Flow, end: int, nodes: Collection[int]) -> int | None:

@@ -98,13 +98,19 @@ def what_leaves(anatomy: Anatomy, column: Column) -> Leaving:
 
 
 def leaves_whole(flow: Flow, end: int, size: int, *, has_loss: bool) -> bool:
-    """Whether so many numbers, made behind a stream's end, are handed out, held to a target or chosen of."""
+    """Whether so many numbers, made behind a stream's end, are handed out, held to a target or chosen of.
+
+    A single one may be so without an axis of its own, and several cut in parts, one axis behind the other (Dia).
+    """
     results = flow.one_pass.results
     ahead = [one for one in flow.ahead(end) if flow.is_leaf(one)]
     handed = [flow.output(one).shape for one in ahead if flow.steps[one].id in results and flow.steps[one].outputs]
     last = LOSSES | PICKS if has_loss else PICKS
     handed += [record.shape for one in ahead if flow.op(one) in last for record in flow.steps[one].inputs[:2]]
-    return any(size in shape[1:] or shape == (size,) for shape in handed) or size == 1
+    rows = flow.output(end).shape
+    alone = {rows[:count] for count in range(1, len(rows))} if size == 1 else {(size,)}
+    parts = {prod(shape[count:]) for shape in handed for count in range(1, len(shape))}
+    return size in parts or any(size in shape[1:] or shape in alone for shape in handed)
 
 
 def chooses_one(step: Step) -> bool:

@@ -74,7 +74,7 @@ from xray.story.streams.asides import list_carried_readers
 from xray.story.streams.shortcuts import find_any_norm
 
 FAR_LARGER = 8
-FIXED = "of fixed numbers"
+FIXED, FIXED_IDS = "of fixed numbers", "of fixed ids"
 LEFT_OVER = ("each of what those before leave over", "what all look up is added up")
 
 
@@ -179,10 +179,14 @@ def tell_dropped_below(flow: Flow, towering: Towering, chart: Chart) -> Chart:
 
 
 def tell_fixed(flow: Flow, chart: Chart) -> Chart:
-    """The chart with a word in the boxes of one row each that nothing leads to: it is worked out of fixed numbers."""
+    """The chart with a word in the boxes of one row each that nothing leads to: it is worked out of fixed numbers.
+
+    Of a table the ids are fixed: what they pick may be learned (Presto's channels).
+    """
     led = {edge.target for edge in chart.edges}
     fixed = {node.key for node in chart.nodes if node.key not in led and node.steps and is_fixed(flow, node)}
-    told = (replace(node, told=(*node.told, FIXED)) if node.key in fixed else node for node in chart.nodes)
+    words = {node.key: FIXED_IDS if node.steps[0].op in LOOKUPS else FIXED for node in chart.nodes if node.key in fixed}
+    told = (replace(node, told=(*node.told, *filter(None, [words.get(node.key)]))) for node in chart.nodes)
     return replace(chart, nodes=tuple(told))
 
 

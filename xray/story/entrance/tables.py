@@ -195,7 +195,7 @@ def looks_up_counted(flow: Flow, node: int) -> bool:
             continue
         seen.add(here)
         if flow.op(here) in COUNTING:
-            return not counts_one_id(flow, here)
+            return not (counts_one_id(flow, here) or begins_as_given(flow, here))
         given = list(flow.given(here))
         if flow.op(here) in SUMS and any(are_given_ids(flow, *one) for one in given):
             return False
@@ -219,9 +219,15 @@ def counts_one_id(flow: Flow, counting: int) -> bool:
     return counted is not None and flow.op(counted) == "eq"
 
 
+def begins_as_given(flow: Flow, counting: int) -> bool:
+    """Whether a step counts on from a number that is given: months from the first one (Presto)."""
+    first = flow.makers[counting][0] if flow.op(counting) == "arange" and len(flow.makers[counting]) > 1 else None
+    made = flow.behind(first, most=MOST_BESIDE)
+    return any(record.argument is not None for one in made for record in flow.steps[one].inputs)
+
+
 def are_given_ids(flow: Flow, record: TensorRecord, maker: int | None) -> bool:
-    """Whether ids of several sequences are an argument of the model, or some of one: with others added they tell more
-    than places (Trajectory Transformer)."""
+    """Whether ids of several sequences are an argument, or some of one: with others added no places (Trajectory T.)."""
     record, maker = flow.before_moves(record, maker, CARRYING | PICKING | FILLING | SCALINGS)
     return maker is None and record.argument is not None and not record.is_float and record.shape[:1] > (1,)
 

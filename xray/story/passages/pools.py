@@ -155,8 +155,8 @@ def read_setting(flow: Flow, node: int, name: str) -> tuple[int, ...]:
 
 
 def count_pooled(before: tuple[int, ...], after: tuple[int, ...]) -> str:
-    """How many numbers become one, in words: all places of a map, so many rows, or neighbours."""
-    if len(before) == MAP and prod(after) == prod(before[:2]):
+    """How many numbers become one, in words: all places of a map, so many rows or places of one side, or neighbours."""
+    if len(before) == MAP and min(before[2:]) > 1 and prod(after) == prod(before[:2]):
         return "ALL PLACES"
     many, rest = divmod(prod(before), prod(after))
     return "NEIGHBOURS" if rest else f"{many:,}"

@@ -62,18 +62,17 @@ def tell_norm(towers: Sequence[Tower]) -> str:
         return ""
     name = {"rms": "RMS norm", "layer": "Layer norm", "batch": "Batch norm", "group": "Group norm"}
     kind = name.get(kinds.pop() or "", "A norm") if len(kinds) == 1 else "A norm"
-    many = describe_many_normed(towers)
+    share = describe_many_normed(towers)
+    they, give, their = ("it", "gives", "its") if share == "each" else ("they", "give", "their")
+    many = f"{share} sublayer{'s' * (share != 'each')}".strip()
     if again:
-        return f"{kind} before {many} sublayer{'s' * (many != 'each')}, and again {again}"
+        return f"{kind} before {many}, and again {again}"
     place, on = places.pop()
-    ending, they, give, their = ("", "it", "gives", "its") if many == "each" else ("s", "they", "give", "their")
     second = f"behind {their} sum" if on == "stream" else f"on what {they} {give}"
     where = {
-        "before": f"before {many} sublayer{ending}",
-        "both": f"before {many} sublayer{ending}, and again {second}",
-        "after": f"after the sum of {many} sublayer{ending}"
-        if on == "stream"
-        else f"on what {many} sublayer{ending} {give}, before it is added",
+        "before": f"before {many}",
+        "both": f"before {many}, and again {second}",
+        "after": f"after the sum of {many}" if on == "stream" else f"on what {many} {give}, before it is added",
     }
     where["both"] += ", and on the sum" * (on == "both")
     where["after"] += ", and on the sum" * (on == "both")
@@ -145,13 +144,14 @@ def spell_towers(anatomy: Anatomy, names: Sequence[str]) -> str:
 
 
 def describe_many_normed(towers: Sequence[Tower]) -> str:
-    """Whether each sublayer is known to have a norm, or most of them, or some.
+    """Whether each sublayer is known to have a norm, or most of them, or some; "" where that is not known.
 
-    Of several that follow one another before one sum, the first alone is known to have one (U-Nets of diffusers).
+    Of several that follow one another before one sum, the first alone is known to have one (U-Nets of diffusers), and
+    the others may have theirs (DRCT).
     """
     stages = [stage for tower in towers for group in tower.groups for stage in group.stages]
     if any(len(stage.branches) > 1 and not stage.parallel and not stage.beside for stage in stages):
-        return "some"
+        return ""
     found = [
         (group.count, stage.norm.place not in ("none", None))
         for tower in towers
@@ -212,8 +212,8 @@ def describe_scale(anatomy: Anatomy) -> str:
     if "learned" in scales:
         what = "a sublayer gives" if scales == {"learned"} else "some sublayers give"
         return f"Layer scale: what {what} is multiplied by learned numbers, then added."
-    what = "a sublayer gives" if None not in scales else "some sublayers give"
-    return f"What {what} is multiplied by a number before it is added." if "number" in scales else ""
+    what = "What" if None not in scales else "Some of what"
+    return f"{what} is added to the stream is multiplied by a number first." if "number" in scales else ""
 
 
 def describe_tanh(anatomy: Anatomy) -> str:

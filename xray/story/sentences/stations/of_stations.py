@@ -1,5 +1,6 @@
 """What is said at the station of a branch: what it does, as far as it is proven."""
 
+from dataclasses import replace
 from sys import maxsize
 
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, DeformableAttention
@@ -34,7 +35,14 @@ def describe_station(tower: Tower, branch: Branch) -> str:
         return ASKS.tell((tower, branch))
     if isinstance(branch, FeedForward) and branch.kernel is None:
         return say_first(OF_FORWARDS, (branch, width_at(tower, branch)))
-    return say_first(OF_BRANCHES, branch)
+    return say_first(OF_BRANCHES, leave_groups(tower, branch) if isinstance(branch, ChannelAttention) else branch)
+
+
+def leave_groups(tower: Tower, branch: ChannelAttention) -> ChannelAttention:
+    """A branch of which no groups are told where those of other layers are others: channels look there too."""
+    every = (one for group in tower.groups for stage in group.stages for one in stage.branches)
+    is_alike = all(one == branch for one in every if isinstance(one, ChannelAttention))
+    return branch if is_alike else replace(branch, groups=1)
 
 
 def width_at(tower: Tower, branch: Branch) -> int | None:
