@@ -140,7 +140,7 @@ def test_scores_that_leave_cut_are_of_as_many_codes(cut, told):
 @pytest.mark.parametrize(
     ("model", "said"),
     [
-        (ReaderOfCodes(cut=True), "What leaves the tower."),
+        (ReaderOfCodes(cut=True), "33 numbers come out for each place."),
         (ReaderOfCodes(cut=False), "A score for every word."),
         (Choosing(last=True), "Argmax: a word."),
         (Choosing(last=True, axis=0), "A score for every word."),
