@@ -259,7 +259,7 @@ def describe_attention(
         rotary_slowed=read_rotary(flow, query, key, "slowed") if positions == "rotary" else None,
         rotary_all_slowed=read_rotary(flow, query, key, "all_slowed") if positions == "rotary" else None,
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
-        values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
+        values_turned=(positions == "rotary" and is_rotary(flow, value.nodes - query.nodes)) or None,
         turned_by_learned=find_learned_turns(flow, query.nodes) if positions == "rotary" else None,
         turned_pairs=pairs,
         queries_by_place=name_factor_by_place(flow, query.nodes),
