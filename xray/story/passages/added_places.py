@@ -363,11 +363,13 @@ def count_learned(flow: Flow, node: int) -> int:
 
 
 def count_whole(flow: Flow, node: int) -> int:
-    """How many learned rows are held, where a step gives all of them, laid out and repeated at most; else 0."""
+    """How many learned rows are held, be they a map, where a step gives all, laid out and repeated at most; else 0."""
     made, held = flow.output(node), learned_source(flow, flow.output(node), node, CARRYING | REPEATS)
     given = [(flow.output(one), next(flow.given(one), None)) for one in flow.behind(node)]
     is_cut = any(one is not None and prod(made.shape) < prod(one[0].shape) for made, one in given)
-    return 0 if held is None or is_cut or held.shape[-1] != made.shape[-1] else prod(held.shape[:-1])
+    if held is None or is_cut or held.shape[-1] != made.shape[-1]:
+        return 0
+    return prod(held.shape) // made.shape[made.axes.index("d_model") if "d_model" in made.axes else -1]
 
 
 def count_repeats(flow: Flow, node: int) -> int:
