@@ -58,6 +58,28 @@ def test_learned_rows_that_are_repeated_are_counted_once():
     assert describe_rows(found.towers[0]) == "6 learned rows go in."
 
 
+class OfMoments(Queries):
+    """Rows of each moment, repeated for each sequence and laid in one axis with these (AutoBots)."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Parameter(torch.rand(5, 1, 6, WIDTH))
+
+    def forward(self, x):
+        rows = self.table.repeat(1, len(x), 1, 1).view(5, -1, WIDTH)
+        for layer in self.layers:
+            rows = layer(rows)
+        return rows.view(5, len(x), 6, WIDTH).mean((0, 2)) + x
+
+
+def test_learned_rows_that_share_an_axis_with_sequences_are_counted_as_they_are_held():
+    found, chart = read(OfMoments, torch.rand(2, WIDTH))
+
+    (node,) = chart.nodes
+    assert (node.label, node.extra) == ("30 LEARNED ROWS", f"{30 * WIDTH} parameters")
+    assert describe_rows(found.towers[0]) == "30 learned rows go in."
+
+
 class NormedFirst(nn.Module):
     """Learned rows as they are held go through a norm before the first layer (Granite Speech's queries)."""
 

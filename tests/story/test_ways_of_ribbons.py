@@ -1,7 +1,10 @@
 """How ribbons between towers are drawn: within the page, without small bends, in one piece."""
 
 import pytest
-from story.test_ribbons import Beginning, Taking, draw_model, list_ribbons
+import torch
+from handwritten import Attention
+from story.test_ribbons import WIDTH, Beginning, Taking, draw_model, list_ribbons
+from torch import nn
 
 from xray.story.regions.ribbons.links import LITTLE, ROUND, go_straight
 from xray.story.type_sizes import MARGIN
@@ -50,3 +53,29 @@ def test_no_casing_cuts_a_ribbon_off_that_begins_at_the_same_box():
 
     assert len(curves) > 2 * len(first)
     assert all(place < first[start] for start, place in last.items())
+
+
+class OfNotes(Taking):
+    """Words look at rows made of notes, of which what the eye gives chose how much of each (AutoBots' roads)."""
+
+    def __init__(self, *, of_notes):
+        super().__init__((3, True), (3, True))
+        self.notes = nn.Parameter(torch.rand(1, 5, 7)) if of_notes else None
+        self.lead, self.ask = nn.Linear(7, WIDTH), Attention(WIDTH, 3)
+
+    def forward(self, ids, image):
+        x, seen = self.words(ids), self.patches(image).flatten(2).mT
+        for layer in self.eye:
+            seen = layer(seen)
+        if self.notes is not None:
+            seen = self.ask(seen, self.lead(self.notes.expand(len(ids), -1, -1)))
+        for layer in self.reader:
+            x = layer(x, seen)
+        return x
+
+
+@pytest.mark.parametrize("of_notes", [False, True])
+def test_no_ribbon_leads_to_keys_that_are_not_proven_to_be_what_a_tower_gives(of_notes):
+    _, layout = draw_model(OfNotes(of_notes=of_notes))
+
+    assert bool(list_ribbons(layout)) is not of_notes

@@ -201,13 +201,17 @@ class Parted(MaskedPart):
             "crossed": [one.split(half, 2)[::step] for one, step in zip(rows, (1, -1, -1), strict=True)],
             "by turns": [(one[:, :, ::2], one[:, :, 1::2]) for one in rows],
             "sequences": [one.split(1, 0) for one in rows],
+            "heads": [one.split(1, 1) for one in rows],
         }[self.way]
         found = [functional.scaled_dot_product_attention(*one) for one in zip(*spans, strict=True)]
-        joined = torch.cat(found, 0 if self.way == "sequences" else 2)
+        joined = torch.cat(found, {"sequences": 0, "heads": 1}.get(self.way, 2))
         return x + self.out(joined.transpose(1, 2).flatten(2))
 
 
-@pytest.mark.parametrize(("way", "pieces"), [("split", 2), ("crossed", None), ("by turns", None), ("sequences", None)])
+@pytest.mark.parametrize(
+    ("way", "pieces"),
+    [("split", 2), ("crossed", None), ("by turns", None), ("sequences", None), ("heads", None)],
+)
 def test_pieces_are_the_next_rows_of_one_tensor_each_time(way, pieces):
     found, told = read_attention(Parted(way), batch=2)
 

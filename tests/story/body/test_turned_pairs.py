@@ -203,9 +203,21 @@ class ValuesPart(HalvesPart):
         return x + self.out(made.transpose(1, 2).flatten(-2))
 
 
+class OfOnePart(HalvesPart):
+    """Turns all three as one tensor, where the angles of values may be 0 (DiT of BD3-LM)."""
+
+    def forward(self, x, tables):
+        rows = self.qkv(self.norm(x)).unflatten(-1, (3, HEADS, WIDTH // HEADS)).transpose(1, 3)
+        angles = tables * torch.tensor([1.0, 1.0, 0.0])[:, None, None]
+        rows = rows * angles.cos() + self.swap_halves(rows) * angles.sin()
+        made = functional.scaled_dot_product_attention(*rows.unbind(2))
+        return x + self.out(made.transpose(1, 2).flatten(-2))
+
+
 @pytest.mark.parametrize(
     ("parts", "turned", "told"),
     [
+        ((OfOnePart, OfOnePart), [None], "queries and keys are turned by their place."),
         ((HalvesPart, HalvesPart), [None], "queries and keys are turned by their place."),
         ((ValuesPart, ValuesPart), [True], "queries, keys and values are turned by their place."),
         ((HalvesPart, ValuesPart), [None, True], "queries and keys, in some of them values too, are turned by"),

@@ -1,5 +1,7 @@
 """By what queries and keys are multiplied before they meet: a box of its own, and the term of the formula."""
 
+from dataclasses import replace
+
 import pytest
 import torch
 from story.body.test_mistaken import HEADS, WIDTH, FeedForwardPart
@@ -10,9 +12,10 @@ from torch.nn.functional import softplus
 
 import xray
 from xray.story.anatomy.attentions import Attention
-from xray.story.cards.formulas import list_formulas, wrap_formula, write_operand
+from xray.story.cards.formulas import list_factors, list_formulas, wrap_formula, write_operand
 from xray.story.charts.chart import WHOLE, Node
 from xray.story.layout import Run
+from xray.story.passages.channels import MASKED
 from xray.story.sheet.columns import read_columns
 
 
@@ -177,6 +180,15 @@ def test_a_root_that_is_a_tensor_is_told_where_it_follows_from_the_steps(held, b
     (_, _, line), *_ = list_formulas(tower, branch, nodes)
     assert box in {node.label for node in nodes}
     assert "".join(run.text for run in line) == formula
+
+
+def test_keys_that_a_mask_multiplies_scale_no_scores():
+    _, _, nodes = read_panel(lambda: Rooted(held=True))
+    told = {MASKED: [], "DIVIDED": ["· scaled"]}
+
+    for word, factors in told.items():
+        named = [replace(one, label=f"{word} K") if one.label == "DIVIDED K" else one for one in nodes]
+        assert list_factors(named) == factors
 
 
 class ScaledInParts(Late):

@@ -53,6 +53,11 @@ def open_by_itself(layer, found):
     return layer.linears[3](found * torch.sigmoid(layer.linears[4](found)))
 
 
+def gate_by_itself(layer, found):
+    rows = layer.linears[3](found)
+    return rows * torch.tanh(layer.linears[5](torch.relu(layer.linears[4](rows))))
+
+
 def labels(finish, norm=lambda: nn.LayerNorm(WIDTH)):
     model = nn.Sequential(*(Layer(finish, norm) for _ in range(2)))
     return list_labels(xray.trace(model.eval(), torch.randn(2, 5, WIDTH)))
@@ -61,6 +66,10 @@ def labels(finish, norm=lambda: nn.LayerNorm(WIDTH)):
 @pytest.mark.parametrize(("finish", "known"), [(project, 1), (attend_again, 0), (open_by_itself, 0)])
 def test_a_layer_that_another_one_stands_behind_is_not_the_last_of_an_attention(finish, known):
     assert sum(label.startswith("LINEAR O") for label in labels(finish)) == known
+
+
+def test_two_layers_one_after_the_other_are_no_layer_times_another_one():
+    assert not [label for label in labels(gate_by_itself) if "× LINEAR" in label]
 
 
 def test_what_scales_and_shifts_before_an_attention_says_both():

@@ -374,10 +374,11 @@ def test_words_are_told_times_what_they_are_multiplied_by_alone():
 class Summed(nn.Module):
     """Rows that stand for two places each beside those of the places; values are the keys themselves (DeepSeek-V4)."""
 
-    def __init__(self):
+    def __init__(self, *, shared):
         super().__init__()
         self.norm = nn.LayerNorm(WIDTH)
-        self.query, self.rows, self.aside, self.out = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.query, self.rows, aside, self.out = (nn.Linear(WIDTH, WIDTH, bias=False) for _ in range(4))
+        self.aside = self.rows if shared else aside
 
     def forward(self, x):
         seen = self.norm(x)
@@ -386,12 +387,13 @@ class Summed(nn.Module):
         return x + self.out((self.query(seen) @ rows.mT).softmax(-1) @ rows)
 
 
-def test_rows_that_are_none_of_the_places_are_told_where_they_join_those_of_the_places():
-    model = nn.Sequential(*(part for _ in range(2) for part in (Summed(), FeedForwardPart()))).eval()
+@pytest.mark.parametrize(("shared", "told"), [(False, f"{WIDTH * WIDTH} parameters"), (True, "same weights")])
+def test_rows_that_are_none_of_the_places_are_told_where_they_join_those_of_the_places(shared, told):
+    model = nn.Sequential(*(part for _ in range(2) for part in (Summed(shared=shared), FeedForwardPart()))).eval()
     (column,) = read_columns(xray.trace(model, torch.ones(2, 6, WIDTH)))
     chart = column.frames[0].panels[0].chart
     (box,) = [node for node in chart.nodes if node.label.startswith("JOIN")]
 
-    assert box.told == (f"the others made beside, {WIDTH * WIDTH} parameters",)
-    assert {"aside", "rows"} & {step.path.rpartition(".")[2] for step in box.steps} == {"aside"}
+    assert box.told == (f"the others made beside, {told}",)
+    assert {"aside", "rows"} & {step.path.rpartition(".")[2] for step in box.steps} == {"rows" if shared else "aside"}
     assert ("opening", box.key) in {(edge.source, edge.target) for edge in chart.edges}

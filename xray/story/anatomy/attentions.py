@@ -262,6 +262,11 @@ class Attention(Looking):
     """How many places look at each other where those of one input became several sequences (VideoPrism)."""
     part: str = "attention"
 
+    @property
+    def is_of_unknown(self) -> bool:
+        """Whether it is not proven which towers give all that keys and values are made of."""
+        return bool(self.of_others_too and not self.beginning)
+
 
 @dataclass(frozen=True)
 class DeformableAttention(Looking):

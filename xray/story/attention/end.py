@@ -9,7 +9,6 @@ from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
     CLAMPS,
-    CURVES,
     FINDINGS,
     PRODUCTS,
     REPEATS,
@@ -323,8 +322,7 @@ def find_taken(flow: Flow, part: Part, nodes: Collection[int]) -> TensorRecord:
 def name_layers(flow: Flow, part: Part) -> str:
     """What linear layers, convolutions and products behind the heads are called, how many there are of each; or "".
 
-    One layer may be one for each of several groups, and what one makes is bent, and multiplies what the other one makes
-    (AuraFlow).
+    One layer may be one for each of several groups.
     """
     own = [one for one in part.nodes if is_linear(flow, one) or flow.op(one) in FINDINGS or is_product(flow, one)]
     words = {False: "PRODUCT", True: "CONVOLUTION"}
@@ -335,9 +333,6 @@ def name_layers(flow: Flow, part: Part) -> str:
             return label_step(flow, product)
         weights = flow.steps[product].inputs[-1].shape if flow.op(product) == "bmm" else ()
         return f"LINEAR IN {weights[0]} GROUPS" if len(weights) == 3 and weights[0] > 1 else "LINEAR"
-    bent = [maker for maker in flow.makers[part.nodes[-1]] if maker is not None and flow.op(maker) in CURVES]
-    if found == {"LINEAR LAYER": 2} and len(bent) == 1 and flow.op(part.nodes[-1]) in SCALINGS:
-        return f"LINEAR + {label_step(flow, bent[0])}, × LINEAR"
     return ", ".join(plural(count, name.lower()).upper() for name, count in found.items())
 
 

@@ -22,8 +22,8 @@ from xray.story.attention.factors import name_factors
 from xray.story.attention.ways.lanes import list_opening
 from xray.story.body.stages import Branching
 from xray.story.branches.feed_forward import SPLITTERS
-from xray.story.charts.chart import Edge, Node
-from xray.story.charts.counted_weights import describe_params
+from xray.story.charts.chart import Edge, Node, steps_at
+from xray.story.charts.counted_weights import describe_params, weights_of_box
 from xray.story.charts.steps.same_weights import SAME_WEIGHTS
 from xray.story.entrance.inputs import name_argument
 from xray.story.passages.added_places import learned_source
@@ -289,11 +289,15 @@ def tell_other_rows(
 ) -> list[Node]:
     """The boxes, of which one that joins rows stands for what works out those that are none of the places, too."""
     inside = {one for one in beside.inside if one not in beside.owners and (beside.entry is None or one > beside.entry)}
+    seen = {name for node in nodes for name in weights_of_box(flow, node.steps)}
     found = []
     for node in nodes:
         works = list_put_beside(flow, node, inside) if node.key.startswith("join") else []
         if any(is_linear(flow, one) for one in works):
-            told = ", ".join(filter(None, ("the others made beside", describe_params(flow, *works))))
+            held = weights_of_box(flow, steps_at(flow, *works)).keys()
+            params = SAME_WEIGHTS if held and held <= seen else describe_params(flow, *works)
+            told = ", ".join(filter(None, ("the others made beside", params)))
+            seen |= held
             node = beside.stand_for(flow, replace(node, told=(*node.told, told)), works, edges, feet)
         found.append(node)
     return found

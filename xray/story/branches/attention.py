@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import Site, lies_in_columns
+from xray.ir.flow.attention_sites import QUERY_HEADS, Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
@@ -18,7 +18,6 @@ from xray.story.branches.convolutions import (
 )
 from xray.story.branches.heads import (
     KEY_HEADS,
-    QUERY_HEADS,
     agrees,
     count_d_k,
     count_d_v,
@@ -260,7 +259,7 @@ def describe_attention(
         rotary_slowed=read_rotary(flow, query, key, "slowed") if positions == "rotary" else None,
         rotary_all_slowed=read_rotary(flow, query, key, "all_slowed") if positions == "rotary" else None,
         turn_length=read_turn_length(flow, query, key) if positions == "rotary" else None,
-        values_turned=(positions == "rotary" and is_rotary(flow, value.nodes)) or None,
+        values_turned=(positions == "rotary" and is_rotary(flow, value.nodes - query.nodes)) or None,
         turned_by_learned=find_learned_turns(flow, query.nodes) if positions == "rotary" else None,
         turned_pairs=pairs,
         queries_by_place=name_factor_by_place(flow, query.nodes),

@@ -320,7 +320,12 @@ def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | Non
     So it is where several images, or stretches of sound, lie end to end in one row (Qwen2.5-Omni). Proven where each
     attention takes the next stretch of the same three tensors, until nothing is left, and the same one of all three.
     """
-    ways = [[find_stretch(flow, way, region) for way in (site.query, site.key, site.value)] for site in sites]
+    pairs = [(site, *count_pairs(flow, site)) for site in sites]
+    ways = [
+        [find_stretch(flow, site.query, asking, region), *(find_stretch(flow, one, asked, region) for one in kept)]
+        for site, asking, asked in pairs
+        for kept in [(site.key, site.value)]
+    ]
     found = [[one for one in way if one is not None] for way in ways]
     if len(sites) < 2 or any(len({one[1:] for one in own}) != 1 or len(own) != len(ways[0]) for own in found):
         return None
@@ -330,8 +335,11 @@ def count_pieces(flow: Flow, sites: Sequence[Site], region: Region) -> int | Non
     return len(sites) if is_one and begins == [0, *ends[:-1]] and ends[-1] == spans[-1][2] else None
 
 
-def find_stretch(flow: Flow, way: Way, region: Region) -> tuple[int | None, int, int, int] | None:
-    """The tensor of rows of which a way takes a stretch, its first place, the one behind its last, and how many are."""
+def find_stretch(flow: Flow, way: Way, places: int, region: Region) -> tuple[int | None, int, int, int] | None:
+    """The tensor of rows of which a way takes a stretch, its first place, the one behind its last, and how many are.
+
+    A stretch is of as many `places` as meet in the scores: heads may be cut into chunks as well (Perceiver AR).
+    """
     for node in reversed(way.nodes):
         step, read = flow.steps[node], way.end
         if flow.op(node) not in CARRYING | REPEATS:
@@ -345,7 +353,7 @@ def find_stretch(flow: Flow, way: Way, region: Region) -> tuple[int | None, int,
             continue
         changed = [place for place, pair in enumerate(zip(whole, parts[number], strict=True)) if len({*pair}) > 1]
         is_of_sequences = 0 in changed and len(flow.output(region.end).shape) > 2
-        if len(changed) != 1 or is_of_sequences or len(whole) - 1 in changed:
+        if [parts[number][one] for one in changed] != [places] or is_of_sequences or len(whole) - 1 in changed:
             return None
         (axis,) = changed
         first = sum(part[axis] for part in parts[:number])

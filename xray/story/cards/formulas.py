@@ -13,6 +13,7 @@ from xray.story.cards.told import Told, draw_card
 from xray.story.charts.chart import Chart, Node
 from xray.story.charts.dropouts import drops_now
 from xray.story.layout import Line, Measure, Run, line_width
+from xray.story.passages.channels import MASKED
 from xray.story.passages.learned_steps import LEARNED
 from xray.story.sentences.of_parts import BENT, BOXES_AS_AT, HELD_CAP, describe_box
 from xray.story.shapes import digits, hue, read_shape
@@ -281,7 +282,12 @@ def is_scaled(node: Node, nodes: Sequence[Node]) -> bool:
 
 
 def name_scaling(node: Node) -> str:
-    """By what a node multiplies queries or keys: what it tells, or that it scales them."""
+    """By what a node multiplies queries or keys: what it tells, or that it scales them.
+
+    Nothing where each place has a number of its own, as of a mask: the letter stands for what that makes (LAVT).
+    """
+    if node.label.startswith(MASKED):
+        return ""
     return node.label[1:] if node.label[:2] in ("Q ", "K ") else UNKNOWN_FACTOR
 
 

@@ -3,12 +3,13 @@
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
+from math import prod
 from typing import Literal
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step, name_weights
-from xray.story.passages.added_places import count_learned, count_repeats, learned_source
+from xray.story.passages.added_places import count_learned, count_repeats, count_whole, learned_source
 from xray.story.sentences.of_parts import Part, describe_box, kind_of
 from xray.story.wording import plural
 
@@ -172,7 +173,8 @@ def chart_rows(flow: Flow, start: int, source: int) -> Chart:
     """The learned rows that a stream begins as, which a step takes where they are held."""
     made = flow.output(start)
     count, table = count_learned(flow, start), learned_source(flow, made, start)
-    params = flow.steps[source].params or count * made.shape[-1]
+    numbers = prod(table.shape) if table is not None and count_whole(flow, start) else count * made.shape[-1]
+    params = flow.steps[source].params or numbers
     held = table.shape[0] if table is not None and table.shape[1:] == made.shape[-1:] else count
     label = f"{count:,} OF {held:,} LEARNED ROWS" if held > count else name_learned(count)
     label += f", {times:,} TIMES" if (times := count_repeats(flow, start)) > 1 else ""

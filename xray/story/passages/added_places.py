@@ -355,20 +355,29 @@ def takes_alike(flow: Flow, node: int) -> bool:
 
 def count_learned(flow: Flow, node: int) -> int:
     """How many learned rows a step gives each sequence: as many as are held, be it that sequences come second."""
+    if rows := count_whole(flow, node):
+        return rows
     made, held = flow.output(node), learned_source(flow, flow.output(node), node)
     rows = 0 if held is None else prod(held.shape[:-1])
-    return rows if rows in made.shape[:-1] else made.shape[-2] // count_repeats(flow, node)
+    return rows if rows in made.shape[:-1] else made.shape[-2]
+
+
+def count_whole(flow: Flow, node: int) -> int:
+    """How many learned rows are held, be they a map, where a step gives all, laid out and repeated at most; else 0."""
+    made, held = flow.output(node), learned_source(flow, flow.output(node), node, CARRYING | REPEATS)
+    given = [(flow.output(one), next(flow.given(one), None)) for one in flow.behind(node)]
+    is_cut = any(one is not None and prod(made.shape) < prod(one[0].shape) for made, one in given)
+    if held is None or is_cut or held.shape[-1] != made.shape[-1]:
+        return 0
+    return prod(held.shape) // made.shape[made.axes.index("d_model") if "d_model" in made.axes else -1]
 
 
 def count_repeats(flow: Flow, node: int) -> int:
     """How often each of some learned rows stands among those of a sequence, where they are laid out and repeated."""
-    made, held = flow.output(node), learned_source(flow, flow.output(node), node, CARRYING | REPEATS)
-    rows = 0 if held is None else prod(held.shape[:-1])
-    given = [(flow.output(one), next(flow.given(one), None)) for one in flow.behind(node)]
-    is_cut = any(one is not None and prod(made.shape) < prod(one[0].shape) for made, one in given)
-    if held is None or not rows or is_cut or rows in made.shape[:-1] or held.shape[-1] != made.shape[-1]:
+    made, rows = flow.output(node).shape, count_whole(flow, node)
+    if not rows or rows in made[:-1]:
         return 1
-    times, rest = divmod(made.shape[-2], rows)
+    times, rest = divmod(made[-2], rows)
     return times if times and not rest else 1
 
 

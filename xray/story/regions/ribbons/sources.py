@@ -14,7 +14,7 @@ from xray.story.charts.chart import Chart, Node
 from xray.story.layout import Box
 from xray.story.sheet.columns import Column
 from xray.story.sheet.panels import find_result
-from xray.story.sheet.planning import Frame
+from xray.story.sheet.planning import Frame, Panel
 from xray.story.sheet.standing import Standing
 
 MOST_BEHIND = 400
@@ -143,13 +143,22 @@ def is_end(source: Source, columns: Sequence[Column], standing: Sequence[Standin
 
 
 def list_read(standing: Standing, beside: Collection[str]) -> list[list[tuple[Node, Box]]]:
-    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own."""
+    """The boxes of each stage that read another tower; `beside` are towers whose keys stand beside its own.
+
+    None of an attention of which is not proven what it looks at: that is said to be another tensor.
+    """
     rows = []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
-        keys = (*(node.key for node in panel.chart.nodes if node.joins in beside), *panel.chart.memory)
+        memory = () if is_of_unknown(panel) else panel.chart.memory
+        keys = (*(node.key for node in panel.chart.nodes if node.joins in beside), *memory)
         rows.append([(panel.chart.node(key), boxes[key]) for key in keys if key in boxes])
     return [row for row in rows if row]
+
+
+def is_of_unknown(panel: Panel) -> bool:
+    """Whether it is not proven of an attention of a stage which towers give all that it looks at."""
+    return any(getattr(one.branch, "is_of_unknown", False) for one in panel.staging.branches)
 
 
 def list_joined(standing: Standing, beside: Collection[str]) -> list[tuple[Node, Box]]:
@@ -166,7 +175,7 @@ def list_closed(column: Column, standing: Standing) -> list[tuple[Node, Box, boo
     flow, found = column.reading.flow, []
     for shown in standing.drawn.shown:
         panel, boxes = shown.panels[0], shown.placed[0].boxes
-        if panel.is_open:
+        if panel.is_open or is_of_unknown(panel):
             continue
         looking = [
             one

@@ -61,7 +61,7 @@ def ask(fact: tuple[Tower, Attention]) -> str:
         return f"Queries are the stream's own; keys and values come from {FORMER_ROWS}."
     if branch.source == ANOTHER_ROW:
         return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
-    if branch.source is None or (branch.of_others_too and not branch.beginning):
+    if branch.source is None or branch.is_of_unknown:
         return "Queries are the stream's own; keys and values come from another tensor."
     given = join_words([f"the {name}" for name in sorted([branch.source, *branch.with_others])])
     whence = f"what the {branch.beginning} begins with" if branch.beginning else given
