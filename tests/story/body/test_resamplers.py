@@ -9,6 +9,7 @@ from torch.nn import functional
 import xray
 from xray.story.body.ends import list_untold
 from xray.story.body.reading import read_pass
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.entrance.entrance_chart import chart_entrance
 from xray.story.exits.exit_chart import chart_exit
 from xray.story.sheet.columns import read_columns
@@ -281,3 +282,25 @@ def test_layers_before_an_attention_of_learned_rows_are_named_for_what_it_makes_
 
     assert {labels[f"asking.{name}"] for name in ("query", "key", "value")} == {"LINEAR Q", "LINEAR K", "LINEAR V"}
     assert f"{ROWS} LEARNED ROWS LOOK AT {SEEN} WITH 3 HEADS" in labels.values()
+
+
+class Repeated(nn.Module):
+    """Learned rows, repeated for each sample, of which an attention in one kernel makes its own queries (AutoBots)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.inner = nn.Parameter(torch.randn(ROWS, 1, WIDTH)), nn.MultiheadAttention(WIDTH, 3)
+
+    def forward(self, seen):
+        rows = self.rows.repeat(1, len(seen), 1)
+        return self.inner(rows, seen.transpose(0, 1), seen.transpose(0, 1))[0].transpose(0, 1)
+
+
+def test_learned_rows_that_their_box_counts_are_drawn():
+    ids = torch.arange(BATCH * PLACES).view(BATCH, PLACES)
+    with torch.no_grad():
+        columns = read_columns(xray.trace(Among(Repeated).eval(), torch.randn(BATCH, SEEN, 7), ids))
+    extras = [node.extra for node in columns[-1].entrance.nodes if "LEARNED ROWS LOOK" in node.label]
+
+    assert extras == [f"{4 * WIDTH * (WIDTH + 1) + ROWS * WIDTH:,} parameters"]
+    assert list_unboxed(columns) == ()

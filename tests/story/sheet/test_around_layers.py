@@ -11,6 +11,8 @@ import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
+from xray.story.sheet.counting import count_frames
+from xray.story.sheet.shares import list_shares
 
 QUERIES, SIZES = 7, 3
 
@@ -219,3 +221,28 @@ def test_what_is_drawn_nowhere_of_some_layers_counts_with_the_module_that_each_i
     layout = compose_poster(xray.trace(layers.eval(), torch.randint(31, (2, 7))), text_width)
 
     assert f"{count(layers[1]):,} parameters each" in lines_of(layout)
+
+
+class NormedOutside(nn.Module):
+    """Layers of a list, with the norm behind each sum in another list, one of them before all layers (NodeFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.layers = nn.Linear(WIDTH, WIDTH), nn.ModuleList(Attention(WIDTH, 2) for _ in range(3))
+        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(4))
+
+    def forward(self, x):
+        x = self.norms[0](self.first(x)).relu()
+        for layer, norm in zip(self.layers, self.norms[1:], strict=True):
+            x = norm(x + layer(x, x))
+        return x
+
+
+def test_a_norm_that_a_layer_hands_its_rows_on_through_is_its_own():
+    model = NormedOutside()
+    (column,) = read_columns(trace_of(model))
+    trace = trace_of(model)
+
+    (frame,) = count_frames(column.reading, column.towering, column.frames, {})
+    assert (frame.params, any(frame.more)) == (count(model.layers[0], model.norms[1]), False)
+    assert "around layers" not in {name for name, _, _ in list_shares([column], trace)}

@@ -8,6 +8,7 @@ from story.charts.test_closed_biases import WithBias
 from torch import nn
 
 import xray
+from xray.story.cards.undrawn import list_unboxed
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.stand_ins import join_labels
 
@@ -44,6 +45,26 @@ def test_a_stage_that_is_one_box_tells_where_its_boxes_are_drawn():
     assert [node.extra for panel in closed for node in panel.chart.nodes] == [
         f"3 heads of 4; boxes as at {stations['attention']}"
     ]
+
+
+class OtherwiseNormed(AttentionPart):
+    """An attention whose norm is called otherwise (DAE-Former's second ones)."""
+
+    def __init__(self):
+        super().__init__()
+        self.add_module("before", self._modules.pop("norm"))
+
+    def __getattr__(self, name):
+        return super().__getattr__("before" if name == "norm" else name)
+
+
+def test_what_stands_in_a_closed_box_where_its_like_has_boxes_is_drawn_whatever_it_is_called():
+    torch.manual_seed(0)
+    parts = (OtherwiseNormed(), FeedForwardPart(), *(AttentionPart(), FeedForwardPart(bend=nn.ReLU)) * 2)
+    columns = read_columns(xray.trace(nn.Sequential(nn.Linear(7, WIDTH), *parts).eval(), torch.rand(BATCH, PLACES, 7)))
+
+    assert [one.is_open for frame in columns[0].frames for one in frame.panels] == [False, True, True, True]
+    assert list_unboxed(columns) == ()
 
 
 class Mixing(nn.Module):

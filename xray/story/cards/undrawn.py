@@ -5,15 +5,18 @@ from collections.abc import Collection, Iterator, Sequence
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
-from xray.ir.flow.weights import gather_weights
+from xray.ir.flow.weights import gather_weights, read_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_lending, name_outermost
+from xray.story.body.stages import Staging
 from xray.story.cards.boxless import list_drawn_once
 from xray.story.charts.counted_weights import MOVES, weights_at
+from xray.story.charts.stage_names import name_stage
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import weights_of
 from xray.story.regions.past_boxes import list_drawn
 from xray.story.sheet.columns import Column
+from xray.story.sheet.stand_ins import list_own
 
 MEMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 """The number of a module in its list."""
@@ -46,10 +49,12 @@ def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
         for nodes, others in list_pairs(phase):
             held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
             known |= list_stood_for(held, boxed.intersection((*like, *map(name_table, like))))
-        opened, closed, left_out = list_closed(phase, [one for one in phases if one.towering is phase.towering])
+        whole = [one for one in phases if one.towering is phase.towering]
+        opened, closed, left_out = list_closed(phase, whole)
         shown, shut = (weights_of(flow, some, lending[id(flow)]) for some in (opened, closed))
         apart = {name_member(one) for one in shown.keys() - known if name_table(one) not in known}
         known |= {one for one in shut if name_end(one) in ends and name_member(one) not in apart}
+        known |= list_told_alike(phase, whole, {name_table(one) for one in boxed})
         known |= weights_of(flow, left_out, lending[id(flow)]).keys()
     return name_outermost([flow for flow, _ in told], known)
 
@@ -103,6 +108,30 @@ def list_closed(phase: Column, whole: Sequence[Column]) -> tuple[set[int], set[i
     closed |= {places[step.id] for chart in charts for node in chart.nodes for step in node.steps if step.id in places}
     left = (staging for number, layer in enumerate(layers) if number not in framed for staging in layer)
     return opened, closed, set[int]().union(*(one.nodes for one in left))
+
+
+def list_told_alike(phase: Column, whole: Sequence[Column], boxed: Collection[str]) -> set[str]:
+    """The parameters that stand in stages where boxed ones do in that which is drawn for them, whatever their names.
+
+    That is the open one of their group, or one of the `whole` tower that is open where theirs is closed. It is called
+    as theirs are, and as many of its steps work with parameters, and do the same, in order.
+    """
+    flow, found = phase.reading.flow, set[str]()
+    every = [one for part in whole for frame in part.frames for one in frame.panels if one.is_open]
+    panels = [(frame, *one) for frame in phase.frames for one in enumerate(frame.panels)]
+    for frame, place, panel in panels:
+        likes = [list_working(flow, one.staging) for one in ([panel] if panel.is_open else every)]
+        layers = [phase.towering.layers[number] for number in frame.group.layers]
+        for kind, names in (list_working(flow, layer[place]) for layer in layers if place < len(layer)):
+            alike = (zip(names, other, strict=True) for like, other in likes if like == kind)
+            found |= {one for pairs in alike for one, other in pairs if name_table(other) in boxed}
+    return found
+
+
+def list_working(flow: Flow, staging: Staging) -> tuple[list[str], list[str]]:
+    """What a stage is called, with what each of its steps does once for every parameter it works with, and these."""
+    pairs = [(flow.op(node), name) for node in list_own(staging) for name in read_weights(flow, node)]
+    return [name_stage(staging), *(op for op, _ in pairs)], [name for _, name in pairs]
 
 
 def list_stood_for(held: Collection[str], boxed: Collection[str]) -> set[str]:

@@ -29,7 +29,8 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     So two linear layers give each layer of a decoder its places; those of the first depend on no data, and would be
     the first layer's alone (SAM 3). So would a table that all layers read (RoFormer), be it that what it gives is cut
     anew in between (LightGlue). What a stream goes through on its way past a branch is the layer's, and so is what
-    stands in the member of a list that the layer is (GAU-alpha's norm behind the sum).
+    stands in the member of a list that the layer is (GAU-alpha's norm behind the sum), and what the next layer reads
+    of what stands behind its last sum, if each layer works with weights there (NodeFormer's norms).
     """
     layers = [frozenset[int]().union(*(staging.nodes for staging in layer)) for layer in towering.layers]
     blocks = [find_block(flow, layer) for layer in towering.layers]
@@ -44,6 +45,7 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
     learned = {node for node, step in enumerate(flow.steps) if step.is_learned}
     running = [(node, step.path) for node, step in enumerate(flow.steps) if step.params]
     found: set[int] = set()
+    given = list_given(flow, towering.layers, outsides)
     for nodes, outside in zip(layers, outsides, strict=True):
         if not outside:
             continue
@@ -54,9 +56,16 @@ def list_around_layers(flow: Flow, towering: Towering) -> frozenset[int]:
         free = set(range(len(flow.steps))).difference(learned, nodes)
         ways = {*flow.behind(*makers, within=free.__contains__)}
         read = {maker for node in others | ways for maker in flow.makers[node]}
-        met = [node for node in outside if flow.steps[node].path in again or node in read]
+        met = [node for node in outside if flow.steps[node].path in again or (node in read and node not in given)]
         found |= {*flow.behind(*met, within=outside.__contains__)} if met else set()
     return frozenset(found)
+
+
+def list_given(flow: Flow, layers: Sequence[Layer], outsides: Sequence[Collection[int]]) -> set[int]:
+    """The last sums of layers, and what stands behind these in each, outside of its block; none where one has none."""
+    ends = [layer[-1].joints[-1].add for layer in layers]
+    behind = [{*flow.ahead(end, within=some.__contains__)} for end, some in zip(ends, outsides, strict=True)]
+    return set[int]().union(*behind) if all(gather_weights(flow, some) for some in behind) else set()
 
 
 def list_modules(flow: Flow, towering: Towering, towers: Sequence[Towering]) -> list[str]:
