@@ -255,7 +255,7 @@ def list_asking(flow: Flow, site: Site) -> list[int]:
 
 
 def is_of_sines(flow: Flow, site: Site, part: Scored) -> bool:
-    """Whether what is added to scores is made of sines and cosines of what was counted out, and queries (Transfo-XL)."""
+    """Whether what is added to scores is made of sines and cosines of what was counted out (Transformer-XL)."""
     own = {*site.scored, *site.query.nodes, *site.key.nodes, *site.value.nodes}
     starts = (maker for node in part.nodes for maker in flow.makers[node] if maker is not None and maker not in own)
     way = set(flow.behind(*starts, ends=own.__contains__))
