@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.functional import pad
 
 import xray
+from xray.ir.json_form import trace_from_json, trace_to_json
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
 
@@ -162,3 +163,27 @@ def test_weights_that_a_number_for_each_key_multiplies_are_only_multiplied():
     labels, _ = read(change=lambda weights, given: weights * given[:, None, None], given=torch.rand(BATCH, PLACES))
 
     assert "WEIGHTS MULTIPLIED" in labels
+
+
+class Blocks(nn.Module):
+    """Places that look at those of their own half alone, by a tensor that a module holds (UP-DETR's queries)."""
+
+    def __init__(self):
+        super().__init__()
+        halves = torch.arange(PLACES) > PLACES // 2
+        self.hidden = torch.zeros(PLACES, PLACES).masked_fill(halves[:, None] != halves, float("-inf"))
+        self.looks = nn.ModuleList(nn.MultiheadAttention(WIDTH, HEADS, batch_first=True) for _ in range(2))
+
+    def forward(self, x):
+        for look in self.looks:
+            x = x + look(x, x, x, attn_mask=self.hidden)[0]
+        return x
+
+
+def test_a_tensor_of_halves_that_a_module_holds_is_a_mask():
+    torch.manual_seed(0)
+    trace = xray.trace(Blocks().eval(), torch.rand(BATCH, PLACES, WIDTH))
+    labels = list_labels(trace_from_json(trace_to_json(trace)))
+
+    assert any(label.startswith("MASK") for label in labels)
+    assert not any(label.startswith("+ A BIAS") for label in labels)

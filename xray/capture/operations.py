@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
+from inspect import CO_VARARGS, CO_VARKEYWORDS
 from types import BuiltinFunctionType, FrameType, MethodDescriptorType, MethodWrapperType, WrapperDescriptorType
 from typing import Any, Protocol
 
@@ -159,6 +160,8 @@ class OperationMode(TorchFunctionMode):
         asked = sys._getframe(1)
         own = find_copy(func, asked.f_back) if asked.f_code is HANDING_ON else None
         func, is_block = (func, False) if own is None else (own, True)
+        if is_block and asked.f_back is not None:
+            args, kwargs = read_arguments(asked.f_back) or (args, kwargs)
         watcher = self.watcher
         if name is None or watcher.is_blind or (name == "type" and len(args) + len(kwargs or ()) < 2):
             return func(*args) if kwargs is None else func(*args, **kwargs)
@@ -177,6 +180,16 @@ def find_copy(func: Callable[..., Any], frame: FrameType | None) -> Callable[...
         return None
     own = frame.f_globals.get(frame.f_code.co_name)
     return own if own is not func and getattr(own, "__code__", None) is frame.f_code else None
+
+
+def read_arguments(frame: FrameType) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+    """What a function was called with, be it not all handed on; None where it takes any number of arguments."""
+    code = frame.f_code
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    if code.co_flags & (CO_VARARGS | CO_VARKEYWORDS) or not frame.f_locals.keys() >= {*names}:
+        return None
+    first, others = names[: code.co_posonlyargcount], names[code.co_posonlyargcount :]
+    return tuple(frame.f_locals[one] for one in first), {one: frame.f_locals[one] for one in others}
 
 
 def name_operation(func: Callable[..., Any]) -> str | None:

@@ -201,7 +201,11 @@ def list_joins(flow: Flow, nodes: Collection[int], lookups: Collection[int]) -> 
 
 
 def name_handed(flow: Flow, lookup: int, record: TensorRecord, maker: int | None) -> str:
-    """The argument of the model, or else of the innermost module around a lookup, that a tensor is made of alone."""
+    """The argument of the model, or else of the innermost module around a lookup, that a tensor is made of alone.
+
+    No argument of a module is told by a name by which the model itself is given another.
+    """
+    given = {one.name for one in flow.one_pass.arguments}
     while maker is not None:
         handed = (
             one.name
@@ -209,7 +213,7 @@ def name_handed(flow: Flow, lookup: int, record: TensorRecord, maker: int | None
             for one, before in flow.given(parent)
             if before == maker and one.shape == record.shape
         )
-        if name := next(handed, ""):
+        if (name := next(handed, "")) and name not in given:
             return name
         if flow.op(maker) not in ALONE or len(flow.makers[maker]) != 1:
             return ""

@@ -66,7 +66,7 @@ def hides(flow: Flow, operand: Operand, behind: Sequence[int]) -> bool:
     facts, values = operand.record.mask, values_of(flow, operand.maker)
     if find_named_mask(flow, operand) is not None:
         return True
-    if facts is not None and facts.hidden_share > 0:
+    if any(one.mask is not None and one.mask.hidden_share > 0 for one, _ in list_moved(flow, operand)):
         return True
     if values is not None and values.any() and not np.isnan(values).any():
         few = len(np.unique(values)) <= len(("seen", "hidden"))
@@ -77,10 +77,16 @@ def hides(flow: Flow, operand: Operand, behind: Sequence[int]) -> bool:
 
 def find_named_mask(flow: Flow, operand: Operand) -> TensorRecord | None:
     """The tensor that an operand is, but for moves, if no step made it and the code calls it a mask."""
-    record, maker = operand.record, operand.maker
-    while maker is not None and flow.op(maker) in CARRYING and len(flow.steps[maker].inputs) == 1:
-        record, maker = next(flow.given(maker))
+    *_, (record, maker) = list_moved(flow, operand)
     return record if maker is None and record.role == "mask" else None
+
+
+def list_moved(flow: Flow, operand: Operand) -> list[tuple[TensorRecord, int | None]]:
+    """An operand and what it was before each move, each with its maker, the first one last."""
+    found = [(operand.record, operand.maker)]
+    while (maker := found[-1][1]) is not None and flow.op(maker) in CARRYING and len(flow.steps[maker].inputs) == 1:
+        found.append(next(flow.given(maker)))
+    return found
 
 
 def is_only_named(flow: Flow, operand: Operand) -> bool:

@@ -80,4 +80,5 @@ def give_alone(given: Given, site: Site, sites: tuple[Site, ...]) -> None:
     nodes = {*site.query.nodes, *site.key.nodes, *site.value.nodes, *site.scored, *site.weighed, *site.concat}
     region = Region(site.query.origin, site.last, frozenset({*nodes, site.weighted_sum, site.last}), frozenset())
     found = read_branch(given.flow, region, sites, {})
-    give_attention(given, found, name_branch(found.branch))
+    name = name_branch(found.branch)
+    give_attention(given, found, name if site.kind == "self" else name.replace("self-attention", "attention"))

@@ -213,6 +213,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str 
         return label_step(flow, part.nodes[-1])
     if part.kind == "rotate" and not narrow and not is_rotary(flow, part.nodes):
         return spell_steps(flow, part.nodes) + of
+    if part.kind == "norm" and not narrow and flow.op(part.nodes[-1]).startswith("batch_norm"):
+        return label_step(flow, part.nodes[-1])
     if part.kind == "norm":
         where = "" if narrow else "BEFORE " if goes_into_linear(flow, part.nodes[-1]) else "OF "
         return f"NORM {where}{letters}"
