@@ -88,23 +88,3 @@ def test_a_batch_norm_of_rows_in_one_axis_keeps_their_axes():
 
     weights = {step.outputs[0].axes for step in trace.steps if step.op == "softmax"}
     assert weights == {("heads", "batch", "seq_len", "seq_len")}
-
-
-class HeadsWithBatch(nn.Module):
-    """Heads that are laid one behind the other along the batch: behind it are other rows (STAEformer's sensors)."""
-
-    def __init__(self, settings):
-        super().__init__()
-        self.made, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.num_heads = settings
-
-    def forward(self, x):
-        parts = (torch.cat(one.split(D_K, -1)) for one in self.made(x).chunk(3, dim=-1))
-        found = look_by_products(*parts)
-        return x + self.out(torch.cat(found.split(BATCH), -1))
-
-
-def test_rows_behind_heads_that_lie_along_the_batch_are_no_heads():
-    trace = xray.trace(HeadsWithBatch(HEADS).eval(), torch.rand(BATCH, PIECES, PIECE, WIDTH))
-
-    assert {word for step in trace.steps for one in step.outputs for word in one.axes}.isdisjoint({"heads", "kv_heads"})

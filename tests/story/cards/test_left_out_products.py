@@ -103,21 +103,3 @@ def test_rows_of_which_one_half_are_values_are_said_to_be_more():
     told = read(Halved(), Halved())
 
     assert {"GELU V AND MORE", "MULTIPLIED V AND MORE"} <= {text.rpartition(" ")[0] for text in told}
-
-
-class AlongTheBatch(nn.Module):
-    """Heads are cut off one by one, laid along the batch, and side by side again (STAEformer)."""
-
-    def __init__(self):
-        super().__init__()
-        self.q, self.k, self.v, self.out = (nn.Linear(WIDTH, WIDTH) for _ in range(4))
-
-    def forward(self, x):
-        q, k, v = (torch.cat(one(x).split(WIDTH // HEADS, -1)) for one in (self.q, self.k, self.v))
-        return x + self.out(torch.cat(scaled_dot_product_attention(q, k, v).split(len(x)), -1))
-
-
-def test_layers_whose_parts_are_all_put_together_again_make_no_more():
-    told = {text.partition("  ")[0].partition(f" {BATCH}")[0] for text in read(AlongTheBatch(), FeedForwardPart())}
-
-    assert {"LINEAR Q", "LINEAR K", "LINEAR V"} <= told

@@ -9,7 +9,7 @@ from xray.capture.axes.widths import (
     is_layer,
 )
 from xray.capture.kernels.fused import ATTENTIONS
-from xray.ir.flow.attention_sites import QUERY_HEADS, lies_in_columns, list_sites
+from xray.ir.flow.attention_sites import lies_in_columns, list_sites
 from xray.ir.flow.dataflow import Flow, read_flow
 from xray.ir.flow.mixed_heads import read_mixing
 from xray.ir.flow.projections import data_input
@@ -102,7 +102,7 @@ class AttentionNamer:
                 self.name_looking(first, (), lengths)
                 return False
             is_turned = self.are_firsts(axes[one] for one in made[:2]) == [False, True]
-            heads = [one for one in [made[0] if is_turned else made[1]] if self.are_heads(axes[one])]
+            heads = [made[0] if is_turned else made[1]]
         if len(heads) != 1:
             return False
         batch = [one for one in made if one in left and one in right and one not in heads]
@@ -197,32 +197,15 @@ class AttentionNamer:
     def name_first_axes(self, query: int, rank: int, summed: int) -> bool:
         """Name batch and heads; whether they could be told.
 
-        Heads were cut from a width, or are as many as a module says. They come first where that axis, and not the one
-        behind it, was cut from rows with what is summed over, or the one behind it is the first of what came in.
+        Heads come first where that axis, and not the one behind it, was cut from rows with what is summed over, or the
+        one behind it is the first of what came in.
         """
         parts = (query, query + 1) if rank == 4 else self.groups.parts(query)
         if len(parts) == 2:
             is_turned = [self.is_cut_into_heads(one, summed) for one in parts] == [True, False]
             is_turned = is_turned or self.are_firsts(parts) == [False, True]
-            parts = parts[::-1] if is_turned else parts
-        if len(parts) != 2 or not self.are_heads(parts[1]):
-            return False
-        self.name_pair(parts)
-        return True
-
-    def are_heads(self, axis: int) -> bool:
-        """Whether an axis was cut from a width, in front of others, or is as long as a module says it has heads."""
-        is_cut = any(
-            self.groups.find(axis) in map(self.groups.find, parts[:-1]) and not self.is_of_rows(whole)
-            for whole, parts in self.groups.list_products()
-        )
-        return is_cut or self.groups.size(axis) in self.told_heads
-
-    @cached_property
-    def told_heads(self) -> frozenset[object]:
-        """How many heads the modules of a pass say they have."""
-        settings = [step.settings for step in self.one_pass.steps]
-        return frozenset(one[name] for one in settings for name in QUERY_HEADS if name in one)
+            self.name_pair(parts[::-1] if is_turned else parts)
+        return len(parts) == 2
 
     def are_firsts(self, axes: Iterable[int]) -> list[bool]:
         """Whether each of some axes is the first one of what came in."""

@@ -29,8 +29,6 @@ from xray.ir.flow.softmax_axis import operand_of_axis, read_axis, read_equation,
 from xray.ir.records import TensorRecord
 from xray.ir.turns import TURNED, read_turn, swaps_last_two
 
-QUERY_HEADS = ("num_heads", "n_heads", "n_head", "nhead", "num_attention_heads", "heads", "head_num")
-"""What a module calls the number of its heads, of queries."""
 STRETCHES = frozenset({"index", "slice", "narrow", "split", "split_with_sizes", "chunk", "tensor_split"})
 """They take some of the places of an axis."""
 FARTHEST = 24

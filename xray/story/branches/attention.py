@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
-from xray.ir.flow.attention_sites import QUERY_HEADS, Site, lies_in_columns
+from xray.ir.flow.attention_sites import Site, lies_in_columns
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.projections import is_product
 from xray.story.anatomy.attentions import ANOTHER_ROW, FORMER_ROWS, Attention, Positions
@@ -18,6 +18,7 @@ from xray.story.branches.convolutions import (
 )
 from xray.story.branches.heads import (
     KEY_HEADS,
+    QUERY_HEADS,
     agrees,
     count_d_k,
     count_d_v,

@@ -16,8 +16,9 @@ from xray.story.branches.operands.sides import Side, is_narrowed
 from xray.story.recognition.between import follow_turned, width_in, width_out
 from xray.story.recognition.values.value_shapes import number
 
+QUERY_HEADS = ("num_heads", "n_heads", "n_head", "nhead", "num_attention_heads", "heads", "head_num")
 KEY_HEADS = ("num_key_value_heads", "num_kv_heads", "n_kv_heads", "kv_heads")
-"""What a module calls the number of its heads of keys."""
+"""What a module calls the number of its heads, of queries and of keys."""
 
 
 def is_weighed_last(flow: Flow, site: Site) -> bool:

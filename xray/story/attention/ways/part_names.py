@@ -334,11 +334,10 @@ def parts_rows(flow: Flow, part: Part) -> bool:
     return is_plain or len({one.shape for one in outputs}) > 1
 
 
-def narrows_rows(flow: Flow, part: Part, nodes: Collection[int]) -> bool:
-    """Whether a part leaves of each row some numbers alone, and others go on elsewhere than through some steps."""
-    first = part.nodes[0]
-    is_narrow = parts_rows(flow, part) and flow.steps[first].inputs[0].shape[-1] > part.record.shape[-1]
-    return is_narrow and not are_rejoined(flow, first, nodes)
+def narrows_rows(flow: Flow, part: Part) -> bool:
+    """Whether a part leaves of each row some numbers alone, and others go on elsewhere."""
+    given = flow.steps[part.nodes[0]].inputs
+    return parts_rows(flow, part) and given[0].shape[-1] > part.record.shape[-1]
 
 
 def count_parts(flow: Flow, part: Part) -> int:

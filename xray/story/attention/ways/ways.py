@@ -292,8 +292,7 @@ def lane_node(flow: Flow, lane: Lane, part: Part, key: str, row: int, *, is_wais
     made = letter * makes(flow, part, lane.side)
     by_place = part.kind == "scale" and any(is_by_place(flow, node) for node in part.nodes)
     factor = name_scaling(flow, part, width)
-    nodes = [node for one in lane.parts for node in one.nodes]
-    is_more = any(narrows_rows(flow, one, nodes) for one in lane.parts[lane.parts.index(part) + 1 :])
+    is_more = any(narrows_rows(flow, one) for one in lane.parts[lane.parts.index(part) + 1 :])
     chosen = count_chosen_in(flow, part.nodes) if part.kind == "linear" else None
     return Node(
         key,
