@@ -70,24 +70,6 @@ def test_rows_of_an_alignment_are_neither_the_batch_nor_the_words_of_a_sequence(
     assert found["columns.all"] == [("seq_len", "", "")]
 
 
-class Channels(nn.Module):
-    """A series of (batch, time, channels) that is turned: channels look at channels (iTransformer)."""
-
-    def __init__(self, turns):
-        super().__init__()
-        self.lead, self.attention, self.turns = nn.Linear(7, WIDTH), Attention(), turns
-
-    def forward(self, x):
-        return self.attention(self.lead(x.mT if self.turns else x))
-
-
-@pytest.mark.parametrize(("turns", "word"), [(True, ""), (False, "seq_len")])
-def test_channels_of_a_series_are_no_words_of_a_sequence(turns, word):
-    shape = (2, 7, 5) if turns else (2, 5, 7)
-
-    assert axes_of(Channels(turns), torch.rand(shape))["lead"][0][:2] == ("batch", word)
-
-
 class Words(nn.Module):
     """Plain attention between words, which keeps its batch at any size."""
 

@@ -302,8 +302,7 @@ class AttentionNamer:
         Rows that are none of the ids of that name, though such are looked up, are of something else, of an image say,
         be they as many. So are others than the first rows that are given where no ids are looked up (BLIP-2's queries),
         and what is not as long as the ids of that name, as a memory and the words behind it (Transformer-XL). Where
-        what is given is looked at along several of its axes, it is the last of these (the rows of an alignment). The
-        last axis of rows of numbers is none, though these may be turned and the channels looked at (iTransformer).
+        what is given is looked at along several of its axes, it is the last of these (the rows of an alignment).
         """
         found: dict[int, str] = {}
         rows: dict[int, None] = {}
@@ -313,13 +312,12 @@ class AttentionNamer:
                 continue
             for number, record in enumerate(step.inputs):
                 if record.source is None and record.role in ("ids", "activation", "mask"):
-                    are_rows = record.role == "activation" and record.is_float and len(record.shape) == 3
-                    for axis in range(2 if are_rows else min(3, len(record.shape))):
+                    for axis in range(min(3, len(record.shape))):
                         word, group = name_length(record.name), self.groups.find(self.at[step.id].ins[number] + axis)
                         found.setdefault(group, word)
                         sizes[group] = record.shape[axis]
                         of_ids |= {group} if record.role == "ids" else set()
-                    if are_rows:
+                    if record.role == "activation" and record.is_float and len(record.shape) == 3:
                         rows[self.groups.find(self.at[step.id].ins[number] + 1)] = None
         named: dict[str, set[int]] = {}
         for group in self.list_looked_up() & found.keys():
