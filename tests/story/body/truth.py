@@ -323,6 +323,8 @@ def memory(source, target, *behind):
 
 SKIPPED = {
     "words_alone",
+    "joins",
+    "of_others_too",
     "blind",
     "one_piece",
     "attends_elsewhere",
