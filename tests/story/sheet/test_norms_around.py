@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 import torch
-from handwritten import Attention, Layer
 from story.entrances import WIDTH, make_layers
 from torch import nn
 
 import xray
 from xray.story.cards.boxless import find_unsaid
 from xray.story.sheet.columns import read_columns
-from xray.story.sheet.shares import list_shares
 
 
 class Stack(nn.Module):
@@ -38,26 +36,3 @@ def test_a_norm_behind_the_last_layer_stands_in_no_box_of_the_exit():
     undrawn = find_unsaid([replace(column, exit=None)])
     found = {flow.steps[node].id: part for part, flow, nodes in undrawn for node in nodes}
     assert (found["1.norm#0"], found["2.norm#0"]) == ("between layers", "exit")
-
-
-class Joined(nn.Module):
-    """Two layers in one sum, of which the second works on what goes in beside what the first made of it (DRCT)."""
-
-    def __init__(self):
-        super().__init__()
-        self.one, self.two = (Layer(n * WIDTH, Attention(n * WIDTH, 1), norm="before") for n in (1, 2))
-        self.narrow, self.back = nn.Linear(WIDTH, WIDTH), nn.Linear(2 * WIDTH, WIDTH)
-
-    def forward(self, x):
-        first = self.narrow(self.one(x))
-        return x + 0.2 * self.back(self.two(torch.cat([x, first], -1)))
-
-
-def test_a_norm_before_one_of_several_sublayers_in_a_sum_is_counted_with_it():
-    first, second = Joined(), Joined()
-    model = nn.Sequential(nn.Linear(7, WIDTH), first, second)
-    trace = xray.trace(model.eval(), torch.rand(2, 5, 7))
-
-    shares = {name: count for name, _, count in list_shares(read_columns(trace), trace)}
-    thinking = [part for layer in (first.one, first.two) for part in (layer.four, layer.two)]
-    assert shares["feed-forward × 4"] == 2 * sum(one.numel() for part in thinking for one in part.parameters())

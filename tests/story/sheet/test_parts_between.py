@@ -63,10 +63,10 @@ def test_an_attention_that_a_block_works_out_itself_stands_between_two_feed_forw
     assert [one.part for one in group.stages[0].branches] == ["attention", "feed_forward"] * 2
 
 
-@pytest.mark.parametrize(("last", "apart"), [(Inline, 2 * (2 * LENGTH - 1) * HEADS), (Scaled, 0)])
+@pytest.mark.parametrize(("last", "apart"), [(Inline, 2 * ((2 * LENGTH - 1) * HEADS - 2 * WIDTH)), (Scaled, 0)])
 def test_its_table_counts_with_it_and_what_no_sublayer_reads_is_in_common_to_none(last, apart):
     model = build(last)
     bars = bars_of(poster_of(model.eval(), torch.randn(2, LENGTH, 7)))
 
-    assert bars["self-attention × 4"] == 4 * count(AttentionPart()) + apart
+    assert bars["self-attention × 4"] == 4 * count(AttentionPart()) + apart  # the norm before it stands around it
     assert sum(bars.values()) == count(model)

@@ -5,7 +5,7 @@ from collections.abc import Collection
 from math import prod
 
 from xray.ir.flow.dataflow import Flow
-from xray.ir.flow.operation_kinds import CARRYING, NORMS, REPEATS, SCALINGS, SUMS
+from xray.ir.flow.operation_kinds import CARRYING, REPEATS, SCALINGS, SUMS
 from xray.ir.flow.remembering import once_for
 from xray.ir.records import TensorRecord
 from xray.ir.trace import Step
@@ -36,17 +36,15 @@ def list_parts(flow: Flow, staging: Staging) -> list[tuple[str, set[int]]]:
     for one, (_, nodes) in zip(staging.branches, branches, strict=True):
         nodes |= list_scaling(flow, one, staging)
     held = again.union(*(nodes for _, nodes in (*branches, *others)))
-    common, around = list[tuple[str, set[int]]](), set[int]()
+    common: list[tuple[str, set[int]]] = []
     for kind, nodes in list_around(flow, staging, held):
         met = list_met(flow, nodes, staging.nodes - held, held)
         own = [inner for _, inner in branches if len(branches) == 1 or not met.isdisjoint(inner)]
         if len(own) == 1:
             own[0].update(nodes)
-        elif kind == AROUND:
-            around |= nodes
         else:
             common.append((kind, nodes))
-    return [*branches, *others, *common, *([(AROUND, around)] if around else [])]
+    return [*branches, *others, *common]
 
 
 def list_scaling(flow: Flow, one: Branching, staging: Staging) -> frozenset[int]:
@@ -132,10 +130,7 @@ def list_operand_layers(flow: Flow, one: Branching) -> list[int]:
 
 
 def list_around(flow: Flow, staging: Staging, held: Collection[int]) -> list[tuple[str, set[int]]]:
-    """The norms of a stage that stand in none of its branches, and what else is learned around these.
-
-    Each norm stands by itself, be it none that is told of (DRCT's second ones).
-    """
+    """The norms of a stage that stand in none of its branches, and what else is learned around these."""
     norms: list[set[int]] = []
     for norm in staging.norms:
         nodes = set(norm.nodes).difference(held)
@@ -145,9 +140,7 @@ def list_around(flow: Flow, staging: Staging, held: Collection[int]) -> list[tup
     inner = set[int]().union(staging.past, staging.behind, *(one.inner | one.beside for one in regions))
     left = inner.difference(held, *norms)
     apart = {*staging.nodes, *held}
-    others = [{node} for node in sorted(left) if flow.op(node) in NORMS]
-    parts = [(COMMON, nodes) for nodes in norms]
-    parts += [(AROUND, nodes) for nodes in (*others, left.difference(*others))]
+    parts = [(COMMON, nodes) for nodes in norms] + [(AROUND, left)]
     return [(kind, nodes) for kind, nodes in parts if weights_of(flow, nodes, apart)]
 
 
