@@ -328,10 +328,9 @@ def test_a_row_that_the_stream_did_not_begin_with_is_not_said_to_be_as_before():
 class Meets(nn.Module):
     """Attention to other rows, or to the same ones, and a feed-forward."""
 
-    def __init__(self, *, is_normed=True):
+    def __init__(self):
         super().__init__()
-        self.first, self.second = nn.LayerNorm(12), nn.LayerNorm(12)
-        self.beside = nn.LayerNorm(12) if is_normed else nn.Identity()
+        self.first, self.beside, self.second = (nn.LayerNorm(12) for _ in range(3))
         self.query, self.key, self.value, self.out = (nn.Linear(12, 12) for _ in range(4))
         self.up, self.down = nn.Linear(12, 31), nn.Linear(31, 12)
 
@@ -379,22 +378,3 @@ def test_no_part_of_a_stream_that_looks_at_another_part_looks_at_itself(frames, 
 
     assert [one.source for one in branches if isinstance(one, Attended)] == sources
     assert any(isinstance(one, Unknown) for one in branches) == (frames > 1)
-
-
-class Turned(nn.Module):
-    """Rows look at those of their track, then at what the block began with at their time, from the first one on."""
-
-    def __init__(self, is_normed):
-        super().__init__()
-        self.near, self.far = Meets(), Meets(is_normed=is_normed)
-
-    def forward(self, x):
-        return self.far(self.near(x).transpose(0, 1), x.transpose(0, 1)).transpose(0, 1)
-
-
-@pytest.mark.parametrize("is_normed", [True, False])
-def test_the_first_block_whose_keys_are_what_it_began_with_is_told_as_all_others(is_normed):
-    model = nn.Sequential(nn.Linear(7, 12), *(Turned(is_normed) for _ in range(2)), nn.Linear(12, 3)).eval()
-    (tower,) = xray.anatomy(xray.trace(model, torch.rand(5, 11, 7))).towers
-
-    assert [one.source for one in tower.branches if isinstance(one, Attended)] == ["self", FORMER_ROWS]

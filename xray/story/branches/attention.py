@@ -98,7 +98,6 @@ from xray.story.experts.chosen_heads import count_query_experts
 from xray.story.passages.place_numbers import are_numbers_alike, count_place_numbers, have_unlike_numbers
 from xray.story.passages.places_of_operands import adds_places
 from xray.story.recognition.between import Region, is_linear, joins_linears
-from xray.story.recognition.norms import find_norm
 from xray.story.recognition.turning import (
     find_learned_turns,
     has_unlike_angles,
@@ -327,7 +326,7 @@ def name_source(
     """Whether keys and values come from the stream itself, be it pooled since, or from which tower's end.
 
     What linear layers make beside the stream, of numbers that it was made of too, is none of its own (TimeXer). Nor are
-    other rows of the tensor that it was cut off (CoTracker), nor what it began with, behind one of its sums (Transkun).
+    other rows of the tensor that it was cut off (CoTracker).
     """
     query, key, value = sides
     if key.is_own and value.is_own and is_laid_on_others(flow, key.nodes & value.nodes, region):
@@ -349,14 +348,11 @@ def name_source(
     if key.is_own:
         return None
     rows = flow.behind(*starts, most=FAR, ends=lambda here: here not in other.nodes and is_linear(flow, here))
-    stream = {
-        *flow.behind(region.start, most=NEAR, ends=lambda here: is_product(flow, here) and not is_linear(flow, here))
-    }
-    if site.kind == "self" or stream.isdisjoint(rows):
-        return "self" if site.kind == "self" else None
-    norm = find_norm(flow, site.key.origin)
-    begun = site.key.origin if norm is None else flow.carried_from(norm.origin)
-    return FORMER_ROWS if begun in stream and any(towers.get(place) == "self" for place in stream) else "self"
+    stream = flow.behind(
+        region.start, most=NEAR, ends=lambda here: is_product(flow, here) and not is_linear(flow, here)
+    )
+    is_pooled = not {*stream}.isdisjoint(rows)
+    return "self" if site.kind == "self" or is_pooled else None
 
 
 def is_made_in_layer(flow: Flow, origin: int | None, start: int | None, towers: Mapping[int, str]) -> bool:
