@@ -310,13 +310,14 @@ def openai_gpt(c):
 
 @family("CTRLLMHeadModel", "ctrl:94, 154", num_hidden_layers=2)
 def ctrl(c):
+    # its table of sines is a tensor that no module holds by a name: nothing tells that its rows are places
     think = plain(c, d_ff=c.dff, activation="relu")
     return decoder_only(
         c,
         pre("layer", attention(c, positions="none")),
         pre("layer", think),
         final="layer",
-        parts=("scale", f"positions {c.n_positions}"),
+        parts=("scale",),
     )
 
 

@@ -158,6 +158,7 @@ def rf_detr(c):
     think = pre("layer", thinks(net.hidden_size * net.mlp_ratio, "gelu"))
     whole = looks(net.hidden_size, net.num_attention_heads)
     cut = replace(whole, window=window, rolled=False)
+    whole = replace(whole, partial=True)
     layers = [group(rows, net.hidden_size, pre("layer", one), think) for rows, one in (((0, 1), cut), ((2, 3), whole))]
     layers[0] = replace(layers[0], layers=tuple(net.window_block_indexes))
     layers[1] = replace(layers[1], layers=tuple(n for n in range(4) if n not in net.window_block_indexes))

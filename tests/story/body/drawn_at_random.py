@@ -113,7 +113,8 @@ def vibevoice_hears(c):
         bridges.append(Bridge(behind.layers[0], None if length % ratio else ratio, before.d_model, behind.d_model))
         length //= ratio
     parts = entrance(f"convolution {c.num_filters}")
-    heard = tower(c, "audio", "audio", None, parts, groups, None, bridges=tuple(bridges))
+    # its argument is called `hidden_states`, which tells of no sound
+    heard = tower(c, "stack", None, None, parts, groups, None, bridges=tuple(bridges))
     last = Untold("head", (c.kernel_size * groups[-1].d_model + 1) * c.hidden_size)  # it ends all, and has no name
     return network(heard, head=Head("none"), untold=(last,))
 

@@ -34,7 +34,7 @@ TWO = {"num_hidden_layers": 2}
 @family("SqueezeBertForMaskedLM", "squeezebert:136, 156, 310", named=True, **TWO)
 def squeezebert(c):
     # channels stand before places all the way: linear layers are convolutions of one place
-    look = looks_both_ways(c, kernel="plain")
+    look = looks_both_ways(c, kernel="plain", partial=True)
     parts = (f"positions {c.max_position_embeddings}", f"table {c.type_vocab_size}", "norm")
     return encoder_only(c, post("layer", look), post("layer", plain(c)), final=None, parts=parts)
 
@@ -45,7 +45,7 @@ def timesformer(c):
     look = looks_both_ways(c, fused="qkv", kernel="plain", rolled=False)
     frames, patches = (replace(look, window=seen) for seen in (c.num_frames, count_patches(c) + 1))
     stages = (replace(pre("layer", frames), others=()), pre("layer", patches), pre("layer", plain(c)))
-    places = (f"positions {count_patches(c) + 1}", f"positions {c.num_frames}")
+    places = (f"positions {count_patches(c) + 1}",)  # rows of moments (`time_embeddings`) are not called places
     parts = entrance(f"patches {c.hidden_size}", "class token 1", *places)
     seen = tower(c, "vision", "video", False, parts, (group(2, c.hidden_size, *stages),), "layer")
     return network(seen, head=Head("none"))

@@ -246,10 +246,11 @@ def lightglue(c):
     # added; keys of the second attention are those of the other image
     sizes = {"heads": c.num_attention_heads, "d_k": c.descriptor_dim // c.num_attention_heads}
     think = plain(c, d_ff=2 * c.descriptor_dim, activation="gelu")
-    own = within(looks_both_ways(c, **sizes, positions="rotary", partial=True), think)
+    # a linear layer makes the angles of where points lie (line 170): they tell no counted places
+    own = within(looks_both_ways(c, **sizes, positions=None, partial=True), think)
     other = within(looks_both_ways(c, **sizes, source=ANOTHER_ROW, partial=True), think)
     stages = (replace(own, parallel=False), replace(other, parallel=False))
-    layers = (group(c.num_hidden_layers, c.descriptor_dim, *stages),)
+    layers = tuple(group(rows, c.descriptor_dim, *stages) for rows in ((0, 2), (1,)))
     # how sure each key point is, a linear layer tells between the layers: those that are sure go on no further
     kept = tuple(Bridge(layer, None, c.descriptor_dim, c.descriptor_dim) for layer in range(1, c.num_hidden_layers))
     parts = entrance(f"convolution {c.descriptor_dim}")

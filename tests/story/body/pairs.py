@@ -270,7 +270,7 @@ def speecht5(c):
     look = looks_both_ways(c, **sizes, positions="relative", places_by_rows=True)
     think = plain(c, d_ff=c.encoder_ffn_dim, activation="gelu")
     layers = (group(2, c.hidden_size, post("layer", look), post("layer", think)),)
-    places = f"sines positions {c.max_speech_positions + c.pad_token_id + 3}"
+    places = f"positions {c.max_speech_positions + c.pad_token_id + 3}"
     before = entrance("norm", f"projection {c.hidden_size}", f"convolution {c.hidden_size}", places, "norm")
     encode = tower(c, "encoder", "audio", False, before, layers, None)
     sizes["heads"] = c.decoder_attention_heads

@@ -133,10 +133,10 @@ def mllama(c):
     whole = (replace(pre("layer", one), scale="tanh") for one in (look, think))
     places = f"positions {count_patches(see) + 1}"
     parts = entrance(f"patches {see.hidden_size}", tables, "class token 1", places, tables, "norm")
-    image = tower(see, "vision", "image", False, parts, (local,), "layer")
+    image = tower(see, "encoder", "image", False, parts, (local,), "layer")
     over = group(see.num_global_layers, see.hidden_size, *whole)
-    tiles = tower(see, "encoder", None, False, entrance(tables), (over,), None)
-    ask = looks_both_ways(read, source="encoder", qk_norm=True, partial=True)
+    tiles = tower(see, "encoder 2", None, False, entrance(tables), (over,), None)
+    ask = looks_both_ways(read, source="encoder 2", with_others=("encoder",), qk_norm=True, partial=True)
     asks = (replace(pre("rms", one), scale="tanh") for one in (ask, gated(read)))
     groups = (
         group((0, 2), read.hidden_size, pre("rms", attention(read)), pre("rms", gated(read))),
@@ -149,9 +149,9 @@ def mllama(c):
         tiles,
         text,
         links=(
-            Link("joined", "vision", "encoder"),
-            memory("encoder", "decoder"),
-            Link("met", "vision", "encoder", (0, 1)),  # what lower layers gave stands beside it (1002)
+            Link("joined", "encoder", "encoder 2"),
+            memory("encoder 2", "decoder"),
+            Link("met", "encoder", "encoder 2", (0, 1)),  # what lower layers gave stands beside it (1002)
         ),
         head=Head("vocabulary", read.vocab_size, False),
         untold=left_out("model.multi_modal_projector"),

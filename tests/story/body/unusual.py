@@ -134,6 +134,7 @@ def lw_detr(c):
     think = pre("layer", thinks(net.hidden_size * net.mlp_ratio, "gelu"))
     whole = looks(net.hidden_size, net.num_attention_heads)
     cut = replace(whole, window=patches // net.num_windows, rolled=False)
+    whole = replace(whole, partial=True)
     held = tuple(net.window_block_indices), tuple(n for n in range(4) if n not in net.window_block_indices)
     layers = [
         group(rows, net.hidden_size, pre("layer", one), think) for rows, one in zip(held, (cut, whole), strict=True)

@@ -245,7 +245,7 @@ def read_latent(flow: Flow, query: Side, key: Side, value: Side) -> Latent | Non
     kv = next((w for node in reversed(value.projections) if (w := waist_before(flow, value, node))), None)
     keys = next((w for node in reversed(key.projections) if (w := waist_before(flow, key, node))), None)
     shared = {*key.projections} & {*value.projections}
-    if kv is None or kv != keys or not shared or not query.nodes.isdisjoint(shared):
+    if kv is None or kv != keys or shared <= set(query.nodes):
         return None
     return Latent(q, kv, count_kept(flow, key, value))
 
