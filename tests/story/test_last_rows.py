@@ -141,7 +141,7 @@ class Looks(nn.Module):
     ("given", "told"),
     [
         ({}, ["+ LEARNED PLACES"]),
-        ({"is_held": True}, ["+ PLACES"]),
+        ({"is_held": True}, []),
         ({"is_held": True, "is_of_sines": True}, ["+ SINES OF PLACES"]),
         ({"is_frozen": True}, ["+ PLACES"]),
         ({"by_place": False}, []),

@@ -323,7 +323,8 @@ def test_names_of_modules_play_no_part_but_for_places(case):
 
 
 def leave_off_places(roles):
-    plain = {"embedding: positions": "embedding: rows of another table", "embedding: add positions": "embedding: add"}
+    plain = {"embedding: positions": "embedding: rows of another table"}
+    plain |= dict.fromkeys(("embedding: add positions", "embedding: add", "add"), "add")
     return {key: {step: plain.get(words, words) for step, words in own.items()} for key, own in roles.items()}
 
 

@@ -53,10 +53,10 @@ def list_texts(between):
         (lambda x: x.transpose(0, 1).transpose(0, 1), ""),
         (lambda x: x.clamp(-1, 1), "clamp"),
         (lambda x: torch.sin(x.clamp(-1, 1)).clamp(-2, 2), "clamp × 4, silu × 2, sin × 2"),
-        (lambda x: (x > 0.5).to(x.dtype), "gt"),
+        (lambda x: (x > 0.5).to(x.dtype), "silu × 2, gt × 2 ("),
         (lambda x: x.masked_fill(x > 0.5, 0.0), "silu × 2, masked_fill × 2 ("),
-        (lambda x: nn.functional.pad(x, (1, 1))[..., 1:-1], "pad × 2 ("),
-        (lambda x: nn.functional.pad(x, (0, 0)), ""),
+        (lambda x: nn.functional.pad(x, (1, 1))[..., 1:-1], "silu × 2, pad × 2 ("),
+        (lambda x: nn.functional.pad(x, (0, 0)), "silu × 2 ("),
     ],
 )
 def test_what_is_worked_out_and_in_no_box_is_said(between, told):
