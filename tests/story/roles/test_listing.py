@@ -309,7 +309,7 @@ def test_every_layer_of_every_family_is_told(name, phase):
 
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", [*(f"{name}, training" for name in BY_NAME), "GPT-2 writes", "T5 writes", "both"])
-def test_names_of_modules_play_no_part_but_for_places(case):
+def test_names_of_modules_play_no_part_but_for_places_and_logits(case):
     trace = recorded(case)
     scrambled, names = scramble(trace)
     expected = list_roles(trace)
@@ -325,6 +325,8 @@ def test_names_of_modules_play_no_part_but_for_places(case):
 def leave_off_places(roles):
     plain = {"embedding: positions": "embedding: rows of another table"}
     plain |= dict.fromkeys(("embedding: add positions", "embedding: add", "add"), "add")
+    for part in ("", "part of: "):
+        plain[f"{part}head: vectors to logits"] = f"{part}head: vectors to numbers"
     return {key: {step: plain.get(words, words) for step, words in own.items()} for key, own in roles.items()}
 
 

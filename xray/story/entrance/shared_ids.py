@@ -213,8 +213,11 @@ def name_handed(flow: Flow, lookup: int, record: TensorRecord, maker: int | None
             for one, before in flow.given(parent)
             if before == maker and one.shape == record.shape
         )
-        if (name := next(handed, "")) and name not in given:
-            return name
+        if name := next(handed, ""):
+            is_other = name in given and not any(
+                one.argument == name for here in (maker, *flow.behind(maker)) for one, _ in flow.given(here)
+            )
+            return "" if is_other else name
         if flow.op(maker) not in ALONE or len(flow.makers[maker]) != 1:
             return ""
         record, maker = next(flow.given(maker))
