@@ -142,3 +142,10 @@ class OnlyAsked(PutIn):
 @pytest.mark.parametrize(("kind", "is_told"), [(PutIn, True), (OnlyGates, False), (OnlyAsked, False)])
 def test_what_weighs_rows_or_is_asked_by_them_is_not_put_into_their_stream(kind, is_told):
     assert ("is put into the tokens 2 tower's stream" in read_words(kind())) == is_told
+
+
+def test_where_what_came_in_is_not_told_keys_of_a_memory_are_those_of_its_tower(training_trace):
+    *_, decoder = xray.anatomy(training_trace).towers
+    unknown = [getattr(one, "is_of_unknown", None) for one in decoder.branches if hasattr(one, "heads")]
+
+    assert unknown == [False] * len(unknown) != []

@@ -26,7 +26,8 @@ def read_towers(flow: Flow, place: int | None, towers: Mapping[int, str]) -> fro
 
     Those look rows up, or mix them by what others hold. What masks and learned numbers add is none.
     """
-    data, arguments = list_reading_data(flow), {(one.shape, one.dtype) for one in flow.one_pass.arguments}
+    reading, arguments = list_reading_data(flow), {(one.shape, one.dtype) for one in flow.one_pass.arguments}
+    data = reading if place in reading else range(len(flow.steps))  # what was given is not told of every pass
     names = set[str]()
     for here in flow.behind(place, most=MOST_BEHIND, within=data.__contains__, ends=towers.__contains__):
         if here in towers:
