@@ -210,8 +210,10 @@ def make_node(
     bias = [one for one in list_bias(flow, node) if one not in apart] if describe_params(flow, node) else []
     times = times if apart.isdisjoint(times) else ()
     held = (*with_held(flow, node, apart), *bias, *(one for one in list_shares(flow, node) if one in group))
-    extra = describe_params(flow, *(with_learned(flow, group, apart) if is_whole else held))
-    steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *times)))
+    counted = with_learned(flow, group, apart) if is_whole else held
+    extra = describe_params(flow, *counted)
+    counted = counted if list_reading_data(flow) else ()  # what was given is not told of every pass
+    steps = steps_at(flow, *dict.fromkeys((node, *group, *held, *counted, *times)))
     label, end = labels.get(node) or label_bent(flow, node, times, owner), find_shortened(flow, node)
     if end != node:
         told = f", CUT TO {flow.output(end).shape[-1]:,}" if flow.op(node) in TRANSPOSED else ""
