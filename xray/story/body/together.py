@@ -149,8 +149,9 @@ def name_towers(trace: Trace) -> dict[int, str]:
 
 def look_out(branch: Branch, source: str) -> Branch:
     """A branch that looks at that source, if it is an attention that looks out of its pass."""
-    is_open = isinstance(branch, Attention) and branch.source is None
-    return replace(branch, source=source) if is_open else branch  # type: ignore[arg-type]
+    if not isinstance(branch, Attention) or branch.source is not None:
+        return branch
+    return replace(branch, source=source, of_others_too=None)
 
 
 def find_memory(flow: Flow, one: Towering) -> str | None:
