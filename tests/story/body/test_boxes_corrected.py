@@ -31,7 +31,7 @@ from xray.renderers.fonts import text_width
 from xray.story.anatomy.beside_layers import Boxes
 from xray.story.body.ends import list_untold
 from xray.story.poster import compose_poster
-from xray.story.regions.past_boxes import list_drawn
+from xray.story.regions.drawn_steps import list_drawn
 from xray.story.sentences.of_links import describe_boxes
 from xray.story.sheet.columns import read_columns, set_beside
 from xray.story.sheet.compose import list_told, list_unboxed

@@ -24,7 +24,7 @@ from xray.story.cards.boxless import find_unsaid, list_drawn_once, list_stood_fo
 from xray.story.charts.sum_chart import list_behind
 from xray.story.facts.unsaid import is_bias, is_lost, list_of_numbers
 from xray.story.recognition.between import is_times_one, puts_around
-from xray.story.regions.past_boxes import list_drawn
+from xray.story.regions.drawn_steps import list_drawn
 from xray.story.sheet.columns import read_columns
 
 NAMES = sorted(file.name.removesuffix(".json.xz") for file in FOLDER.iterdir())

@@ -19,6 +19,9 @@ from xray.story.streams.chains import Chain, is_numbered
 
 NUMBERED = re.compile(r"(.*)\.\d+")
 
+FEWEST_BESIDE = 20
+"""Where sums stand beside blocks, one of so many may do so."""
+
 
 @dataclass(frozen=True)
 class Numbered:
@@ -167,10 +170,6 @@ def list_spans(flow: Flow, chains: Sequence[Chain], layers: Sequence[Layer]) -> 
             if prod(made) == prod(first):  # else some rows were left out before
                 found.append(Span(over[0], over[-1], any(flow.steps[node].params for node in behind)))
     return tuple(one for one in found if one.last - one.first + 1 < len(layers))
-
-
-FEWEST_BESIDE = 20
-"""Where sums stand beside blocks, one of so many may do so."""
 
 
 def cut_by_blocks(flow: Flow, stagings: Sequence[Staging]) -> list[Layer] | None:

@@ -23,7 +23,7 @@ from xray.story.facts.unsaid import (
 )
 from xray.story.facts.unused import name_kind
 from xray.story.passages.bridges import list_between
-from xray.story.regions.past_boxes import list_drawn, list_leaving
+from xray.story.regions.drawn_steps import list_drawn, list_leaving
 from xray.story.sentences.of_models import EARLIER, OF_NO_DATA
 from xray.story.sheet.columns import Column
 from xray.story.sheet.layer_blocks import list_around_layers

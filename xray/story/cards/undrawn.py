@@ -14,7 +14,7 @@ from xray.story.charts.counted_weights import MOVES, weights_at
 from xray.story.charts.stage_names import name_stage
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import weights_of
-from xray.story.regions.past_boxes import list_drawn
+from xray.story.regions.drawn_steps import list_drawn
 from xray.story.sheet.columns import Column
 from xray.story.sheet.stand_ins import list_own
 
@@ -96,10 +96,8 @@ def list_closed(phase: Column, whole: Sequence[Column]) -> tuple[set[int], set[i
     they in another tower.
     """
     panels = [(frame, place, panel) for frame in phase.frames for place, panel in enumerate(frame.panels)]
-    layers, framed = (
-        phase.towering.layers,
-        {number for column in whole for one in column.frames for number in one.group.layers},
-    )
+    layers = phase.towering.layers
+    framed = {number for column in whole for one in column.frames for number in one.group.layers}
     opened = set[int]().union(*(panel.staging.nodes for _, _, panel in panels if panel.is_open))
     shut = [(number, place) for frame, place, panel in panels if not panel.is_open for number in frame.group.layers]
     closed = set[int]().union(*(layers[number][place].nodes for number, place in shut if place < len(layers[number])))
