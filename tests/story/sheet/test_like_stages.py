@@ -8,7 +8,7 @@ from story.charts.test_closed_biases import WithBias
 from torch import nn
 
 import xray
-from xray.story.cards.undrawn import list_unboxed
+from xray.story.cards.undrawn import list_named_alike, list_unboxed
 from xray.story.sheet.columns import read_columns
 from xray.story.sheet.stand_ins import join_labels
 
@@ -227,3 +227,18 @@ def test_what_one_kernel_does_inside_is_not_told_as_what_another_does_before_it(
     closed = [node.extra for panel in read_panels(*parts) if not panel.is_open for node in panel.chart.nodes]
 
     assert closed == ["2 heads of 6", "d_ff 17; boxes as at 3"]
+
+
+@pytest.mark.parametrize(
+    ("held", "is_told"),
+    [
+        ("blocks.0.own.place.weight", True),
+        ("others.0.own.place.weight", True),
+        ("blocks.0.cross.place.weight", False),  # another attention of the layer (Conditional DETR's first)
+        ("first.place.weight", False),
+    ],
+)
+def test_a_parameter_is_told_by_a_box_where_its_name_in_its_layer_is_that_of_the_one_there(held, is_told):
+    inside = ["blocks.1.own.query.weight", "blocks.1.own.place.weight", "blocks.1.own_norm.weight"]
+
+    assert list_named_alike([held], inside[1:], inside) == ({held} if is_told else set())

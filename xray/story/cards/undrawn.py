@@ -1,25 +1,21 @@
 """Parts with parameters that no box tells of: neither a drawn one, nor one of a layer that stands for others."""
 
-import re
 from collections.abc import Collection, Iterator, Sequence
+from itertools import product, takewhile
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
-from xray.ir.flow.weights import gather_weights, read_weights
+from xray.ir.flow.weights import gather_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_lending, name_outermost
 from xray.story.body.stages import Staging
 from xray.story.cards.boxless import list_drawn_once
 from xray.story.charts.counted_weights import MOVES, weights_at
-from xray.story.charts.stage_names import name_stage
 from xray.story.passages.added_places import learned_source
 from xray.story.recognition.between import weights_of
 from xray.story.regions.drawn_steps import list_drawn
 from xray.story.sheet.columns import Column
 from xray.story.sheet.stand_ins import list_own
-
-MEMBER = re.compile(r"(?<![^.])\d+(?![^.])")
-"""The number of a module in its list."""
 
 
 def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
@@ -40,21 +36,17 @@ def list_told(columns: Sequence[Column]) -> list[tuple[Flow, set[int]]]:
 def list_unboxed(columns: Sequence[Column]) -> tuple[Untold, ...]:
     """What no box works with, nor one of a layer that stands for others, or of what is drawn once for several."""
     drawn, told = list_drawn(columns), list_told(columns)
-    boxed = {one.partition(" ")[0] for flow, _ in told for one in list_boxed(flow, drawn[id(flow)])}
-    known, lending = {*boxed}, {id(flow): list_lending(flow, nodes) for flow, nodes in told}
-    ends = {name_end(one) for one in boxed}
+    known = {one.partition(" ")[0] for flow, _ in told for one in list_boxed(flow, drawn[id(flow)])}
+    boxed, lending = {*map(name_table, known)}, {id(flow): list_lending(flow, nodes) for flow, nodes in told}
     phases = [phase for column in columns for phase in column.phases]
     for phase in phases:
         flow = phase.reading.flow
-        for nodes, others in list_pairs(phase):
+        for own, other in list_stages(phase, phases):
+            known |= list_at_places(flow, own, other, boxed)
+        for nodes, others, inside in list_pairs(phase, phases):
             held, like = (weights_of(flow, some, lending[id(flow)]) for some in (nodes, others))
-            known |= list_stood_for(held, boxed.intersection((*like, *map(name_table, like))))
-        whole = [one for one in phases if one.towering is phase.towering]
-        opened, closed, left_out = list_closed(phase, whole)
-        shown, shut = (weights_of(flow, some, lending[id(flow)]) for some in (opened, closed))
-        apart = {name_member(one) for one in shown.keys() - known if name_table(one) not in known}
-        known |= {one for one in shut if name_end(one) in ends and name_member(one) not in apart}
-        known |= list_told_alike(phase, whole, {name_table(one) for one in boxed})
+            known |= list_named_alike(held, [one for one in like if name_table(one) in boxed], inside)
+        left_out = list_left_out(phase, [one for one in phases if one.towering is phase.towering])
         known |= weights_of(flow, left_out, lending[id(flow)]).keys()
     return name_outermost([flow for flow, _ in told], known)
 
@@ -68,80 +60,94 @@ def list_boxed(flow: Flow, drawn: Collection[str]) -> set[str]:
     return {*weights_at(flow, places), *gather_weights(flow, places), *own}
 
 
-def list_pairs(phase: Column) -> Iterator[tuple[Collection[int], Collection[int]]]:
-    """The steps of each stage for which an open one of its group stands, with those of this.
+def list_stages(phase: Column, phases: Sequence[Column]) -> Iterator[tuple[Staging, Staging]]:
+    """Each stage for which an open one stands, with this: that of its group, or each that is like it.
+
+    These have the same parts, and do the same, where any do.
+    """
+    flow = phase.reading.flow
+    drawn = (frame for one in phases if one.reading.flow is flow for frame in one.frames)
+    every = [panel.staging for frame in drawn for panel in frame.panels if panel.is_open]
+    for frame in phase.frames:
+        layers = [phase.towering.layers[number] for number in frame.group.layers]
+        for place, panel in enumerate(frame.panels):
+            own = panel.staging
+            alike = [own] if panel.is_open else [one for one in every if name_parts(one) == name_parts(own)]
+            same = [one for one in alike if name_works(flow, one) == name_works(flow, own)]
+            yield from product((one[place] for one in layers if place < len(one)), same or alike)
+
+
+def list_pairs(
+    phase: Column, phases: Sequence[Column]
+) -> Iterator[tuple[Collection[int], Collection[int], Collection[str]]]:
+    """The steps of each stage for which an open one stands, those of this, and the parameters that stand inside of it.
 
     So does what is drawn once beside the layers for all that is of its kind there.
     """
-    towering, condition = phase.towering, phase.towering.condition
+    flow, towering, condition = phase.reading.flow, phase.towering, phase.towering.condition
     untold = frozenset[int]() if condition is None else condition.untold
-    for frame in phase.frames:
-        for place, panel in enumerate(frame.panels):
-            others = (towering.layers[number] for number in frame.group.layers)
-            own = panel.staging.nodes if panel.is_open else ()
-            yield from ((one[place].nodes - untold, own) for one in others if place < len(one))
+    for own, like in list_stages(phase, phases):
+        yield own.nodes - untold, like.nodes, [name for _, name in list_working(flow, like)]
     kinds: list[list[Collection[int]]] = [
         [tap.nodes for tap in towering.taps],
         [{*rows.nodes, rows.add, rows.end} for rows in towering.added],
         [(one.steps - one.first) | one.places for one in towering.corrections],
         [] if condition is None else [condition.nodes - untold],
     ]
-    yield from ((own, set[int]().union(*alike)) for alike in kinds for own in alike)
+    yield from ((own, set[int]().union(*alike), ()) for alike in kinds for own in alike)
 
 
-def list_closed(phase: Column, whole: Sequence[Column]) -> tuple[set[int], set[int], set[int]]:
-    """The steps of the open stages of a tower, those of closed ones, and of layers that are told to be left out.
+def name_parts(staging: Staging) -> list[tuple[str, bool]]:
+    """What kinds of parts a stage has, and whether each looks at nothing but the stream."""
+    return [(one.part, getattr(one, "source", "self") == "self") for one in staging.stage.branches]
 
-    Those are in no column of the `whole` tower. Of a closed stage is told at which station boxes are like its own, be
-    they in another tower.
+
+def name_works(flow: Flow, staging: Staging) -> list[str]:
+    """What the steps of a stage do that work with parameters, in order."""
+    return [op for op, _ in list_working(flow, staging)]
+
+
+def list_left_out(phase: Column, whole: Sequence[Column]) -> set[int]:
+    """The steps of layers that are told to be left out: they are in no column of the `whole` tower.
+
+    With those that the stream goes through past a stage that is closed: its box says so.
     """
-    panels = [(frame, place, panel) for frame in phase.frames for place, panel in enumerate(frame.panels)]
-    layers = phase.towering.layers
     framed = {number for column in whole for one in column.frames for number in one.group.layers}
-    opened = set[int]().union(*(panel.staging.nodes for _, _, panel in panels if panel.is_open))
-    shut = [(number, place) for frame, place, panel in panels if not panel.is_open for number in frame.group.layers]
-    closed = set[int]().union(*(layers[number][place].nodes for number, place in shut if place < len(layers[number])))
-    charts = (panel.chart for _, _, panel in panels if not panel.is_open)
-    places = phase.reading.flow.places
-    closed |= {places[step.id] for chart in charts for node in chart.nodes for step in node.steps if step.id in places}
-    left = (staging for number, layer in enumerate(layers) if number not in framed for staging in layer)
-    return opened, closed, set[int]().union(*(one.nodes for one in left))
+    left = (staging for number, layer in enumerate(phase.towering.layers) if number not in framed for staging in layer)
+    closed = (panel.staging for frame in phase.frames for panel in frame.panels if not panel.is_open)
+    past = (joint.past for staging in closed for joint in staging.joints)
+    return set[int]().union(*(one.nodes for one in left), *past)
 
 
-def list_told_alike(phase: Column, whole: Sequence[Column], boxed: Collection[str]) -> set[str]:
-    """The parameters that stand in stages where boxed ones do in that which is drawn for them, whatever their names.
+def list_at_places(flow: Flow, own: Staging, like: Staging, boxed: Collection[str]) -> set[str]:
+    """The parameters of a stage that stand where boxed ones do in another, whatever their names.
 
-    That is the open one of their group, or one of the `whole` tower that is open where theirs is closed. It is called
-    as theirs are, and as many of its steps work with parameters, and do the same, in order.
+    As many of its steps work with parameters as there, and do the same, in order.
     """
-    flow, found = phase.reading.flow, set[str]()
-    every = [one for part in whole for frame in part.frames for one in frame.panels if one.is_open]
-    panels = [(frame, *one) for frame in phase.frames for one in enumerate(frame.panels)]
-    for frame, place, panel in panels:
-        likes = [list_working(flow, one.staging) for one in ([panel] if panel.is_open else every)]
-        layers = [phase.towering.layers[number] for number in frame.group.layers]
-        for kind, names in (list_working(flow, layer[place]) for layer in layers if place < len(layer)):
-            alike = (zip(names, other, strict=True) for like, other in likes if like == kind)
-            found |= {one for pairs in alike for one, other in pairs if name_table(other) in boxed}
-    return found
+    held, told = (list_working(flow, one) for one in (own, like))
+    alike = zip(held, told, strict=True) if name_works(flow, own) == name_works(flow, like) else ()
+    return {one for (_, one), (_, other) in alike if name_table(other) in boxed}
 
 
-def list_working(flow: Flow, staging: Staging) -> tuple[list[str], list[str]]:
-    """What a stage is called, with what each of its steps does once for every parameter it works with, and these."""
-    pairs = [(flow.op(node), name) for node in list_own(staging) for name in read_weights(flow, node)]
-    return [name_stage(staging), *(op for op, _ in pairs)], [name for _, name in pairs]
+def list_working(flow: Flow, staging: Staging) -> list[tuple[str, str]]:
+    """What each step of a stage does, once for every parameter that it works with, and that."""
+    return [(flow.op(node), name) for node in list_own(staging) for name in weights_of(flow, [node])]
 
 
-def list_stood_for(held: Collection[str], boxed: Collection[str]) -> set[str]:
-    """Those of some parameters that are called like a boxed one but for the numbers of their modules in lists.
+def list_named_alike(held: Collection[str], like: Collection[str], inside: Collection[str]) -> set[str]:
+    """The parameters whose names end as those of others, but for numbers in lists.
 
-    Where none of all is, as layers stand in lists that are called otherwise, by the end of the name alone.
+    The end of one is all but what it begins with as do all those that stand `inside` of a stage.
     """
-    for name_alike in (name_member, name_end):
-        likes = {name_alike(one) for one in boxed}
-        if found := {one for one in held if name_alike(one) in likes}:
-            return found
-    return set()
+    paths = [split_path(one)[:-2] for one in inside]
+    first = [one[: count_common(*paths)] for one in paths[:1]]
+    ends = [one[count_common(one[:-2], *first) if first else 0 :] for one in map(split_path, like)]
+    return {name for name in held if any(split_path(name)[-len(one) :] == one for one in ends)}
+
+
+def count_common(*paths: Sequence[str]) -> int:
+    """How many parts paths have in common from their beginning."""
+    return sum(1 for _ in takewhile(lambda parts: len({*parts}) == 1, zip(*paths, strict=False)))
 
 
 def name_table(name: str) -> str:
@@ -149,12 +155,6 @@ def name_table(name: str) -> str:
     return name.partition("[")[0]
 
 
-def name_member(name: str) -> str:
-    """A parameter by its path without the numbers of modules in lists."""
-    return MEMBER.sub("", name_table(name))
-
-
-def name_end(name: str) -> str:
-    """A parameter by its name in its module, and by what that is called."""
-    *blocks, own = name_member(name).split(".")
-    return f"{next(filter(None, reversed(blocks)), '')}.{own}"
+def split_path(name: str) -> list[str]:
+    """What the modules around a parameter are called, and itself, from outside, without their numbers in lists."""
+    return [one for one in name_table(name).split(".") if not one.isdigit()]
