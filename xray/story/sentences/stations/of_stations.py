@@ -56,13 +56,13 @@ def ask(fact: tuple[Tower, Attention]) -> str:
     if branch.source == "self":
         return ""
     if branch.source is None and tower.looked_at:
-        return "Queries are the stream's own; keys and values come from rows that are made beside it."
+        return "Keys and values come from rows that are made beside it."
     if branch.source == FORMER_ROWS:
-        return f"Queries are the stream's own; keys and values come from {FORMER_ROWS}."
+        return f"Keys and values come from {FORMER_ROWS}."
     if branch.source == ANOTHER_ROW:
         return f"Places look at those of {ANOTHER_ROW}, as of the other half of a pair."
     if branch.source is None or branch.is_of_unknown:
-        return "Queries are the stream's own; keys and values come from another tensor."
+        return "Keys and values come from another tensor."
     given = join_words([f"the {name}" for name in sorted([branch.source, *branch.with_others])])
     whence = f"what the {branch.beginning} begins with" if branch.beginning else given
     made = "keys come" if branch.keys_alone else "keys and values come"
