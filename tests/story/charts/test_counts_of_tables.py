@@ -163,3 +163,25 @@ def test_a_sum_of_what_other_boxes_give_has_no_weights():
 
     told = {node.steps[0].id: node.extra for node in column.entrance.nodes if node.steps[0].op == "add"}
     assert told == {"Summed.add#0": f"{6 * WIDTH} parameters", "Summed.add#1": ""}
+
+
+class PlacedMaps(nn.Module):
+    """One table of places, fitted once to two pictures and added to each; they go on end to end (SegGPT)."""
+
+    def __init__(self):
+        super().__init__()
+        self.lay = nn.Conv2d(3, WIDTH, 4, 4)
+        self.pos_embed = nn.Parameter(torch.rand(1, WIDTH, 2, 2))
+        self.layers = nn.Sequential(*(FeedForwardPart() for _ in range(2)))
+
+    def forward(self, first, second):
+        places = nn.functional.interpolate(self.pos_embed, size=(3, 3), mode="bicubic").permute(0, 2, 3, 1)
+        first, second = (self.lay(one).permute(0, 2, 3, 1) + places for one in (first, second))
+        return self.layers(torch.cat([first, second]))
+
+
+def test_a_table_that_is_fitted_once_and_added_twice_counts_its_parameters_once():
+    (column,) = read_columns(xray.trace(PlacedMaps().eval(), *torch.rand(2, 2, 3, 12, 12)))
+
+    told = [node.extra for node in column.entrance.nodes if "LEARNED PLACES" in node.label]
+    assert told == [f"{4 * WIDTH} parameters", "same weights"]

@@ -58,7 +58,7 @@ def count_tables(flow: Flow, chart: Chart) -> Chart:
     A table is counted in the first box alone that all its rows are for. That says how many rows no step reads. One of
     which another box makes these places is counted there (RAR).
     """
-    drawn = {flow.places[step.id]: node for node in chart.nodes for step in node.steps}
+    drawn = {flow.places[step.id]: node for node in reversed(chart.nodes) for step in node.steps}
     told: set[Table] = set()
     nodes = []
     for node in chart.nodes:
