@@ -8,7 +8,9 @@ from story.test_two_way import POINTS, Segments
 from torch import nn
 
 import xray
+from xray.ir.flow.dataflow import read_flow
 from xray.renderers.fonts import text_width
+from xray.story.entrance.inputs import hold_numbers
 from xray.story.poster import compose_poster
 from xray.story.sheet.columns import read_columns
 
@@ -145,3 +147,26 @@ def test_two_inputs_that_are_joined_are_one_box_of_both(axis, shape, how):
 
     assert given.record.shape == shape
     assert given.told == (f"2 of 2×7×5, {how}",)
+
+
+class Begins(nn.Module):
+    """Zeros, or rows that it holds, be they added to zeros."""
+
+    def __init__(self, begin):
+        super().__init__()
+        self.rows, self.begin = nn.Parameter(torch.rand(POINTS, 12)), begin
+
+    def forward(self, x):
+        return x + self.begin(self.rows)
+
+
+@pytest.mark.parametrize(
+    ("begin", "told"),
+    [(torch.zeros_like, False), (lambda rows: torch.zeros_like(rows) + rows, True), (torch.sin, True)],
+    ids=["zeros", "added to zeros", "sines"],
+)
+def test_zeros_alone_are_no_numbers_of_the_model(begin, told):
+    flow = read_flow(xray.trace(Begins(begin).eval(), torch.rand(2, POINTS, 12)).passes[0])
+    last = max(one for one in range(len(flow.steps)) if flow.is_leaf(one))
+
+    assert hold_numbers(flow, [one for one in flow.makers[last] if one is not None]) == told

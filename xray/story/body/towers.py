@@ -39,7 +39,7 @@ from xray.story.body.told_layers import (
 from xray.story.body.widths import shape_of
 from xray.story.entrance.entrance import read_entrance, walk_on
 from xray.story.entrance.entry_labels import adds_looked_up
-from xray.story.entrance.inputs import are_own_numbers, meets_given
+from xray.story.entrance.inputs import are_own_numbers, hold_numbers, meets_given
 from xray.story.entrance.place_tables import reads_words_alone
 from xray.story.entrance.tables import looks_up_counted
 from xray.story.passages.bridges import Bridging, find_bridges, leave_between, list_changes
@@ -210,7 +210,7 @@ def read_tower(
     condition = condition or find_looked_at(flow, layers, streams)
     around = entrance.nodes.union(*(one.nodes for one in bridges))
     numbered = read_numbered(flow, layers, around)
-    is_own = entrance.reads is None and are_own_numbers(flow, entrance.nodes)
+    is_own = entrance.reads is None and are_own_numbers(flow, entrance.nodes) and hold_numbers(flow, entrance.nodes)
     alone = (entrance.nodes | entrance.unread).difference(*(one.nodes for one in entrance.resamplers))
     tower = Tower(
         name="",

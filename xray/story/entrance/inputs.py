@@ -274,6 +274,13 @@ def are_own_numbers(flow: Flow, nodes: Collection[int]) -> bool:
     )
 
 
+def hold_numbers(flow: Flow, nodes: Collection[int]) -> bool:
+    """Whether any of some steps, or behind them, works on numbers that no step made, and not on zeros or ones alone."""
+    filled = ZEROS | ONES
+    behind = flow.behind(*nodes, ends=lambda here: flow.op(here) in filled)
+    return any(None in flow.makers[here] for here in behind if flow.op(here) not in filled)
+
+
 def meets_given(flow: Flow, nodes: Collection[int]) -> bool:
     """Whether layers work, beside what they begin with, on rows that come in, or are made of these with no weights."""
     behind = flow.behind(*nodes, within=lambda one: one in nodes or not flow.steps[one].params)
