@@ -9,6 +9,7 @@ from torch.nn.functional import scaled_dot_product_attention
 import xray
 from xray.renderers.fonts import text_width
 from xray.story.poster import compose_poster
+from xray.story.sheet.columns import read_columns
 
 WIDTH, HEADS, ROWS, BEFORE = 12, 3, 11, 7
 
@@ -70,3 +71,38 @@ def test_the_norm_of_the_others_says_which_rows_it_reads_and_no_arrow_leads_ther
 
     assert not leads_to(other)
     assert all(leads_to(box) for box in norms if box is not other)
+
+
+class LooksAtMore(nn.Module):
+    """The last rows look at all of them; each side has a norm of its own (SwinTrack)."""
+
+    def __init__(self):
+        super().__init__()
+        self.norm_q, self.norm_kv = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.q, self.kv, self.out = nn.Linear(WIDTH, WIDTH), nn.Linear(WIDTH, 2 * WIDTH), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, before, x):
+        k, v = self.kv(self.norm_kv(torch.cat([before, x], dim=1))).chunk(2, dim=-1)
+        q, k, v = (one.unflatten(-1, (HEADS, -1)).transpose(1, 2) for one in (self.q(self.norm_q(x)), k, v))
+        return x + self.out(scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+
+
+class Tracks(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.look, self.feed = nn.Embedding(23, WIDTH), Looks(), FeedForwardPart()
+        self.looks, self.last = LooksAtMore(), FeedForwardPart()
+
+    def forward(self, ids):
+        x = self.feed(self.look(self.table(ids), None))
+        return self.last(self.looks(x[:, :BEFORE], x[:, BEFORE:]))
+
+
+def test_no_arrow_leads_from_the_rows_that_ask_to_a_norm_of_more_rows():
+    columns = read_columns(xray.trace(Tracks(), torch.zeros(2, ROWS, dtype=torch.long)))
+    charts = [panel.chart for column in columns for frame in column.frames for panel in frame.panels]
+    (chart,) = (one for one in charts if any(node.told == (f"of {ROWS} rows",) for node in one.nodes))
+
+    norms = {node.key: node.told for node in chart.nodes if node.label == "LAYER NORM"}
+    assert sorted(norms.values()) == [(), (f"of {ROWS} rows",)]
+    assert [norms[foot] for foot in chart.feet if foot in norms] == [()]

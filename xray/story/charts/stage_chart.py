@@ -178,16 +178,19 @@ def chart_begun(flow: Flow, found: Branching, norms: Sequence[Norm], chart: Char
 
 
 def tell_other_rows(flow: Flow, found: Branching, norm: Norm) -> tuple[str, ...]:
-    """Which rows a norm reads, where they are others than a branch works on: cut of what these were cut of too.
+    """Which rows a norm reads, where they are others than a branch works on: cut of what these were cut of, or more.
 
-    So those before the places that ask give keys and values alone (Perceiver AR).
+    So those before the places that ask give keys and values alone (Perceiver AR), or with these (SwinTrack).
     """
-    cut, start = norm.origin, found.region.start
-    if cut is None or start is None or flow.op(cut) != "index" or flow.makers[cut] != (start,):
+    read, start = norm.origin, found.region.start
+    if read in (None, start):
         return ()
-    rows, own = flow.output(cut).shape, flow.output(found.region.end).shape
-    is_other = len(rows) == len(own) == len(("batch", "row", "width")) and rows[1] != own[1]
-    return (f"of {label_cut_rows(flow, cut).lower()}",) if is_other else ()
+    rows, own = flow.output(read).shape, flow.output(found.region.end).shape
+    if not len(rows) == len(own) == len(("batch", "row", "width")) or rows[1] == own[1]:
+        return ()
+    if flow.op(read) == "index" and flow.makers[read] == (start,):
+        return (f"of {label_cut_rows(flow, read).lower()}",)
+    return (f"of {rows[1]:,} rows",) if rows[1] > own[1] else ()
 
 
 def chart_gates(flow: Flow, weighing: Weighing) -> Chart:
