@@ -12,7 +12,7 @@ from torch import nn
 import xray
 from xray.ir.flow.dataflow import read_flow
 from xray.story.anatomy.attentions import Attention
-from xray.story.passages.added_places import label_places
+from xray.story.passages.added_places import label_places, name_addition
 from xray.story.sentences.attentions.of_places import describe_added
 
 
@@ -97,3 +97,22 @@ def test_learned_rows_that_meet_themselves_are_no_places(crosswise, norm):
 
     sums = [label_places(flow, node) for node in range(len(flow.steps)) if flow.op(node) == "add"]
     assert sums[0] == ""
+
+
+class AddsRows(nn.Module):
+    """What is made of rows is added to learned ones that are laid out anew: a stream, or other ones (CrossView)."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows, self.lay = nn.Parameter(torch.rand(5, WIDTH)), nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x):
+        return self.lay(x)[:, None] + self.rows.unsqueeze(0).expand(2, -1, -1)[:, None]
+
+
+@pytest.mark.parametrize(("begun", "told"), [("unsqueeze", "ADDED UP"), ("linear", "+ 5 LEARNED ROWS")])
+def test_a_stream_of_learned_rows_is_not_told_as_rows_that_are_added_to_it(begun, told):
+    flow = read_flow(xray.trace(AddsRows().eval(), torch.rand(2, 5, WIDTH)).passes[0])
+    places = {flow.op(one): one for one in range(len(flow.steps)) if flow.is_leaf(one)}
+
+    assert name_addition(flow, places["add"], places[begun]) == told

@@ -195,7 +195,7 @@ def find_learned_rows(
     is_led = linear is not None and is_linear(flow, linear)
     if linear is not None and is_led:
         record, maker = next(flow.given(linear))
-    if stream is not None and stream in (maker, flow.carried_from(maker)):
+    if stream is not None and stream in flow.behind(maker, ends=lambda one: flow.op(one) not in MOVING):
         return 0, is_led
     source = learned_source(flow, record, maker)
     is_whole = source is not None and source.shape[-1:] == record.shape[-1:]
