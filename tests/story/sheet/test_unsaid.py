@@ -149,7 +149,7 @@ def test_what_is_worked_out_of_what_an_earlier_layer_gives_is_said():
     layout = compose_poster(xray.trace(Tapped().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
-    assert "Worked out, and in no box: conv1d × 2 (behind earlier layers)." in text
+    assert "Worked out, and in no box: conv1d × 2 (behind layers)." in text
 
 
 class Showing(nn.Module):
@@ -173,7 +173,7 @@ def test_norms_of_earlier_layers_that_are_handed_out_have_a_box_or_are_said_to_b
     layout = compose_poster(xray.trace(Showing(shown=shown).eval(), torch.tensor([[1, 2, 3]])), text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
-    assert ("Worked out, and in no box: layer_norm × 4 (behind earlier layers)." in text) == (shown == 2)
+    assert ("Worked out, and in no box: layer_norm × 4 (behind layers)." in text) == (shown == 2)
     assert ("in no box" in text) == (shown == 2)
     assert ("WHAT LAYER 2 GAVE" in text) == (shown == 1)
 
@@ -252,7 +252,7 @@ def test_what_leads_from_layers_of_one_tower_to_those_of_another_is_said():
     layout = compose_poster(xray.trace(Bridged().eval(), torch.tensor([[1, 2, 3], [4, 5, 6]])), text_width)
     text = " ".join("".join(run.text for run in line) for box in layout.boxes for line in box.lines)
 
-    told = "layer_norm × 2, add × 2 (between layers); linear (behind earlier layers)."  # the others have boxes
+    told = "layer_norm × 2, add × 2 (between layers); linear (behind layers)."  # the others have boxes
     assert f"Worked out, and in no box: {told}" in text
 
 

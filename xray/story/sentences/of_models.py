@@ -122,7 +122,7 @@ from xray.story.sentences.where import attentions, branches
 from xray.story.wording import join_words, plural, spell_factor
 
 MOST_UNSAID = 3
-EARLIER, OF_NO_DATA = "behind earlier layers", "handed out, of nothing that comes in"
+EARLIER, OF_NO_DATA = "behind layers", "handed out, of nothing that comes in"
 """What works on what a tower's earlier layers give, and is worked out when the tower is; what no data makes."""
 
 
