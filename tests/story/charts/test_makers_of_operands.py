@@ -64,9 +64,18 @@ class WrittenOver(Made):
         return self.other(x), key, x
 
 
+class MixedValues(Made):
+    """Values are mixed with other ones, as much as the sigmoid of a layer of its own says (BS-RoFormer)."""
+
+    def make(self, x):
+        query, key, value = super().make(x)
+        return query, key, torch.lerp(value, key, self.one(x).sigmoid())
+
+
 @pytest.mark.parametrize(
     ("kind", "told"),
     [
+        (MixedValues, ["ONE LINEAR FOR Q, K, V", "LINEAR", "SIGMOID", "LERP V"]),
         (GatedBefore, ["LINEAR", "OPERATIONS", "ONE LINEAR FOR Q, K, V"]),
         (NetworkOfQueries, ["LINEAR", "ReLU Q", "LINEAR Q", "ONE LINEAR FOR K, V"]),
         (GatedQueries, ["LINEAR Q", "LINEAR, SIGMOID, MULTIPLIED Q", "ONE LINEAR FOR K, V"]),

@@ -7,6 +7,7 @@ from xray.ir.flow.attention_sites import list_sites
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import (
     CARRYING,
+    CURVES,
     DROPOUTS,
     FINDINGS,
     SIDE_BY_SIDE,
@@ -152,6 +153,13 @@ def leads_to_linear(flow: Flow, node: int) -> bool:
     return any(is_linear(flow, reader) for one in onward for reader in flow.readers.get(one, ()))
 
 
+def becomes_share(flow: Flow, node: int) -> bool:
+    """Whether what a step makes, moved or bent at most, says how much of each of two others is taken: it is neither."""
+    ways = flow.ahead(node, within=lambda one: one == node or flow.op(one) in CARRYING | CURVES)
+    mixes = ((one, reader) for one in ways for reader in flow.leaf_readers(one) if flow.op(reader) == "lerp")
+    return any(flow.makers[reader][2:] == (one,) for one, reader in mixes)
+
+
 def makes(flow: Flow, part: Part, side: Side) -> bool:
     """Whether what a part gives becomes an operand of an attention past no other linear layer and no product."""
     walls = {one for one in side.nodes if works_on(flow, one) and not scales_alone(flow, one)} - {*part.nodes}
@@ -167,6 +175,8 @@ def label_part(flow: Flow, part: Part, letters: str, *, narrow: bool, made: str 
     of those that are `made` of what it gives.
     """
     of = "" if not narrow and leads_to_linear(flow, part.nodes[-1]) else f" {letters}"
+    if becomes_share(flow, part.nodes[-1]):
+        return spell_steps(flow, part.nodes) or CUT_ANEW
     if mixes_places(flow, part):
         return PLACES_MIXED + of
     if part.kind == "linear":
