@@ -11,6 +11,7 @@ from torch.nn import functional
 
 import xray
 from xray.ir.flow.dataflow import read_flow
+from xray.story.charts.steps.drawn_steps import fold_behind
 from xray.story.charts.steps.operation_labels import label_step
 from xray.story.sheet.columns import read_columns
 
@@ -257,3 +258,23 @@ def test_what_is_handed_out_before_it_is_bent_ends_its_box():
     bent = "CONVOLUTION 3×3 + ReLU"
     assert labels[-3:] == ["CONVOLUTION 3×3", "ReLU", bent]
     assert set(labels[:-3]) == {bent}
+
+
+class OneOfTwo(nn.Module):
+    """One of two learned rows is added to what a layer makes (SRT's cameras)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.other = (nn.Parameter(torch.rand(1, 1, 6)) for _ in range(2))
+        self.lay = nn.Linear(6, 6)
+
+    def forward(self, x):
+        which = torch.ones(2, 1, 1)
+        return self.lay(x) + (which * self.one + (1 - which) * self.other)
+
+
+def test_a_sum_with_learned_rows_that_have_a_box_of_their_own_stands_in_no_other_box():
+    flow = read_flow(xray.trace(OneOfTwo().eval(), torch.rand(2, 5, 6)).passes[0])
+    drawn = [one for one in range(len(flow.steps)) if flow.op(one) in ("add", "linear")]
+
+    assert fold_behind(flow, {one: (one,) for one in drawn}) == {}

@@ -143,7 +143,7 @@ def fold_behind(flow: Flow, notable: Mapping[int, Group]) -> dict[int, tuple[int
             is_norm = (
                 here is not None and not own and bool(flow.op(here).startswith("batch_norm") or list_shift(flow, here))
             )
-            is_learned = here is not None and meets_learned(flow, here)
+            is_learned = here is not None and meets_learned(flow, here, notable)
             if here is None or here not in notable or not (is_norm or is_learned or flow.op(here) in CURVES):
                 break
             own.append(here)
