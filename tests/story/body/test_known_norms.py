@@ -2,10 +2,13 @@
 
 import pytest
 import torch
+from handwritten import SpeltNorm
 from torch import nn
 
 import xray
 from xray import anatomy
+from xray.ir.flow.dataflow import read_flow
+from xray.story.recognition.norms import find_norm
 
 BATCH, PLACES, WIDTH = 2, 5, 12
 
@@ -67,3 +70,27 @@ def test_a_norm_is_called_what_it_makes_of_rows(work_out, kind):
     model = nn.Sequential(*(Layer(work_out) for _ in range(2)))
     (tower,) = anatomy(xray.trace(model.eval(), torch.randn(BATCH, PLACES, WIDTH))).towers
     assert {stage.norm.kind for group in tower.groups for stage in group.stages} == {kind}
+
+
+class Twice(nn.Module):
+    """A norm right behind another one, both written out; the weights stand before the division (RetroFormer)."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = SpeltNorm(WIDTH), SpeltNorm(WIDTH)
+
+    def forward(self, x):
+        return self.two(self.one(x))
+
+
+def test_a_part_of_a_norm_is_not_told_with_the_norm_that_it_reads():
+    (one_pass,) = xray.trace(Twice().eval(), torch.rand(BATCH, PLACES, WIDTH)).passes
+    flow = read_flow(one_pass)
+    ends = [one for one in range(len(flow.steps)) if flow.is_leaf(one) and find_norm(flow, one) is not None]
+
+    assert [flow.steps[one].id for one in ends if flow.op(one) == "add"] == ["one.add#1", "two.add#1"]
+    assert all(name_block(flow, node) == name_block(flow, one) for one in ends for node in find_norm(flow, one).nodes)
+
+
+def name_block(flow, node):
+    return flow.steps[node].path.partition(".")[0]

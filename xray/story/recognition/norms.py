@@ -153,6 +153,8 @@ def seek_norm(flow: Flow, place: int) -> Norm | None:
             if any(is_measure(flow, one) for one in found):
                 begun, statistics = len(nodes) + 1, set(weighing)
         nodes.append(here)
+        if begun == len(nodes) and step.op in ("sub", "sub_"):
+            break  # what a mean is taken off is what the norm reads, be it what another one gives (RetroFormer)
         here = flow.makers[here][full[0]]
     means = [one for one in statistics if is_measure(flow, one)]
     nodes = nodes[:begun]
