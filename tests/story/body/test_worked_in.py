@@ -1,12 +1,16 @@
 """Two streams that are worked into one another: where steps would be of layers of both, no tower is told."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 import torch
 from story.body.test_mistaken import BATCH, WIDTH, AttentionPart, FeedForwardPart
 from torch import nn
 
 import xray
-from xray.story.body.reading import read_pass
+from xray.ir.flow.dataflow import read_flow
+from xray.story.body.reading import are_worked_in, read_pass
 
 PAIR = 11
 
@@ -148,3 +152,21 @@ def test_two_streams_that_every_block_works_into_one_another_are_no_towers(worke
     (forward,) = xray.trace(Evoformer(worked_in=worked_in).eval(), *given).passes
 
     assert bool(read_pass(forward).towers) != worked_in
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "told"),
+    [
+        ((0, 1, 2, 3), (1, 2, 3), True),  # a sum around a half of a U-Net, and one within it (LViT)
+        ((0, 1, 2, 3), (3, 4, 5), False),  # a layer that both begin with (BasisFormer)
+        ((0, 1, 2), (3, 4, 5), False),
+    ],
+)
+def test_a_tower_most_of_whose_weights_work_in_another_one_is_worked_in(one, other, told):
+    model = nn.Sequential(*(nn.Linear(WIDTH, WIDTH) for _ in range(6)))
+    flow = read_flow(xray.trace(model, torch.rand(BATCH, WIDTH)).passes[0])
+    layers = [place for place in range(len(flow.steps)) if flow.op(place) == "linear"]
+    held = [SimpleNamespace(nodes=frozenset(layers[place] for place in some)) for some in (one, other)]
+    towers: Any = [SimpleNamespace(sums=frozenset(), stagings=[nodes]) for nodes in held]
+
+    assert are_worked_in(flow, towers) == told

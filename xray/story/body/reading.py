@@ -217,15 +217,21 @@ def are_pieces(towers: Sequence[Tower]) -> bool:
 
 
 def are_worked_in(flow: Flow, towers: Sequence[Towering]) -> bool:
-    """Whether two towers have a sum and weights in common: the steps of these would stand in two boxes (LookViT)."""
+    """Whether two towers have weights in common, the steps of which would stand in two boxes, and sums or most of one.
+
+    So one is worked into the other (LookViT), or stands inside a branch of it (LViT's sums around halves of a U-Net).
+    """
+
+    def list_weighing(nodes: Collection[int]) -> set[int]:
+        return {node for node in nodes if flow.is_leaf(node) and flow.steps[node].params}
+
     inside = [frozenset[int]().union(*(staging.nodes for staging in one.stagings)) for one in towers]
-    shared = (
-        (one.sums | other.sums, nodes & its)
-        for (one, nodes), (other, its) in combinations(zip(towers, inside, strict=True), 2)
-    )
-    return any(
-        sums & both and any(flow.is_leaf(node) and flow.steps[node].params for node in both) for sums, both in shared
-    )
+    for (one, nodes), (other, its) in combinations(zip(towers, inside, strict=True), 2):
+        both = list_weighing(nodes & its)
+        least = min(map(len, map(list_weighing, (nodes, its))))
+        if both and ((one.sums | other.sums) & nodes & its or 2 * len(both) > least):
+            return True
+    return False
 
 
 def add_up_apart(flow: Flow, one: Towering) -> bool:
