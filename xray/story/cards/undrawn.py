@@ -5,6 +5,7 @@ from itertools import product, takewhile
 
 from xray.ir.flow.dataflow import Flow
 from xray.ir.flow.operation_kinds import SUMS
+from xray.ir.flow.remembering import once_for
 from xray.ir.flow.weights import gather_weights
 from xray.story.anatomy.tree import Untold
 from xray.story.body.ends import list_lending, name_outermost
@@ -129,6 +130,7 @@ def list_at_places(flow: Flow, own: Staging, like: Staging, boxed: Collection[st
     return {one for (_, one), (_, other) in alike if name_table(other) in boxed}
 
 
+@once_for
 def list_working(flow: Flow, staging: Staging) -> list[tuple[str, str]]:
     """What each step of a stage does, once for every parameter that it works with, and that."""
     return [(flow.op(node), name) for node in list_own(staging) for name in weights_of(flow, [node])]
