@@ -16,10 +16,11 @@ PATIENCE_S = 5.0
 
 @dataclass(frozen=True)
 class Found:
-    """A model's settings as they were found: under the name that was asked for, in a file."""
+    """A model's settings as they were found: under the name that was asked for, in a file; in none where they are the
+    defaults of a library."""
 
     name: str
-    file: Path
+    file: Path | None
     settings: Mapping[str, Any]
     is_from_hub: bool = False
 
@@ -117,6 +118,8 @@ def find_cached(name: str, cause: Exception) -> Path:
 
 def fetch_beside(found: Found, file: str) -> Path | None:
     """Another file of a model, from the place where its settings were found; None where it is not to be had."""
+    if found.file is None:
+        return None
     if not found.is_from_hub:
         path = found.file.parent / file
         return path if path.is_file() else None

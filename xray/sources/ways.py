@@ -101,6 +101,16 @@ def link(target: Target, ways: Ways) -> Target:
     return replace(target, otherwise=go_on)
 
 
+def tell_more(target: Target, more: str) -> Target:
+    """The target and all behind it, which say of how they run something more."""
+
+    def go_on(error: BaseException) -> Target | None:
+        other = target.otherwise(error) if target.otherwise is not None else None
+        return None if other is None else tell_more(other, more)
+
+    return replace(target, told=f"{target.told}; {more}", otherwise=go_on)
+
+
 def list_ways(
     make: Make, feed: Feed, request: Request, name: str, small: SmallCopy | None, feed_little: FeedLittle | None
 ) -> Ways:
