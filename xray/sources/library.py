@@ -30,9 +30,8 @@ DEFAULT_KINDS = (
     "masked-lm",
     "image-classification",
     "object-detection",
-    BASE,
 )
-"""As the first of these that it comes as, a family is built of which the default settings are asked for."""
+"""As the first of these that it comes as, a family is built of which the default settings are asked for, else bare."""
 MOST_LISTED = 8
 LACKING, PIP = re.compile(r"requires the ([\w.-]+) library"), re.compile(r"`(pip install [\w.-]+)`")
 """How the library says which package a class needs, and how it is installed."""
@@ -142,8 +141,8 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
         raise UsageError(
             f"{show_controls(found.name)} does not come as {show_controls(kind)!r}. Choose --as {list_some(kinds)}."
         )
-    if found.file is None and (preferred := next((one for one in DEFAULT_KINDS if one in kinds), None)):
-        return kinds[preferred]
+    if found.file is None and kinds:
+        return choose_default(kinds)
     named = found.settings.get("architectures")
     if not isinstance(named, list) or not named or not isinstance(named[0], str):
         raise TraceError(
@@ -158,6 +157,11 @@ def choose_class(transformers: Any, config: Any, found: Found, kind: str | None)
             f"the class {named[0]} of {show_controls(found.name)} is no model. Choose one with --as {list_some(kinds)}."
         )
     return model_class
+
+
+def choose_default(kinds: Mapping[str, Any]) -> Any:
+    """The class of a family of which the default settings are asked for."""
+    return next((kinds[one] for one in DEFAULT_KINDS if one in kinds), next(iter(kinds.values())))
 
 
 def list_kinds(transformers: Any, config: Any) -> dict[str, Any]:
