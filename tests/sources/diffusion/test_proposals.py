@@ -74,4 +74,4 @@ def test_latents_in_a_list_have_words_for_their_axes_too():
     made = make(Listed())
 
     assert len(made.values["x"]) == 2
-    assert made.axes["x.1"] == ("channels", "", "height", "width")
+    assert made.axes["x.1"] == ("channels", "frames", "height", "width")

@@ -19,7 +19,6 @@ from xray.sources.vision import import_package
 from xray.sources.ways import Made, run_ways
 from xray.text import show_controls
 
-
 NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"\w+@")
 """What "5@channels" says of the axis, and of the size."""
 

@@ -46,7 +46,7 @@ TEXT = "batch words own|text_width"
 RULES: Mapping[str, Rule] = {
     "sample": Rule(wanted=always),
     "hidden_states": Rule(wanted=always),
-    "x": Rule("in_channels 1 height width", packing.rows_of(packing.noise), always),
+    "x": Rule("in_channels@channels 1@frames height width", packing.rows_of(packing.noise), always),
     "timestep": Rule("batch", packing.of_one(1), always),
     "timesteps": Rule("batch", packing.of_one(1), always),
     "t": Rule("batch", packing.of_one(1), always),
