@@ -9,28 +9,29 @@ from torch import Tensor, nn
 
 from xray.capture.targets.inputs import Target
 from xray.errors import TraceError
+from xray.sources.diffusion.finding import find_part
 from xray.sources.diffusion.needs import Needs
 from xray.sources.diffusion.rules import RULES, Rule
 from xray.sources.family_inputs import MOST_TRIES, is_asked
-from xray.sources.hub import find_config
 from xray.sources.request import Request
 from xray.sources.rules import spell_axes
 from xray.sources.vision import import_package
-from xray.sources.ways import Made, run_ways
+from xray.sources.ways import Made, run_ways, tell_more
 from xray.text import show_controls
 
 NAMED, SIZED = re.compile(r"@\w+"), re.compile(r"\w+@")
 """What "5@channels" says of the axis, and of the size."""
+OF_DEFAULTS = "with the default settings of its class"
 
 
 def load_diffusers(name: str, request: Request) -> Target:
-    """The model with the settings in a folder, or in a file.
+    """The model with the settings of a class, a folder or file, or a pipeline that is here or on the hub.
 
     Raises:
         TraceError: diffusers is missing, there are no such settings, or they name no model of it.
     """
     diffusers = import_package("diffusers", f"diffusers:{name}")
-    found = find_config(name)
+    found = find_part(name, diffusers)
     named, shown = found.settings.get("_class_name"), show_controls(name)
     model_class = getattr(diffusers, named, None) if isinstance(named, str) and named.isidentifier() else None
     if not isinstance(model_class, type) or not issubclass(model_class, nn.Module):
@@ -47,7 +48,8 @@ def load_diffusers(name: str, request: Request) -> Target:
     def feed(model: nn.Module, *, has_storage: bool) -> Iterator[Made]:
         return propose(Needs(model, request.wishes, has_storage=has_storage))
 
-    return run_ways(make, feed, request, f"diffusers:{name}")
+    target = run_ways(make, feed, request, f"diffusers:{name}")
+    return tell_more(target, OF_DEFAULTS) if found.file is None else target
 
 
 def propose(needs: Needs) -> Iterator[Made]:
